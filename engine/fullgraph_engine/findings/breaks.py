@@ -111,10 +111,10 @@ def skip_finding(skip: Skip, source: SourceText) -> Finding | None:
         code, words = "frame-skipped/no-ops", "it does nothing with tensors"
     elif reason.startswith("Attempt to trace generator"):
         if skip.callers:
-            return None  # it runs by itself only because its caller was given up
+            return None  # compiled separately only because Dynamo gave up its caller
         code, words = "frame-skipped/generator", "it is a generator"
     elif reason.startswith(_SETS_ATTRIBUTES) and skip.callers:
-        return None  # Dynamo traces it in what assigns the attribute, which was given up
+        return None  # Dynamo gave up the function that assigns the attribute
     else:
         code, words = f"frame-skipped/{break_slug(reason)}", reason.rstrip(".")
     place = source.locate(skip.callers, where)

@@ -176,7 +176,7 @@ class Explainer:
         try:
             with self._budget.spend_time():
                 return tuple(one for tape in self._tapes for one in find_data_dependent(tape))
-        except Exception:  # the findings say what is asked, only not what would settle it
+        except Exception:  # the finding states the condition, but not the code to add
             return ()
 
     def _tape_of(self, event: Specialization | Equality) -> Tape | None:

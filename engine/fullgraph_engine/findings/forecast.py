@@ -401,7 +401,7 @@ class Forecaster:
                         yield at, dim
 
     def _wider_changes(self, group: list[tuple[int, int]]) -> Iterator[_Change]:
-        """Yield changes of all dimensions with the group's size, for the first group of that size."""
+        """Yield changes of all dimensions of one size, if ``group`` is the first with that size."""
         size = self._group_size(group)
         same = [one for one in self._input_dimensions() if self._group_size([one]) == size]
         if len(same) > len(group) and same[0] == group[0]:

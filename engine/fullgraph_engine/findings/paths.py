@@ -1,8 +1,9 @@
-"""Exploration of paths that the probe does not take.
+"""Exploration of execution paths that the target does not take with its inputs.
 
-The target is traced in its other mode, with flags inverted, with optional arguments left out or
-given, and with other answers where eager code between graphs asks a fake tensor for a value. Every
-finding comes from a trace in a separate process; only the choice of paths is heuristic.
+The target is traced in its other mode (training or evaluation), with flags inverted, and with
+optional arguments left out or given. Where eager code between graphs asks a fake tensor for a
+value, it gets other values. Every finding comes from a trace in a separate process; only the choice
+of paths is heuristic.
 """
 
 from __future__ import annotations
@@ -32,28 +33,30 @@ from .forecast import Branch, WorkAnswer
 from .places import SourceText
 
 MOST = 16
-"""Maximum number of paths traced per target."""
+"""Maximum number of execution paths traced per target."""
 LONGEST = 20.0
-"""Maximum duration of the exploration in seconds of wall time."""
+"""Maximum wall time in seconds for tracing the other execution paths of a target."""
 REPAIRS = 4
-"""Maximum number of usual answers that may be inverted after exceptions."""
+"""Maximum number of values that may be inverted after a path raised an exception."""
 ATTEMPTS = 3
-"""Maximum number of paths toward one side of a condition."""
+"""Maximum number of execution paths tried to reach one side of a condition."""
 PATIENCE = 8
-"""Number of times a condition gets its natural answer before the other is tried, so that loops end.
+"""Number of times a condition gets its natural value before the other value is tried, so that loops
+end.
 """
 TOLD = ("graph-break/", "frame-skipped/", "op/", "guard/specialised-dimension")
-"""Finding codes reported for alternative paths. Codes about the number of compilations are left out
-because they depend on chosen values.
+"""Finding codes reported for other execution paths. Codes about the number of compilations are left
+out because they depend on chosen values.
 """
 _LONGEST = 40_000
-"""Maximum size in characters of the packed state; it is sent through a socket."""
+"""Maximum number of characters of the packed state, which is sent through a socket."""
 
 
 @dataclass(frozen=True)
 class FlagParameter:
-    """A parameter with another value ``other``, or an ``absent`` one whose value is still to be
-    chosen.
+    """A parameter with the alternative value ``other``.
+
+    If it is ``absent`` from the call, its value is still to be chosen.
     """
 
     name: str
@@ -63,7 +66,9 @@ class FlagParameter:
 
 @dataclass(frozen=True)
 class AskedValue:
-    """The first answer that eager code of the file received at a place."""
+    """The first value that code of the file received when it asked a fake tensor at a source
+    range.
+    """
 
     place: Range
     answer: Number
@@ -71,11 +76,12 @@ class AskedValue:
 
 @dataclass(frozen=True)
 class Known:
-    """The state of the probe's path: lines, answers, flags and finding identities.
+    """What is known of the path that the target takes with its inputs: lines, values, flags,
+    findings.
 
-    ``asked`` is true if code asked tensors for values. ``answers`` are the answers of a fake run;
-    if they are ``complete`` the path need not be traced again. ``training`` is the mode of the
-    module if the mode matters.
+    ``asked`` says whether code asked tensors for values. ``answers`` are the values that it got in
+    a run with fake tensors; if they are ``complete`` the path need not be traced again.
+    ``training`` is the mode of the module if the mode matters.
     """
 
     lines: TracedLines = field(default_factory=TracedLines)
@@ -87,7 +93,7 @@ class Known:
     identities: frozenset[str] = frozenset()
 
     def to_text(self) -> str:
-        """Return the state as text; empty if it exceeds the maximum size."""
+        """Return the state as text; empty if the text exceeds the maximum size."""
         text = base64.b85encode(zlib.compress(pack(self).encode())).decode()
         return text if len(text) <= _LONGEST else ""
 
@@ -99,20 +105,23 @@ class Known:
 
 @dataclass(frozen=True)
 class Traveled:
-    """The result of tracing one path; ``failure`` is the exception message, if it raised."""
+    """The result of tracing one execution path; ``failure`` is the exception message, if it
+    raised.
+    """
 
     findings: tuple[Finding, ...] = ()
     lines: TracedLines = field(default_factory=TracedLines)
     asked: tuple[AskedValue, ...] = ()
     failure: str = ""
     could_be_real: bool = False
-    """True if real tensors may succeed where the fake ones raised."""
+    """True if real tensors may succeed where the fake tensors raised."""
 
 
 class Policy:
-    """A policy that answers each place as its path says, and afterwards as usual.
+    """A policy that chooses the value for each request of the code to a fake tensor.
 
-    The usual answers are the natural ones, inverted for truths at places in ``turned``.
+    The first request at a source range gets the value that the path states, if any. Others get the
+    natural value, inverted for truths at ranges in ``turned``.
     """
 
     def __init__(
@@ -144,7 +153,8 @@ class Policy:
 
 @dataclass(frozen=True)
 class _Next:
-    """A path to trace and its goal: a side that no path reached, or another mode.
+    """An execution path to trace, and its goal: a side of a condition not reached yet, or another
+    mode.
 
     ``given`` names an optional argument whose value is still to be chosen.
     """
@@ -155,12 +165,12 @@ class _Next:
 
 
 class _Places:
-    """The traced places of a file, in the order of the text."""
+    """Source ranges of a file that were traced, in the order of the text."""
 
     def __init__(self, places: Iterable[Range], source: SourceText) -> None:
         places = list(places)
         self.exact = any(one.start != one.end for one in places)
-        """True if the places have columns."""
+        """True if the source ranges have columns, so that they are more exact than lines."""
         self._starts = sorted(
             one.start if one.start != one.end else source.header(one.start.line).start
             for one in places
@@ -172,13 +182,13 @@ class _Places:
 
 
 class Explorer:
-    """An explorer that traces paths while one may reach code that no path has reached."""
+    """An explorer that traces other execution paths while one may reach code not reached before."""
 
     def __init__(self, source: SourceText, known: Known) -> None:
         self._source, self._known = source, known
         self.traced = TracedPaths()
         self.could_be_real = False
-        """True if every tried path raised, which real tensors may not do."""
+        """True if every tried path raised although real tensors may not raise."""
         self._conditions = FileConditions(source.tree)
         self._waiting: deque[_Next] = deque()
         self._planned: set[tuple[TracePath, str]] = set()
@@ -187,27 +197,28 @@ class Explorer:
         self._flagged: set[tuple[FlagParameter, ConditionSide]] = set()
         self._told = set(known.identities)
         self._own = set(known.identities)
-        """Identities of findings that the usual answers produce too."""
+        """Identities of findings that the target's own path produces too."""
         self._places: set[Range] = set()
-        """Ranges where code asks for values."""
+        """Source ranges where code asks tensors for values."""
         self._turned = frozenset(a.place for a in known.answers if a.answer is True)
-        """Ranges where the usual answer is True because False raises."""
+        """Source ranges where the usual value is True because False raises."""
         self._repairs = REPAIRS
         self._found: dict[str, str] = {}
-        """Values found for optional arguments, in notation."""
+        """Values found for optional arguments, in notation, by parameter name."""
         self._note_lines(known.lines)
 
     def _note_lines(self, lines: TracedLines) -> None:
         self.lines = lines
-        """Lines that some path reached."""
+        """Lines that any path reached."""
         self._traced = _Places(lines.traced, self._source)
         self._entered = _Places(lines.entered, self._source)
 
     def could_answer(self, recording: Recording) -> bool:
-        """Whether a real run's code may reach other lines with other answers.
+        """Whether the code of a run with real tensors may reach other lines if it gets other
+        values.
 
-        Code that asks for a value breaks the graph, so the place is known except in functions that
-        run completely in eager mode.
+        Code that asks for a value breaks the graph, so its source range is known, except in
+        functions that run completely in eager mode.
         """
         if any(record.outcome != "resumed" for record in recording.breaks):
             return any(self._may_open(side) for side in self._conditions.sides)
@@ -216,14 +227,17 @@ class Explorer:
         return any(self._may_open(s) for place in places for s in self._conditions.on_value(place))
 
     def begin(self) -> bool:
-        """Plan the first paths; return whether there is one to try."""
+        """Plan the first alternative executions (other flags, None arguments, other branches).
+
+        Return whether there are any.
+        """
         known = self._known
         if known.asked and known.complete:
             self._places = {asked.place for asked in known.answers}
             self._answered |= {(asked.place, asked.answer) for asked in known.answers}
             self._vary_answers(TracePath(), known.answers)
         elif known.asked:
-            # The first answers came from real tensors or from inputs with known values.
+            # The first values came from real tensors or from inputs with known values.
             self._plan_path(TracePath())
         if known.training is not None:
             self._plan_path(TracePath(training=not known.training))
@@ -237,10 +251,10 @@ class Explorer:
         branch: Branch,
         emit: Callable[[Finding], None],
     ) -> None:
-        """Trace the paths with ``travel``, each in a ``branch``, and emit the findings only found
-        there.
+        """Trace the paths with ``travel``, each in a ``branch`` (a forked process).
 
-        ``find`` returns a value for an optional argument, in notation, or an empty text.
+        Findings that only these paths have go to ``emit``. ``find`` returns a value in notation for
+        an optional argument, or an empty text.
         """
         self.begin()
         until = time.monotonic() + LONGEST
@@ -300,9 +314,10 @@ class Explorer:
         self._vary_flags(path)
 
     def _repair_path(self, path: TracePath, traveled: Traveled) -> bool:
-        """Repeat a path that raised with the last answer before the exception inverted.
+        """Plan to repeat a path that raised, with the last value before the exception inverted.
 
-        Most checks test for errors, so their usual answer is False; some test for the opposite.
+        Return whether there was a value to invert. Most checks test for errors, so their usual
+        value is False; some test for the opposite.
         """
         last = traveled.asked[-1] if traveled.asked else None
         given = {answer.range for answer in path.answers}
@@ -333,7 +348,7 @@ class Explorer:
         self._compare_modes(path, traveled, found.keys())
 
     def _compare_modes(self, path: TracePath, traveled: Traveled, found: Set[str]) -> None:
-        """Report the findings of the probe's mode that the other mode lacks."""
+        """Report the findings of the module's original mode that the other mode lacks."""
         training = self._known.training
         places = {asked.place for asked in traveled.asked}
         if path == TracePath():
@@ -349,7 +364,11 @@ class Explorer:
     def _deciding_answers(
         self, traveled: Traveled, before: _Places
     ) -> list[tuple[PathAnswer, ConditionSide]]:
-        """Return the answers that may have selected new code on a path with the usual answers."""
+        """Return the values, with the sides of conditions that they may have selected, of a path
+        with usual values.
+
+        Only sides with code that no path had reached before count.
+        """
         found: list[tuple[PathAnswer, ConditionSide]] = []
         for asked in traveled.asked:
             for side in self._conditions.on_value(asked.place):
@@ -389,7 +408,7 @@ class Explorer:
         return self._is_open(goal) and self._attempts[goal] < ATTEMPTS
 
     def _may_open(self, side: ConditionSide) -> bool:
-        """Whether the condition was traced and the side was not."""
+        """Whether the condition of a side was traced, but not the code of the side."""
         return self._traced.any_in(self._widen_range(side.test)) and self._is_open(side)
 
     def _is_open(self, side: ConditionSide) -> bool:
@@ -399,14 +418,14 @@ class Explorer:
         return self._entered.any_in(begins) and not self._traced.any_in(begins)
 
     def _start_of_side(self, side: ConditionSide) -> Range | None:
-        """Return the start of a side; None if lines cannot tell it from its condition."""
+        """Return the start of a side; None if lines cannot distinguish it from its condition."""
         if side.begins is None or self._entered.exact:
             return side.begins
         apart = side.begins.start.line > side.test.end.line
         return self._widen_range(side.begins) if apart else None
 
     def _widen_range(self, range_: Range) -> Range:
-        """Widen a range to whole lines if places lack columns."""
+        """Return a range as it is, or widened to whole lines if the traced ranges lack columns."""
         if self._entered.exact:
             return range_
         return Range(Position(range_.start.line, 0), Position(range_.end.line + 1, 0))
@@ -419,7 +438,7 @@ class Explorer:
                 continue
             for side in self._conditions.on_value(asked.place):
                 direct = conditions.is_within(asked.place, side.test)
-                # Answers requested by the condition itself decide it, not earlier ones.
+                # Values that the condition itself requests decide it, not earlier values.
                 indirect = any(conditions.is_within(place, side.test) for place in places)
                 if not self._may_open(side) or (indirect and not direct):
                     continue
@@ -461,7 +480,7 @@ class Explorer:
 
 
 def alter_call(call: Call, path: TracePath) -> Call:
-    """Apply the modes and values of a path to a call, without its answers. Runs user code."""
+    """Return the call in the mode and with the arguments that a path states. Runs user code."""
     if path.training is not None:
         call.function.train(path.training)  # type: ignore[attr-defined]
     if not path.values:
@@ -475,13 +494,13 @@ def alter_call(call: Call, path: TracePath) -> Call:
 
 
 def _path_name(path: TracePath) -> str:
-    """Return a name for a path, equal in every process."""
+    """Return a name for a path that is equal in every process."""
     answers = (f"{one.range}: {one.value}" for one in path.answers)
     return "; ".join([path.words, *answers])
 
 
 def recorded_answers(recording: Recording, source: SourceText) -> Iterator[AskedValue]:
-    """Yield the first answer of a run at each place of the file."""
+    """Yield the first value that code of a run received from a fake tensor at each source range."""
     places: set[Range] = set()
     for chosen in recording.chosen:
         frame = stacks.innermost_user_frame(chosen.stack)
@@ -494,12 +513,12 @@ def recorded_answers(recording: Recording, source: SourceText) -> Iterator[Asked
 
 
 def call_flags(call: Call) -> Iterator[FlagParameter]:
-    """Yield the parameters with alternative values: flags, and optional arguments."""
+    """Yield the parameters of a call with alternative values: flags, and optional arguments."""
     inputs = Inputs(call.function, call.args, call.kwargs)
     yield from (FlagParameter(name, absent=True) for name in inputs.left_out)
     for leaf in inputs.leaves:
         if not leaf.name.isidentifier():
-            continue  # inside of a list or the like
+            continue  # the flag is inside a list or another container
         if isinstance(leaf.value, bool):
             yield FlagParameter(leaf.name, not leaf.value)
         elif leaf.optional and leaf.value is not None:

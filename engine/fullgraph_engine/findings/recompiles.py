@@ -1,4 +1,6 @@
-"""Findings for frames that were traced again because a guard of an earlier trace failed."""
+"""Findings for frames that Dynamo compiled again because a guard of an earlier compilation
+failed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from .guard_names import CompiledFunction, GuardNames
 from .places import FindingPlace, SourceText, finding_identity, related_to
 
 _STACK = "L['___stack"
-"""Dynamo's prefix for values that a graph break leaves on Python's stack."""
+"""Beginning of Dynamo's names for values that a graph break leaves on Python's stack."""
 
 MOST = 8
 """Maximum number of findings per recompile; each of them lists the other failed guards."""
@@ -28,8 +30,8 @@ def recompile_findings(
 ) -> Iterator[Finding]:
     """Yield one finding for each failed guard, and again each time it fails.
 
-    Guards of one family at one place share the finding of the first, because a call of a library
-    layer has a guard for each of its weights.
+    Guards of one type at one source range share the finding of the first, because a call of a
+    library layer has a guard for each of its weights.
     """
     names = GuardNames(source)
     for recompile in recording.recompiles:
@@ -40,7 +42,9 @@ def recompile_findings(
 def findings_of_recompile(
     recompile: Recompile, names: GuardNames, fallback: Range
 ) -> Iterator[Finding]:
-    """Yield at least one finding for a recompile of a program, whatever guard failed."""
+    """Yield at least one finding for a recompile seen in a user's program, whichever guard
+    failed.
+    """
     latest = latest_failures(recompile)
     noted = list(filter(_is_of_note, latest)) or list(latest)
     yield from _guard_findings(noted, recompile, names, fallback)
@@ -49,7 +53,7 @@ def findings_of_recompile(
 def _guard_findings(
     guards: Iterable[FailedGuard], recompile: Recompile, names: GuardNames, fallback: Range
 ) -> Iterator[Finding]:
-    """Yield findings for failed guards, and for the limit if the recompile reached it."""
+    """Yield findings for failed guards, and one for the recompile limit if it was reached."""
     source = names.source
     found: dict[tuple[str, Range], Finding] = {}
     for failed in itertools.islice(guards, MOST):
@@ -61,7 +65,7 @@ def _guard_findings(
 
 
 def _is_of_note(failed: FailedGuard) -> bool:
-    """Whether the user can act on the failed guard at this place.
+    """Whether the user can act on the failed guard at its source line.
 
     Guards on values that a graph break left on Python's stack follow from the break, whose finding
     reports them. Guards on ``requires_grad`` differ between the first layer and the rest in every
@@ -71,7 +75,9 @@ def _is_of_note(failed: FailedGuard) -> bool:
 
 
 def latest_failures(recompile: Recompile) -> tuple[FailedGuard, ...]:
-    """Return the failed guards of the latest compilation, which was made for similar values."""
+    """Return the failed guards of the latest compilation, which was made for the most similar
+    values.
+    """
     failures = recompile.failures
     if failures:
         return tuple(one for one in failures if one.compiled == failures[0].compiled)
@@ -83,7 +89,8 @@ def latest_failures(recompile: Recompile) -> tuple[FailedGuard, ...]:
 def guard_finding(
     failed: FailedGuard, recompile: Recompile, names: GuardNames, fallback: Range
 ) -> Finding:
-    """The finding ``recompile/<family>`` for one guard that failed and so caused a recompile.
+    """Return the finding ``recompile/<family>`` for one guard that failed and so caused a
+    recompile.
 
     Other guards that failed with it are related places. ``fallback`` is the range of the finding if
     no frame of the stacks is in the analyzed file.
@@ -110,10 +117,10 @@ def guard_finding(
 
 
 def limit_finding(recompile: Recompile, source: SourceText, fallback: Range) -> Finding:
-    """The finding ``recompile/limit``: Dynamo stops compiling a frame. It runs the frame in eager
-    mode, or raises, as under ``fullgraph=True``.
+    """Return the finding ``recompile/limit``: Dynamo stops compiling a frame.
 
-    The hint names the setting of ``torch._dynamo.config`` that ``recompile.limit`` begins with.
+    Dynamo then runs the frame in eager mode, or raises, as under ``fullgraph=True``. The hint names
+    the setting of ``torch._dynamo.config`` that ``recompile.limit`` begins with.
     """
     place = source.locate(recompile.stack, fallback)
     where = place.range
@@ -158,7 +165,7 @@ def _limit_words(recompile: Recompile) -> str:
 def place_of(
     failed: FailedGuard, recompile: Recompile, source: SourceText, fallback: Range
 ) -> FindingPlace:
-    """Return the place of the guard's value, else of the call, else of the function."""
+    """Return the source range of the guarded value, else of the call, else of the function."""
     if any(frame.path == source.path for frame in failed.stack):
         return source.locate(failed.stack, fallback)
     if recompile.path == source.path:
@@ -168,7 +175,7 @@ def place_of(
 
 
 def related_guards(guards: Sequence[FailedGuard], source: SourceText) -> Iterator[Related]:
-    """Yield the places of other failed guards of the recompile, each once."""
+    """Yield the source ranges of other failed guards of the recompile, each range once."""
     told: set[tuple[str, str]] = set()
     for failed in guards:
         name = guarded_value_name(failed)
@@ -189,7 +196,7 @@ def _recompile_evidence(
 
 
 def guard_evidence(failed: FailedGuard) -> GuardFailure:
-    """Return a failed guard as evidence, with a clause about the change."""
+    """Return a failed guard as evidence for a finding, with a clause on how its value changed."""
     return GuardFailure(
         failed.compiled,
         failed.kind,
@@ -206,7 +213,7 @@ def guard_evidence(failed: FailedGuard) -> GuardFailure:
 
 
 def guarded_value_name(failed: FailedGuard) -> str:
-    """Return the value that the guard checks, as the user would write it."""
+    """Return the name of the value that the guard checks, as the user would write it."""
     owner = in_user_words(failed.source) if failed.source else ""
     if failed.kind == "TENSOR_MATCH" and failed.detail:
         part, _, axis = failed.detail.partition(" ")

@@ -1,4 +1,4 @@
-"""One run of one target: build the call, trace it, turn the recording into findings."""
+"""One run of one target: make the call, trace it, turn what was recorded into findings."""
 
 from __future__ import annotations
 
@@ -88,15 +88,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OTHER_BRANCHES = 4
-"""Maximum number of repetitions of a raising fake run, each with another truth chosen."""
+"""Maximum number of times that a raising run with fake tensors is repeated with another value
+chosen.
+"""
 
 REAL_BYTES = 512 << 20
-"""Maximum bytes of parameters, buffers and inputs of a run with real tensors."""
+"""Maximum bytes of parameters, buffers and inputs in a run with real tensors."""
 
 
 @dataclass
 class RunOutcome:
-    """The result of a run; ``needs_real`` is the reason to repeat it with real tensors."""
+    """The result of a run.
+
+    ``needs_real`` is the reason to repeat the run with real tensors, empty without one.
+    """
 
     report: TargetReport
     findings: list[Finding] = field(default_factory=list)
@@ -108,14 +113,16 @@ class RunOutcome:
     guards_note: str = ""
     steps: tuple[TraceStep, ...] = ()
     further: int = 0
-    """Number of waiting probes to run."""
+    """Number of further call signatures of the target that deserve runs of their own."""
     raised: bool = False
     """True if real tensors are needed because fake ones raised, not for their values."""
     known: str = ""
-    """Packed input of the part "paths"; empty if it has nothing to explore."""
+    """Packed state for the part "paths", which traces other execution paths; empty if there are
+    none.
+    """
     paths: TracedPaths | None = None
     unfound: FoundProbe | None = None
-    """The target of a search that found no inputs."""
+    """Failed search for the inputs of the target; None without one."""
     frame_times: tuple[FrameTime, ...] = ()
     dynamo_times: tuple[DynamoTime, ...] = ()
     cache_misses: int = 0
@@ -134,12 +141,15 @@ def run_target(
     known: str = "",
     watch: Stopwatch | None = None,
 ) -> RunOutcome:
-    """Trace a target as its probe says, or with dynamic first dimensions if the probe has none.
+    """Trace a target with the inputs of its probe, and report what was found.
 
-    The parts are independent, so they can run in parallel processes. "second" only finds dimensions
-    that get specialized. "forecast" finds recompiles, needs a ``branch`` and includes
-    ``forecast_recompiles``; without ``forecast_rows`` it skips changes that cannot become findings.
-    "paths" needs a ``branch`` and the text ``known`` from the first part. Only the first part
+    Without symbolic sizes in the probe, its first dimensions are made dynamic.
+
+    The parts of a run are independent, so they can run in parallel processes. "second" only finds
+    dynamic dimensions that the code specializes. "forecast" finds recompiles, needs a ``branch``
+    (runner of forked processes) and passes its result to ``forecast_recompiles``. Without
+    ``forecast_rows`` it skips changes that cannot become findings. "paths" traces other execution
+    paths and needs a ``branch`` and the text ``known`` from the first part. Only the first part
     reports other findings.
 
     Findings go to ``emit`` as they arise, and again when their count grows. With the mode "auto"
@@ -205,7 +215,7 @@ def _needs_value(need: tracing.ValueNeeded) -> str:
 
 
 class _Ledger:
-    """The findings of a run, each once, counted."""
+    """The findings of a run, each once, with the number of times that it was reported."""
 
     def __init__(self, tracee: Tracee, run: RunId, emit: Callable[[Finding], None]) -> None:
         self._target = tracee.target.name
@@ -221,7 +231,7 @@ class _Ledger:
         return list(self._by_identity.values())
 
     def begin(self) -> None:
-        """Start over with the findings that were already emitted."""
+        """Start a new attempt with only the findings that were already emitted."""
         self._by_identity = dict(self._told)
         self._tally = breaks.Tally()
 
@@ -234,7 +244,10 @@ class _Ledger:
         self._emit_finding(finding.identity)
 
     def add_break(self, finding: Finding, record: Break, *, sure: bool) -> None:
-        """Add a graph break; if ``sure``, emit it before the outcome of the attempt is known."""
+        """Add the finding for a graph break.
+
+        With ``sure``, emit it before the result of the attempt is known.
+        """
         again = self._tally.add(finding.identity, record)
         known = self._by_identity.get(finding.identity)
         if known is None or (again and known.evidence != finding.evidence):
@@ -243,7 +256,7 @@ class _Ledger:
             self._emit_finding(finding.identity)
 
     def finish(self) -> None:
-        """Emit the findings that were held back, and the final counts."""
+        """Emit the findings that waited for the result of the attempt, and the final counts."""
         for key, count in self._tally.counts().items():
             self._by_identity[key] = dataclasses.replace(self._by_identity[key], count=count)
         for key, finding in self._by_identity.items():
@@ -251,7 +264,9 @@ class _Ledger:
                 self._emit_finding(key)
 
     def amend(self, finding: Finding) -> None:
-        """Replace a finding with a longer explanation; it is emitted at the end."""
+        """Replace a finding with a version that has a longer explanation; it is emitted at
+        the end.
+        """
         self._by_identity[finding.identity] = finding
 
     def count(self, family: str) -> int:
@@ -268,7 +283,7 @@ class _Ledger:
 
 
 class _TargetRun:
-    """A run of a target: its traces and their results."""
+    """A run of one target: its traces and their results."""
 
     def __init__(self, tracee: Tracee, ledger: _Ledger) -> None:
         self.tracee, self.target, self.ledger = tracee, tracee.target, ledger
@@ -282,9 +297,9 @@ class _TargetRun:
         self.given = value_guards.CalledWith()
         self.finished = False
         self.without_probe = False
-        """True if the planned probe's call does not exist."""
+        """True if the target turned out to have no call to trace."""
         self.uncalled = False
-        """True if the code that uses the target did not call it."""
+        """True if the code that uses the target ran without calling it."""
         self.writer: DocumentWriter | None = None
         self.lines: TracedLines | None = None
         self.paths = TracedPaths()
@@ -294,21 +309,23 @@ class _TargetRun:
         self._read = False
         """True if the run read values of real tensors."""
         self._all_frames: list[TracedFrame] = []
-        """Frames of all traces."""
+        """Frames of all traces in this run."""
         self._truths: list[int] = []
         self._doubtful = False
         self._raises = False
-        """True if the code raises without Dynamo too, or its inputs do not fit."""
+        """True if the code raises without Dynamo too, or if its inputs do not fit."""
         self.names_sizes = explanations.may_apply(tracee.text)
         self._tapes: Sequence[Tape] = ()
         self._explains: explanations.Explainer | None = None
         self._unexplained: dict[str, Specialization | Equality] = {}
-        """Events to explain, by the identities of their dimension findings."""
+        """Events that still need an explanation, by the identity of their finding on a
+        dimension.
+        """
 
     # -- the two traces -----------------------------------------------------------------------
 
     def trace_first(self) -> None:
-        """Trace the call of the probe."""
+        """Trace the call with the inputs of the probe."""
         with tracing.tensor_mode(self.fake) as mode:
             turned: frozenset[int] = frozenset()
             for left in range(OTHER_BRANCHES, -1, -1):
@@ -322,7 +339,7 @@ class _TargetRun:
                     return
                 call = built
                 if mode is not None and call.comment:
-                    mode.restart(turned)  # what was asked while it was looked for is no matter
+                    mode.restart(turned)  # values requested while the call was built do not matter
                 self.uncalled = call.uncalled
                 # The call may change its inputs.
                 training = bool(getattr(call.function, "training", False))
@@ -330,7 +347,7 @@ class _TargetRun:
                 recording = self._trace_call(call, mode)
                 if recording.failure is None or mode is None or not mode.bool_choices or not left:
                     break
-                # A chosen truth caused the exception, which is not evidence about the program:
+                # A value chosen for a fake tensor caused the exception, which does not show a bug:
                 # invert the last choice that was not inverted yet.
                 untried = [number for number in mode.bool_choices if number not in turned]
                 if not untried:
@@ -356,7 +373,7 @@ class _TargetRun:
             self._amend_findings(recording)
 
     def look_for_inputs(self) -> None:
-        """Search other inputs for a comment's call that raises."""
+        """Search other inputs for a call that raises with the inputs of a comment."""
         if not self._raises:
             return
         with tracing.tensor_mode(self.fake) as mode, self.watch.count_as("inputs"):
@@ -367,13 +384,18 @@ class _TargetRun:
         self.info = dataclasses.replace(self.info, comment=comment)
 
     def _misleading_failure(self, call: Call) -> Failure | None:
-        """Return the eager failure of an uncertain call, whose inputs may be wrong."""
+        """Return the exception of an uncertain call without Dynamo, whose inputs may be wrong; or
+        None.
+        """
         if not call.is_doubtful or (self.auto and self._could_be_real(call)):
             return None
         return self._eager_failure(call)
 
     def _instead_of(self, call: Call, wrong: Failure) -> Call | None:
-        """Return another call; None leaves the target without a probe."""
+        """Return another call after ``wrong``, the exception of an uncertain call.
+
+        None leaves the target without inputs.
+        """
         self.ledger.begin()
         dynamo.reset()
         self.uncalled = True
@@ -429,7 +451,9 @@ class _TargetRun:
         return self.writer.write_attempt(sizes_only=sizes_only)
 
     def trace_second(self) -> None:
-        """Repeat the call with dynamic batch dimensions to find specialized ones."""
+        """Trace the call again with dynamic batch dimensions, to find dimensions that the code
+        specializes.
+        """
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
                 mode.restart()
@@ -452,7 +476,7 @@ class _TargetRun:
             self._all_frames += recording.frames
             failure = recording.failure
             if failure is not None and failure.kind == "ConstraintViolationError":
-                return  # the file itself asks for dynamic sizes: the first run says what pins them
+                return  # the file requests dynamic sizes: the first part reports them
             self._report_specialized(recording, tried=True)
             self._amend_findings(recording)
 
@@ -467,20 +491,24 @@ class _TargetRun:
             except tracing.ValueNeeded:
                 raise
             except BaseException:
-                return  # the first run says it
+                return  # the first part reports this
             if self.auto and self._could_be_real(call):
                 self.auto_failure = "torch.export tells more with values"
                 return
             with call.context.enter():
                 made = exporting.export_target(call, real=not self.fake)
             if made.failure is not None and self._eager_failure(call) is not None:
-                return  # it is no matter of export
+                return  # this does not concern the export
             checked = () if self.fake else exporting.check_operators(call, self.tracee.text)
             for finding in exports.export_findings(made, checked, self.source, self.target.range):
                 self.ledger.add(finding)
 
     def forecast(self, branch: Branch, rows: bool) -> ForecastResult:
-        """Forecast which calls with other sizes and values recompile."""
+        """Find out which calls with other sizes and values recompile.
+
+        ``branch`` runs each experiment in a forked process. Without ``rows``, changes that cannot
+        become findings are skipped.
+        """
         with tracing.tensor_mode(self.fake) as mode:
             begin = mode.restart if mode is not None else _do_nothing
             begin()
@@ -497,7 +525,8 @@ class _TargetRun:
 
             def run_apart(work: Callable[[], T], seconds: float, name: str) -> WorkAnswer[T]:
                 def run_chosen() -> T:
-                    # Other sizes may need more values; prefer fake tensors to a restart.
+                    # Other sizes may need more values; fake tensors are better here than a repeated
+                    # run.
                     if mode is not None:
                         mode.prefer_real = False
                     return work()
@@ -516,9 +545,7 @@ class _TargetRun:
             return made
 
     def packed_known(self) -> str:
-        """Return the packed input for exploring further paths; empty if there is nothing to
-        explore.
-        """
+        """Return the packed state for tracing other execution paths; empty if there are none."""
         recording, call = self.recording, self._call
         if recording is None or call is None or self.auto_failure is not None:
             return ""
@@ -537,7 +564,7 @@ class _TargetRun:
                 answers=tuple(recorded_answers(recording, self.source)),
                 flags=tuple(call_flags(call)),
             )
-        # An exception may occur in one mode only, but hardly for one flag.
+        # An exception may occur in only one mode, but hardly with only one value of a flag.
         explorer = Explorer(self.source, known)
         if known.asked and not known.complete and not explorer.could_answer(recording):
             known = dataclasses.replace(known, asked=False)
@@ -545,9 +572,12 @@ class _TargetRun:
         return known.to_text() if explorer.begin() else ""
 
     def explore(self, branch: Branch, known: Known) -> None:
-        """Explore other paths and report only findings that the probe's path lacks."""
+        """Trace other execution paths, and report only findings that the target's own path lacks.
+
+        ``branch`` runs each path in a forked process.
+        """
         if not self.fake:
-            known = dataclasses.replace(known, asked=False)  # real tensors answer for themselves
+            known = dataclasses.replace(known, asked=False)  # real tensors give their own values
         explorer = Explorer(self.source, known)
         explorer.run(self._travel_path, self._find_value, branch, self.ledger.add)
         self.paths, self.lines, self.finished = explorer.traced, explorer.lines, True
@@ -555,7 +585,10 @@ class _TargetRun:
             self.auto_failure = "the fake runs raised"
 
     def _travel_path(self, path: TracePath, turned: frozenset[Range]) -> Traveled:
-        """Trace a path; runs in a separate process."""
+        """Trace one execution path; runs in a separate process.
+
+        ``turned`` are the source ranges where the usual truth is inverted.
+        """
         ledger = _Ledger(self.tracee, RunId(self.tracee.target.name, 0, "paths"), lambda _: None)
         attempt = _TargetRun(self.tracee, ledger)
         attempt.auto = False
@@ -569,7 +602,7 @@ class _TargetRun:
             except BaseException as error:
                 return Traveled(failure=_one_line(tracing.failure_of(error)))
             if mode is not None:
-                # The data of inputs is arbitrary.
+                # The inputs contain arbitrary data.
                 mode.drop_values((call.args, call.kwargs))
                 policy.asked.clear()
             could_be_real = attempt._could_be_real(call)
@@ -611,7 +644,9 @@ class _TargetRun:
             return optional.find_fitting_value(call.function, name, tensors, attempt)
 
     def leave_disabled(self) -> None:
-        """Report that Dynamo is disabled: an empty result would look like a clean target."""
+        """Report that Dynamo is disabled; otherwise the empty result would look like a target
+        without problems.
+        """
         finding = failures.disabled_finding(self.source)
         self.error = finding.message
         self.ledger.add(finding)
@@ -623,7 +658,7 @@ class _TargetRun:
         except tracing.ValueNeeded as need:
             if not self.auto:
                 raise
-            # The call itself depends on the mode, so further paths need it too.
+            # The call itself depends on the mode, so the other execution paths need it too.
             self.auto_failure = _needs_value(need)
             return None
         except NoProbe as error:
@@ -639,7 +674,9 @@ class _TargetRun:
             return None
 
     def _report_without(self, error: NoProbe) -> None:
-        """Report the missing probe, unless real tensors may get further than fake ones."""
+        """Report that the target's inputs are unknown, unless real tensors may get further than
+        fake ones.
+        """
         if self.auto and isinstance(error, NotCalled):
             cut_short = error.cut_short
             if error.unbuilt or (cut_short is not None and self._could_be_real(cut_short)):
@@ -651,7 +688,9 @@ class _TargetRun:
         self.ledger.add(missing_probe(self.target, self.tracee.text, self.error))
 
     def count_further(self) -> int:
-        """Return the number of waiting probes to run."""
+        """Return the number of further call signatures of the target that deserve runs of their
+        own.
+        """
         if self.without_probe:
             return 0
         with tracing.tensor_mode(self.fake) as mode:
@@ -661,7 +700,8 @@ class _TargetRun:
             return self.tracee.probe.count_further(self.tracee.namespace)
 
     def _place_in_probe(self, word: str) -> Range:
-        """Return the last range of ``word`` in the probe comment; its full range without a word.
+        """Return the last range of ``word`` in the probe comment; the whole comment if ``word`` is
+        empty.
 
         Without a comment, return the range of the target's name.
         """
@@ -683,7 +723,7 @@ class _TargetRun:
     # -- what they say ------------------------------------------------------------------------
 
     def _saw_break(self, record: Break) -> None:
-        # A chosen truth or a doubtful call may cause an exception and another attempt.
+        # A chosen value or an uncertain call may cause an exception and another attempt.
         finding = breaks.break_finding(record, self.source, self.target.range)
         self.ledger.add_break(finding, record, sure=not self._truths and not self._doubtful)
 
@@ -714,11 +754,11 @@ class _TargetRun:
         known: set[tuple[int, str]] = set()
         for event in recording.specializations:
             if not dimensions.is_size(event, recording):
-                continue  # an int that Dynamo made symbolic of its own accord
+                continue  # an integer argument that Dynamo made symbolic by itself
             finding = dimensions.specialization_finding(
                 event, recording, self.source, self.target.range, tried
             )
-            # A restarted analysis specializes again.
+            # If Dynamo restarts its analysis, it specializes the dimension again.
             if (event.frame, finding.identity) not in known:
                 known.add((event.frame, finding.identity))
                 self.ledger.add(finding)
@@ -738,7 +778,7 @@ class _TargetRun:
         return self._explains
 
     def _amend_findings(self, recording: Recording) -> None:
-        """Compute the slow explanations for findings that were already reported."""
+        """Compute the explanations that take long, for findings that were already reported."""
         sizes = DataSizes(recording, self.source)
         costs = BreakCosts(recording, self.source, self.target.range, self.target.name)
         explainer = self._make_explainer(recording) if self._tapes else None
@@ -807,17 +847,17 @@ class _TargetRun:
         )
 
     def values(self) -> tuple[SeenValue, ...]:
-        """Return the values seen in the first trace; empty without a trace."""
+        """The values of expressions and locals seen in the first trace; empty without a trace."""
         return values.seen_values(self.recording, self.source) if self.recording else ()
 
     def shapes(self) -> tuple[tuple[PlaceShapes, ...], str]:
-        """Return the shapes seen in the first trace, and a note about omitted ones."""
+        """The tensor shapes seen in the first trace, and a note about omitted shapes."""
         if self.recording is None:
             return (), ""
         return shapes.limit_places(shapes.seen_shapes(self.recording, self.source), self.recording)
 
     def guards(self) -> tuple[tuple[GuardedFrame, ...], str]:
-        """Return the guards of the first trace, and a note about omitted ones."""
+        """The guards of the first trace by frame, and a note about omitted guards."""
         if self.recording is None:
             return (), ""
         return guards.guarded_frames(self.recording, self.source), guards.omission_note(
@@ -825,7 +865,7 @@ class _TargetRun:
         )
 
     def steps(self) -> tuple[TraceStep, ...]:
-        """The graphs of the first trace, and the breaks between them."""
+        """The graphs of the first trace, and the graph breaks between them."""
         if self.recording is None:
             return ()
         return trace_steps.steps_of_recording(self.recording, self.source, self.target.range)
@@ -873,7 +913,8 @@ def _one_line(failure: Failure) -> str:
 
 
 def batch_dimensions(call: Call) -> list[tuple[torch.Tensor, int]]:
-    """Return the first dimensions with the size of the first tensor's.
+    """Return the first dimensions, as (tensor, 0), that have the size of the first tensor's first
+    dimension.
 
     Sizes 0 and 1 are left out: Dynamo always specializes them, whatever the code does.
     """

@@ -170,7 +170,7 @@ class _ShapeText:
         A fused instruction has the columns of the first variable that it loads.
         """
         if where is None or (name, where) in self._names:
-            return None  # in ``x += f(x)`` the first one is loaded where it is stored
+            return None  # in ``x += f(x)`` the first ``x`` has the range of the assigned one
         on_line = self._loads.get((name, where.start.line), {})
         if where not in on_line and len(on_line) == 1:
             (where,) = on_line

@@ -63,7 +63,7 @@ class _Functions:
 
     def value(self, local: Local) -> SeenValue | None:
         if local.name.startswith((".", "__")):
-            return None  # made by Python for a comprehension, or by Dynamo to resume a function
+            return None  # a comprehension, or made by Dynamo to resume a function
         key = local.function, local.line
         if key not in self._found:
             self._found[key] = self._find_function(*key)

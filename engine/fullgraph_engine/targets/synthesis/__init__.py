@@ -1,4 +1,6 @@
-"""Search for constructor arguments and tensors with which a module runs."""
+"""Search for constructor arguments and input tensors with which a module runs without an
+exception.
+"""
 
 from .search import FoundInputs, InputSearch, NotFound
 

@@ -1,4 +1,4 @@
-"""Candidates of the search: immutable constructor and call arguments of a module."""
+"""Candidates of the search for inputs: constructor and call arguments of a module, immutable."""
 
 from __future__ import annotations
 
@@ -20,23 +20,30 @@ from ..notation import (
 
 Step = Union[str, int]
 Path = tuple[Step, ...]
-"""``("init", "dims", 0)``: the first item of the constructor's argument ``dims``. Inside of a call
-or a dictionary the steps are numbers as well, in the order of the text."""
+"""Position of a value in a candidate: ``("init", "dims", 0)`` is the first item of the
+constructor's argument ``dims``. In a call or dictionary in notation the steps are also numbers, in
+the order of the text.
+"""
 
 
 @dataclass(frozen=True)
 class InputCandidate:
-    """Arguments by parameter name; the values of ``*args`` are named ``*0``, ``*1``."""
+    """Arguments of a constructor and a call, by parameter name.
+
+    The values of ``*args`` are named ``*0``, ``*1``.
+    """
 
     init: tuple[tuple[str, Value], ...] = ()
     inputs: tuple[tuple[str, Value], ...] = ()
 
     def arguments_of(self, side: Step) -> tuple[tuple[str, Value], ...]:
-        """Return the arguments of the constructor for ``"init"``, else of the call."""
+        """Return names and values of the constructor's arguments if ``side`` is ``"init"``, else of
+        the call's.
+        """
         return self.init if side == "init" else self.inputs
 
     def get(self, path: Path) -> Value | None:
-        """Return the value at a path; None if it is missing."""
+        """Return the value at a path (its position); None if it is missing."""
         side, name, *steps = path
         found = dict(self.arguments_of(side)).get(str(name))
         for step in steps:
@@ -47,7 +54,7 @@ class InputCandidate:
         return found
 
     def with_value(self, path: Path, value: Value) -> InputCandidate:
-        """Return a copy with a value replaced at a path, or with one more argument."""
+        """Return a copy with the value at a path replaced, or with one more argument."""
         side, name, *steps = path
         pairs = dict(self.arguments_of(side))
         if steps:
@@ -57,7 +64,7 @@ class InputCandidate:
         return self._with_arguments(side, pairs)
 
     def without_argument(self, path: Path) -> InputCandidate:
-        """Return a copy without an argument."""
+        """Return a copy without the argument at this path."""
         side, name = path
         pairs = {key: value for key, value in self.arguments_of(side) if key != name}
         return self._with_arguments(side, pairs)
@@ -67,7 +74,7 @@ class InputCandidate:
         return replace(self, init=made) if side == "init" else replace(self, inputs=made)
 
     def values(self) -> Iterator[tuple[Path, Value]]:
-        """Yield every value with its path, outer values before nested ones."""
+        """Yield every value with its path (its position), outer values before nested ones."""
         for side, pairs in (("init", self.init), ("inputs", self.inputs)):
             for name, value in pairs:
                 yield from _walk_values((side, name), value)
@@ -80,7 +87,7 @@ class InputCandidate:
 
 @dataclass(frozen=True)
 class NumberSite:
-    """A whole number of a candidate: a constant, or with ``dim`` a size of a tensor."""
+    """The position of an integer in a candidate: a constant, or with ``dim`` a size of a tensor."""
 
     path: Path
     dim: int | None
@@ -95,7 +102,9 @@ class NumberSite:
 
 
 def number_sites(candidate: InputCandidate) -> list[NumberSite]:
-    """Return all integers, inputs first because they are the easiest to change."""
+    """Return the positions of all integers, first in the inputs because these are the easiest to
+    change.
+    """
     found: list[NumberSite] = []
     for path, value in candidate.values():
         if isinstance(value, TensorText):
@@ -107,17 +116,17 @@ def number_sites(candidate: InputCandidate) -> list[NumberSite]:
 
 
 def make_tensor_text(dtype: str, *shape: int) -> TensorText:
-    """Return a tensor in notation with these sizes, without symbols."""
+    """Return a tensor in notation with the given sizes, without symbolic sizes."""
     return TensorText(dtype, tuple(FixedSize(size) for size in shape))
 
 
 def shape_of_text(value: TensorText) -> tuple[int, ...]:
-    """Return the shape of a tensor without symbolic sizes."""
+    """Return the shape of a tensor in notation that has only numbers as sizes."""
     return tuple(size.value for size in value.sizes if isinstance(size, FixedSize))
 
 
 def with_size(value: TensorText, dim: int, number: int) -> TensorText:
-    """Return the tensor with another size in one dimension."""
+    """Return a tensor in notation with the size of dimension ``dim`` replaced by ``number``."""
     shape = list(shape_of_text(value))
     shape[dim] = number
     return make_tensor_text(value.dtype, *shape)
@@ -148,18 +157,24 @@ def with_field(reference: Reference, name: str, value: Value) -> Reference:
 
 
 def candidate_of(said: Notation, positional: tuple[str, ...]) -> InputCandidate:
-    """Return the candidate of a probe; the inverse of ``notation_of``."""
+    """Return the candidate that a probe in notation states; the inverse of ``notation_of``.
+
+    ``positional`` names the parameters of the inputs that are passed by position.
+    """
     init, inputs = said.init or Arguments(), said.inputs or Arguments()
     stars = tuple((f"*{at}", value) for at, value in enumerate(init.positional))
     names = [*positional, *(f"*{at}" for at in range(len(inputs.positional)))]
-    placed = tuple(zip(names, inputs.positional))  # noqa: B905 - there are names enough
+    placed = tuple(zip(names, inputs.positional))  # noqa: B905 - there are enough names
     return InputCandidate((*stars, *init.named), (*placed, *inputs.named))
 
 
 def notation_of(
     candidate: InputCandidate, positional: tuple[str, ...], method: str = "forward"
 ) -> Notation:
-    """Return the probe comment of a candidate, with leading inputs by position."""
+    """Return the probe in notation that states a candidate, with its first inputs by position.
+
+    ``positional`` names the parameters that can be passed by position.
+    """
     placed: list[Value] = []
     named = dict(candidate.inputs)
     for name in positional:
@@ -167,7 +182,7 @@ def notation_of(
             break
         placed.append(named.pop(name))
     if not named or len(placed) == len(candidate.inputs):
-        while f"*{len(placed)}" in named:  # only behind all that have names
+        while f"*{len(placed)}" in named:  # only after all parameters that have names
             placed.append(named.pop(f"*{len(placed)}"))
     rest = [value for name, value in named.items() if name.startswith("*")]
     keywords = tuple((n, value) for n, value in named.items() if not n.startswith("*"))

@@ -1,8 +1,8 @@
-"""Constructor arguments in other code of the file: ``ResNet(BasicBlock, [2, 2, 2, 2])``.
+"""Constructor arguments found in calls of the class: ``ResNet(BasicBlock, [2, 2, 2, 2])``.
 
 The code is read without executing it. An argument is known if it is a literal or a name with one
-value at the call: of the module, of the enclosing function, or of its parameter, whose value comes
-from the function's calls in the file.
+value at the call. The name may belong to the module or to the enclosing function. For a parameter
+of that function, the value comes from the function's calls in the file.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ from ..tensors import ProbeError, look_up
 Namespace = Mapping[str, Any]
 Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 _Bound = Union[ast.expr, Literal["parameter"], None]
-"""The binding of a name: a value, a parameter, or None, for example for a name bound twice."""
+"""Definition of a name: the assigned expression, ``"parameter"``, or None if unknown, for example
+for a name that is assigned twice.
+"""
 
 _MOST = 3
 """Maximum number of constructor calls per class, and of calls of the function around each."""
 _DEPTH = 4
-"""Maximum depth of following values from parameters to arguments."""
+"""Maximum number of steps from parameters of functions to the arguments of their calls."""
 _PLAIN = (int, float, str, bool, type(None))
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -55,10 +57,10 @@ def constructor_calls(
     namespace: Namespace,
     others: AnySequence[str] = (),
 ) -> list[dict[str, Value]]:
-    """Return the arguments by parameter of a few calls of a class, most complete first.
+    """Return the arguments, by parameter, of a few calls of a class in code, most complete first.
 
-    ``parameters`` are the positional ones of the constructor. ``namespace`` belongs to the file
-    with this ``text``; ``others`` are texts of files that are not imported here.
+    ``parameters`` are the constructor's positional parameters. ``namespace`` has the globals of the
+    file with this ``text``. ``others`` are texts of files that are not imported here.
     """
     found: list[tuple[int, int, dict[str, Value]]] = []
     for one in (text, *others):
@@ -80,7 +82,9 @@ def constructor_calls(
 
 @dataclass(frozen=True)
 class _Site:
-    """A call with its innermost function, and its class in case of a method."""
+    """A call in the file, with the most deeply nested function around it, and the class of a
+    method.
+    """
 
     call: ast.Call
     function: Function | None
@@ -89,9 +93,10 @@ class _Site:
 
 @functools.lru_cache(maxsize=16)
 def _read_calls(text: str) -> tuple[dict[str, list[_Site]], dict[str, _Bound]]:
-    """Return the calls of a file by the last part of the called name, and its bindings.
+    """Return the calls of a file by the last part of the called name, and the names that it
+    assigns.
 
-    Constructor calls include ``super().__init__`` and inheriting subclasses.
+    ``super().__init__`` and inheriting subclasses also count as constructor calls.
     """
     found: dict[str, list[_Site]] = {}
     inherited: list[tuple[str, str]] = []
@@ -125,7 +130,7 @@ def _read_calls(text: str) -> tuple[dict[str, list[_Site]], dict[str, _Bound]]:
 
 
 def _is_super(called: ast.expr) -> bool:
-    """``super().__init__``"""
+    """Whether an expression is ``super().__init__``."""
     return (
         isinstance(called, ast.Attribute)
         and called.attr == "__init__"
@@ -141,9 +146,9 @@ def _last_part(called: ast.expr) -> str:
 
 
 def _call_arguments(call: ast.Call, parameters: AnySequence[str]) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the arguments of a call by parameter, except after a starred one."""
+    """Yield the arguments of a call, each with its parameter, except after a starred argument."""
     plain = itertools.takewhile(lambda node: not isinstance(node, ast.Starred), call.args)
-    yield from zip(parameters, plain)  # noqa: B905 - the rest may have defaults
+    yield from zip(parameters, plain)  # noqa: B905 - the other parameters may have defaults
     yield from ((one.arg, one.value) for one in call.keywords if one.arg is not None)
 
 
@@ -152,7 +157,10 @@ def _call_arguments(call: ast.Call, parameters: AnySequence[str]) -> Iterator[tu
 
 @dataclass(frozen=True, eq=False)
 class _Frame:
-    """A call of the function around some code; ``given`` has its arguments with their frames."""
+    """A call of the function that contains some code.
+
+    ``given`` has the arguments of the call, each with the call in which it is evaluated.
+    """
 
     function: Function | None = None
     owner: ast.ClassDef | None = None
@@ -168,12 +176,14 @@ class _ExpressionReader:
     sites: dict[str, list[_Site]]
     namespace: Namespace
     names: Mapping[str, _Bound]
-    """Bindings of the module, if it is not imported."""
+    """Names that the module assigns, if the module is not imported."""
     _open: set[tuple[ast.expr, _Frame]] = field(default_factory=set)
-    """Expressions being evaluated, to detect names that refer to themselves."""
+    """Expressions in evaluation, to detect names defined by themselves."""
 
     def frames(self, around: _Site, depth: int) -> Iterator[_Frame]:
-        """Yield the calls of the function around a site, or an unknown call without any."""
+        """Yield the calls of the function around a call, or one unknown call if the file has
+        none.
+        """
         function, owner = around.function, around.owner
         if function is None:
             yield _MODULE
@@ -193,7 +203,9 @@ class _ExpressionReader:
             yield _Frame(function, owner, {}, depth)
 
     def value(self, node: ast.expr, frame: _Frame) -> Value | None:
-        """Evaluate an expression; return None if that needs execution."""
+        """Return the value of an expression in a function's call; None if that needs execution of
+        code.
+        """
         if (node, frame) in self._open:
             return None
         self._open.add((node, frame))
@@ -291,7 +303,7 @@ class _ExpressionReader:
         return self._resolve_dotted_name(node, frame)
 
     def _evaluate_attribute(self, name: str, frame: _Frame) -> Value | None:
-        """Evaluate ``self.name`` if exactly one method assigns it once."""
+        """Return the value of ``self.name`` if exactly one method assigns it, once; else None."""
         if frame.owner is None or frame.depth > _DEPTH:
             return None
         kept = [
@@ -312,7 +324,9 @@ class _ExpressionReader:
         return self.value(value, around)
 
     def _resolve_dotted_name(self, node: ast.expr, frame: _Frame) -> Value | None:
-        """Return the constant or the reference that a dotted name of the module refers to."""
+        """Return the constant, or a reference to the object, that a dotted name of the module
+        means; else None.
+        """
         name = dotted_name(node)
         root = name.partition(".")[0]
         if not name or (frame.function is not None and root in _function_bindings(frame.function)):
@@ -334,7 +348,7 @@ class _ExpressionReader:
 
 @functools.lru_cache(maxsize=512)
 def _function_bindings(function: Function) -> dict[str, _Bound]:
-    """Return the bindings of the names in a function."""
+    """Return the names that a function assigns, and its parameters, with their definitions."""
     arguments = function.args
     parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
     found: dict[str, _Bound] = {one.arg: "parameter" for one in parameters}
@@ -345,7 +359,7 @@ def _function_bindings(function: Function) -> dict[str, _Bound]:
 
 
 def _assigned_bindings(body: Iterable[ast.stmt]) -> dict[str, _Bound]:
-    """Return the names that statements bind, outside nested definitions."""
+    """Return the names that statements assign, with their definitions, outside nested functions."""
     nodes = list(_own_nodes(body))
     simple: dict[int, ast.expr] = {}
     for node in nodes:
@@ -361,7 +375,7 @@ def _assigned_bindings(body: Iterable[ast.stmt]) -> dict[str, _Bound]:
 
 
 def assignment_pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield each target with its value, also for ``self.a, self.b = a, b``."""
+    """Yield each assigned target with its value, also for ``self.a, self.b = a, b``."""
     for target in node.targets:
         if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
             yield from zip(target.elts, node.value.elts)  # noqa: B905 - Python says so itself

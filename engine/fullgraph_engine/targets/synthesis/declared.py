@@ -1,6 +1,7 @@
-"""Defaults of the options that a file declares: ``parser.add_argument("--width", default=64)``.
+"""Defaults of command-line options that a file declares: ``parser.add_argument("--width",
+default=64)``.
 
-Click has the same words. Models read such options as attributes of one object.
+Click's declarations have the same form. Models read such options as attributes of one object.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ _DECLARING = ("add_argument", "option")
 
 
 def declared_options(tree: ast.AST) -> dict[str, Value]:
-    """Return the default of each option by name, or the first of its choices."""
+    """Return the default of each command-line option by name; without a default, the first of its
+    choices.
+    """
     found: dict[str, Value] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and _called_name(node) in _DECLARING:
@@ -45,7 +48,7 @@ def _literal_default(given: dict[str | None, ast.expr]) -> Value | None:
             value = ast.literal_eval(written)
             kind = given.get("type")
             if isinstance(value, str) and kind is not None and ast.unparse(kind) != "str":
-                value = ast.literal_eval(value)  # a parser takes a text
+                value = ast.literal_eval(value)  # a parser gets a text as default
         elif "choices" in given:
             value = next(iter(ast.literal_eval(given["choices"])))
         elif isinstance(action := given.get("action"), ast.Constant):

@@ -1,6 +1,6 @@
-"""Documented shapes: ``x: (B, C, H, W)`` in text, and ``B, N, C = x.shape`` in code.
+"""Documented shapes of inputs: ``x: (B, C, H, W)`` in text, and ``B, N, C = x.shape`` in code.
 
-Such a shape is a first guess, like a name.
+A documented shape is only a first guess, as one made from the name of a parameter.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Words = tuple[str, ...]
-"""The dimensions of one input: names, numbers, sums and products of them."""
+"""The dimensions of one input as texts: names, numbers, sums and products of them."""
 
 _WORD = r"(?:[\w.]+(?:\s*(?:[-+*/]|//)\s*[\w.]+)*|\.{3}|\*|\?|-1)"
 _SHAPE = re.compile(
@@ -29,7 +29,7 @@ _IS = r"(?::|=|->|,|\b(?:of|with|has|is|in)?\s*(?:the\s+)?shape\b)"
 def documented_shapes(
     function: ast.FunctionDef, text: str, others: Iterable[str]
 ) -> dict[str, Words]:
-    """Return the documented shapes of ``function``, by parameter.
+    """Return the documented shapes of ``function``'s inputs, by parameter.
 
     ``others`` are docstrings from elsewhere that may describe it, for example from its class. The
     names of dimensions are not interpreted: see ``size_of``.
@@ -49,7 +49,10 @@ def documented_shapes(
 
 
 def size_of(word: str, named: Callable[[str], int]) -> int | None:
-    """Return the size of a dimension, with ``named`` for names in it; None for other words."""
+    """Return the size of a dimension such as ``2*C``; None for words that are not a size.
+
+    ``named`` returns the size for a name.
+    """
     try:
         return _compute_dimension(
             ast.parse(word.replace("/", "//").replace("////", "//"), mode="eval").body, named
@@ -78,7 +81,7 @@ def _compute_dimension(node: ast.expr, named: Callable[[str], int]) -> int | Non
 
 
 def _documented_shape(text: str, name: str) -> Words | None:
-    """Return the first documented shape after a name."""
+    """Return the first shape that a text states after a parameter's name; None without one."""
     for match in re.finditer(
         rf"(?<![\w.]){name}[`*]*\s*(?:\([^()]*\))?(?:\.shape|\.size\(\))?\s*{_IS}", text
     ):
@@ -103,7 +106,9 @@ def _first_shape(text: str) -> Words | None:
 def _shapes_in_comments(
     function: ast.FunctionDef, lines: Sequence[str], names: Sequence[str]
 ) -> Iterator[tuple[str, Words]]:
-    """Yield shapes in comments in the signature and up to the first statement."""
+    """Yield parameters and their shapes from comments in the signature and up to the first
+    statement.
+    """
     body = [one for one in function.body if not isinstance(one, ast.Expr)]
     until = body[0].lineno - 1 if body else function.lineno
     for line in lines[function.lineno - 1 : until]:
@@ -121,7 +126,9 @@ def _shapes_in_comments(
 
 
 def _unpacked_shapes(function: ast.FunctionDef) -> Iterator[tuple[str, Words]]:
-    """Yield shapes from ``B, N, C = x.shape`` while ``x`` is still the argument."""
+    """Yield parameters and their shapes from ``B, N, C = x.shape``, while ``x`` is still the
+    argument.
+    """
     changed: dict[str, int] = {}
     shapes: list[tuple[int, str, Words]] = []
     for node in ast.walk(function):

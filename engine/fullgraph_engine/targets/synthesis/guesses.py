@@ -1,7 +1,8 @@
-"""Guesses for parameters from their names, annotations and defaults, most plausible first.
+"""Guesses for arguments from the names, annotations and defaults of parameters, most plausible
+first.
 
 Names follow conventions of the ecosystem (``num_heads``, ``in_channels``, ``input_ids``). A wrong
-guess costs a trial, never a wrong finding.
+guess costs one trial call, never a wrong finding.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from .declared import declared_options
 from .documented import Words, documented_shapes, size_of
 
 BATCH, LENGTH, WIDTH, SIDE = 2, 16, 64, 32
-"""Sizes of inputs without other hints. The width is a multiple of common group and head counts. All
-sizes differ, so that a size in an error message identifies its origin.
+"""Sizes of inputs without other information. The width is a multiple of common group and head
+counts. All sizes differ, so that a size in an error message identifies its origin.
 """
 
 Namespace = dict[str, Any]
@@ -88,7 +89,7 @@ _LIST = (
 
 @dataclasses.dataclass(frozen=True)
 class SignatureParameter:
-    """A parameter of a constructor or of ``forward`` at run time.
+    """A parameter of a constructor or of ``forward``, from the executed class.
 
     ``annotation`` is its evaluated annotation, None if missing or invalid.
     """
@@ -103,7 +104,10 @@ class SignatureParameter:
 def parameters_of(
     function: Any, skip: int = 1
 ) -> tuple[tuple[SignatureParameter, ...], bool, bool]:
-    """Return the parameters without ``self``, and whether ``*args`` and ``**kwargs`` exist."""
+    """Return the parameters of a function, and whether it has ``*args`` and ``**kwargs``.
+
+    The first ``skip`` parameters, by default ``self``, are left out.
+    """
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -142,7 +146,7 @@ def _evaluate_annotation(annotation: Any, function: Any) -> Any:
 
 
 def name_of(found: Any, namespace: Namespace) -> str:
-    """Return the name of a class or function in notation; empty if it has none."""
+    """Return the name with which notation refers to a class or function; empty if it has none."""
     own = getattr(found, "__name__", "")
     if own and namespace.get(own) is found:
         return str(own)
@@ -164,7 +168,7 @@ def name_of(found: Any, namespace: Namespace) -> str:
 
 
 class Guesses:
-    """Guesses for the parameters of one class of a file."""
+    """Guesses for the constructor and input arguments of one class of a file."""
 
     def __init__(self, subject: Any, namespace: Namespace, method: str = "forward") -> None:
         self.subject, self.method = subject, method
@@ -172,7 +176,7 @@ class Guesses:
         self._configurations: list[type] | None = None
 
     def argument(self, parameter: SignatureParameter) -> list[Value]:
-        """Return guesses for a constructor argument."""
+        """Return guesses for an argument of the constructor, most plausible first."""
         found = [
             *self.of_type(parameter.annotation, parameter.name),
             *self._guess_by_name(parameter),
@@ -182,7 +186,7 @@ class Guesses:
 
     def _guess_by_name(self, parameter: SignatureParameter, depth: int = 0) -> Iterator[Value]:
         name = parameter.name.lower()
-        # How the class uses its own arguments says nothing about nested parameters.
+        # How the class uses its own arguments does not concern parameters of nested objects.
         read = self._read.get(parameter.name, frozenset()) if depth == 0 else frozenset()
         untyped = parameter.annotation is None and bool(read)
         if re.fullmatch(_BAG, name) or (untyped and not any(map(_is_of_torch, read))):
@@ -194,7 +198,7 @@ class Guesses:
         if re.fullmatch(_FLAG, name):
             yield LiteralValue("bias" in name or "affine" in name)
         if name.endswith("shape"):
-            # A parameter to broadcast has the number of channels, then ones.
+            # An argument that is broadcast has the number of channels and then ones as shape.
             for ones in (2, 3, 0, 1):
                 yield Sequence("list", (LiteralValue(WIDTH), *(LiteralValue(1),) * ones))
         if re.fullmatch(_LIST, name) and not re.fullmatch(r"(in|out|num|n)_?(channels)", name):
@@ -213,7 +217,7 @@ class Guesses:
             yield Reference("torch.float32")
 
     def of_type(self, annotation: Any, name: str, depth: int = 0) -> Iterator[Value]:
-        """Yield values of an annotated type."""
+        """Yield values of an annotated type, for a parameter or field called ``name``."""
         if annotation is None or depth > 3:
             return
         origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
@@ -297,7 +301,7 @@ class Guesses:
             yield from self.instances_of(kind, depth)
 
     def instances_of(self, kind: type, depth: int = 0) -> Iterator[Value]:
-        """Yield instances with guessed constructor arguments."""
+        """Yield instances of a class, made with guessed constructor arguments."""
         name = name_of(kind, self.namespace)
         if not name or depth > 3 or inspect.isabstract(kind):
             return
@@ -325,8 +329,8 @@ class Guesses:
         yield LiteralValue(guess_number(parameter.name.lower()))
 
     def configurations(self, depth: int = 0, read: frozenset[str] = frozenset()) -> Iterator[Value]:
-        """Yield configuration objects: of the class, of the file, and one with arbitrary
-        attributes.
+        """Yield configuration objects: the class's own, the file's, and one that accepts any
+        attribute.
 
         Configurations with the attributes in ``read`` come first.
         """
@@ -352,7 +356,9 @@ class Guesses:
         yield Mapping(())
 
     def _classes_with_attributes(self, read: frozenset[str]) -> list[type]:
-        """Return classes of the file, except modules, whose instances have these attributes."""
+        """Return classes of the file, except modules, whose instances have the attributes in
+        ``read``.
+        """
         return [
             kind
             for _, kind in self._defined_classes()
@@ -373,7 +379,7 @@ class Guesses:
 
     @functools.cached_property
     def _read(self) -> dict[str, frozenset[str]]:
-        """The attributes that the constructor reads, by parameter."""
+        """Names of attributes that the constructor reads from each of its parameters."""
         found: dict[str, set[str]] = {}
         for node in ast.walk(self._method_tree("__init__") or self._tree):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -382,7 +388,7 @@ class Guesses:
 
     @functools.cached_property
     def _taken_apart(self) -> dict[str, int]:
-        """The number of items of each parameter that the method only indexes or unpacks."""
+        """Number of items of each parameter that the method only indexes or unpacks."""
         counts: dict[str, int] = {}
         used: Counter[str] = Counter()
         for node in ast.walk(self._method_tree(self.method) or ast.Module([], [])):
@@ -402,7 +408,7 @@ class Guesses:
 
     @functools.cached_property
     def _called(self) -> frozenset[str]:
-        """Parameters that the constructor stores unchanged and other methods call."""
+        """Names of parameters that the constructor stores unchanged and other methods call."""
         called = {
             node.func.attr
             for node in ast.walk(self._tree)
@@ -427,7 +433,10 @@ class Guesses:
         )
 
     def modules(self, name: str) -> Iterator[Value]:
-        """Yield modules for ``encoder`` or ``backbone``: classes of the file by name, then any."""
+        """Yield modules for a parameter such as ``encoder`` or ``backbone``.
+
+        Classes of the file with a similar name come first, then simple layers.
+        """
         for reference in self.classes(torch.nn.Module, name):
             assert isinstance(reference, Reference)
             if name.replace("_", "") in reference.name.lower():
@@ -436,7 +445,9 @@ class Guesses:
         yield Reference("torch.nn.Linear", Arguments((LiteralValue(WIDTH), LiteralValue(WIDTH))))
 
     def callables(self, name: str) -> Iterator[Value]:
-        """Yield layers and functions for ``act_layer`` or ``norm_layer``: classes first."""
+        """Yield layers and functions for a parameter such as ``act_layer`` or ``norm_layer``,
+        classes first.
+        """
         if "norm" in name:
             classes = ["LayerNorm", "BatchNorm2d", "BatchNorm1d", "Identity"]
         elif "conv" in name:
@@ -460,7 +471,9 @@ class Guesses:
         )
 
     def classes(self, base: Any, name: str) -> Iterator[Value]:
-        """Yield classes of the file, first those named like the parameter."""
+        """Yield classes of the file that derive from ``base``, first those named like the parameter
+        ``name``.
+        """
         base = base if isinstance(base, type) else torch.nn.Module
         found = [
             (key, kind)
@@ -472,7 +485,9 @@ class Guesses:
         yield from (Reference(key) for key, _ in found[:4])
 
     def texts(self, name: str) -> list[str]:
-        """Return texts that the class or file compares the parameter with, then common ones."""
+        """Return strings that the class or file compares the parameter with, then common
+        strings.
+        """
         found = [
             *_compared_texts(re.escape(name), self._class_source),
             *_compared_texts(re.escape(name), self._file_text),
@@ -486,11 +501,11 @@ class Guesses:
         return [*dict.fromkeys(found), "", "none"]
 
     def compared_in(self, kind: type) -> list[str]:
-        """Return texts that a class compares anything with."""
+        """Return the strings that the code of a class compares anything with."""
         return list(dict.fromkeys(_compared_texts(r"\w+", _source_of(kind))))[:8]
 
     def layers(self, name: str) -> list[str]:
-        """Return names of layers for ``getattr(nn, name)``."""
+        """Return names of layers, for a parameter used in ``getattr(nn, name)``."""
         found = [one.name for one in self.callables(name.lower()) if isinstance(one, Reference)]
         known = [one.rpartition(".")[2] for one in found if one.startswith("torch.nn.")]
         recurrent = ["LSTM", "GRU"] if re.search(r"rnn|recurrent|cell", name.lower()) else []
@@ -502,7 +517,9 @@ class Guesses:
 
     @functools.cached_property
     def declared(self) -> dict[str, Value]:
-        """The defaults of options, declared in the file or in files that construct the class."""
+        """Defaults of command-line options declared in the file or in files that construct the
+        class.
+        """
         found: dict[str, Value] = {}
         for text in (*reversed(self._other_texts), self._file_text):
             with contextlib.suppress(SyntaxError, ValueError):
@@ -512,7 +529,10 @@ class Guesses:
     def constructed_arguments(
         self, parameters: tuple[SignatureParameter, ...]
     ) -> list[dict[str, Value]]:
-        """Return constructor arguments in code, from this file if all required ones are there."""
+        """Return constructor arguments found in calls of the class.
+
+        They come only from this file if its calls have all required arguments.
+        """
         name = self.subject.__name__
         placed = [one.name for one in parameters if one.positional]
         required = {one.name for one in parameters if one.required}
@@ -523,7 +543,7 @@ class Guesses:
 
     @functools.cached_property
     def _other_texts(self) -> list[str]:
-        """The texts of other files that construct the class."""
+        """Texts of other files that construct the class."""
         return texts_that_call(self.subject.__name__, str(self.namespace.get("__file__", "")))
 
     @functools.cached_property
@@ -541,9 +561,10 @@ class Guesses:
         width: int,
         numbers: typing.Mapping[str, int] | None = None,
     ) -> list[Value]:
-        """Return guesses for a parameter of ``forward``.
+        """Return guesses for an input of ``forward``, most plausible first.
 
-        ``numbers`` are the constructor's, by parameter.
+        ``width`` is the assumed number of features. ``numbers`` are the integer arguments of the
+        constructor, by parameter.
         """
         found = input_like(parameter, width)
         count = self._taken_apart.get(parameter.name)
@@ -562,7 +583,7 @@ class Guesses:
 
     @functools.cached_property
     def _documented(self) -> dict[str, Words]:
-        """The documented shapes of inputs, from the class and its bases."""
+        """Documented shapes of the inputs by parameter, from the class and its bases."""
         found: dict[str, Words] = {}
         for kind in reversed(self.subject.__mro__):
             text = textwrap.dedent(_source_of(kind)) if self.method in vars(kind) else ""
@@ -576,14 +597,13 @@ class Guesses:
         return found
 
     def is_documented(self, name: str) -> bool:
-        """Whether the class documents the shape of an input."""
+        """Whether the class documents the shape of the input ``name``."""
         return name in self._documented
 
     def _documented_input(
         self, name: str, width: int, numbers: typing.Mapping[str, int], others: list[Value]
     ) -> Iterator[Value]:
-        """An input of the shape that the class says it has, and otherwise like the first of the
-        ``others``."""
+        """Yield inputs of the documented shape, otherwise equal to the first of the ``others``."""
         words = self._documented.get(name)
         if words is None:
             return
@@ -626,7 +646,7 @@ _DIMENSIONS: tuple[tuple[str, int | None], ...] = (
 
 
 def _dimension_size(name: str, width: int, image: bool) -> int:
-    """Return a size for the name of a dimension: ``batch``, ``t``, ``num_nodes``."""
+    """Return a size for a dimension by its name: ``batch``, ``t``, ``num_nodes``."""
     if name == "width" and image:
         return SIDE
     for pattern, size in _DIMENSIONS:
@@ -652,7 +672,10 @@ def _source_of(kind: Any) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _compared_texts(spelled: str, source: str) -> tuple[str, ...]:
-    """Return texts that a source compares a name pattern with, cached for repairs."""
+    """Return strings that source code compares a name with, cached for many candidates.
+
+    ``spelled`` is a regular expression for the name.
+    """
     found: list[str] = []
     for match in re.finditer(rf"\b{spelled}\b\s*(?:==|!=|\bin\b|\bnot in\b)\s*([^\n:]*)", source):
         found += re.findall(r"['\"]([^'\"\n]{1,40})['\"]", match[1])
@@ -664,13 +687,13 @@ def _compared_texts(spelled: str, source: str) -> tuple[str, ...]:
 
 
 def _is_own(node: ast.expr) -> TypeGuard[ast.Attribute]:
-    """``self.name``"""
+    """Whether an expression is an attribute of ``self``, such as ``self.name``."""
     own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
     return own and node.value.id == "self"  # type: ignore[attr-defined]
 
 
 def _is_of_torch(attribute: str) -> bool:
-    """Whether tensors or modules have such an attribute."""
+    """Whether tensors or modules have an attribute with this name."""
     return hasattr(torch.Tensor, attribute) or hasattr(torch.nn.Module, attribute)
 
 
@@ -682,7 +705,7 @@ def _attributes_of(kind: type) -> set[str]:
 
 
 def guess_number(name: str) -> int:
-    """Return an integer for a name."""
+    """Return an integer argument for a parameter, guessed from its name."""
     if re.fullmatch(_RANK, name):
         return 2
     if re.fullmatch(r"(in|input)_?(ch|chans?|channels?)|c_in|in_c|inc|nc", name):
@@ -694,7 +717,7 @@ def guess_number(name: str) -> int:
 
 
 def is_depth(name: str) -> bool:
-    """Whether a number is a repetition count."""
+    """Whether a parameter's name means a number of repetitions, such as ``num_layers``."""
     return bool(
         re.fullmatch(
             r".*(n|num)_?.*(layers?|blocks?|hidden_layers)|depth|n_layers?|(en|de)coder_layers",
@@ -751,7 +774,9 @@ def _plain_types(annotation: Any) -> list[Any]:
 
 
 def input_like(parameter: SignatureParameter, width: int) -> list[Value]:
-    """Return guesses for an input of ``forward`` from its annotation and name."""
+    """Return guesses for an input of ``forward`` from its annotation and name, with ``width``
+    features.
+    """
     name = parameter.name.lower()
     found: list[Value] = []
     for one in _plain_types(parameter.annotation):

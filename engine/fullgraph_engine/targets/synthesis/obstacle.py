@@ -1,4 +1,4 @@
-"""Obstacles: conclusions from a failed trial about the values of its candidate."""
+"""Obstacles: what a failed trial call shows about wrong values of its arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_FRAMES = 24
 
 @dataclass(frozen=True)
 class Unequal:
-    """Two numbers that should be one: ``met`` came from the data, ``wanted`` from the code."""
+    """Two numbers that should be equal: ``met`` came from the data, ``wanted`` from the code."""
 
     met: int
     wanted: int
@@ -33,7 +33,7 @@ class Unequal:
 
 @dataclass(frozen=True)
 class Indivisible:
-    """``number`` should be a multiple of ``divisor``."""
+    """A number that is not a multiple of ``divisor``, but should be."""
 
     number: int
     divisor: int
@@ -41,7 +41,7 @@ class Indivisible:
 
 @dataclass(frozen=True)
 class WrongRank:
-    """A tensor with ``met`` dimensions (unknown: None) should have ``wanted``."""
+    """A tensor with ``met`` dimensions (None if unknown) that should have ``wanted``."""
 
     met: int | None
     wanted: int
@@ -56,7 +56,7 @@ class WrongCount:
 
 @dataclass(frozen=True)
 class WrongShape:
-    """Tensors of one shape should have another."""
+    """Tensors of one shape that should have another shape."""
 
     met: tuple[int, ...]
     wanted: tuple[int, ...]
@@ -64,7 +64,7 @@ class WrongShape:
 
 @dataclass(frozen=True)
 class WrongChoice:
-    """A value should be one of the given choices."""
+    """A value that should be one of the given choices."""
 
     path: Path
     choices: tuple[Any, ...]
@@ -72,7 +72,9 @@ class WrongChoice:
 
 @dataclass(frozen=True)
 class WrongType:
-    """A value should be an instance of one of the given types; empty if unknown."""
+    """A value that should be an instance of one of the given types; empty if the types are
+    unknown.
+    """
 
     path: Path
     wanted: tuple[type, ...]
@@ -80,24 +82,26 @@ class WrongType:
 
 @dataclass(frozen=True)
 class TooSmall:
-    """A size is not enough for a kernel or a patch."""
+    """A size too small for a kernel or a patch."""
 
 
 @dataclass(frozen=True)
 class TooLarge:
-    """The candidate needs too much time or memory."""
+    """Arguments with which the module needs too much time or memory."""
 
 
 @dataclass(frozen=True)
 class MissingArguments:
-    """Required parameters that a call omitted."""
+    """Required parameters for which a call lacks arguments."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Unexpected:
-    """A call got a keyword argument that it does not take, or a second value for a parameter."""
+    """A keyword argument that a function does not accept, or a second value for one of its
+    parameters.
+    """
 
     name: str
 
@@ -118,12 +122,17 @@ Obstacle = (
 
 
 def error_words(error: BaseException | None) -> str:
-    """The message of an exception on one line; empty without one, or if its ``__str__`` raises."""
+    """Return the message of an exception on one line.
+
+    Empty without an exception, or if its ``__str__`` raises.
+    """
     return " ".join(texts.error_message(error).split())
 
 
 def find_obstacles(outcome: TrialOutcome) -> list[Obstacle]:
-    """Return obstacles from the message and the raising statement, most likely first."""
+    """Return what a failed trial call shows, from the message and the raising statement, most
+    likely first.
+    """
     error = outcome.error
     text = error_words(error)
     if isinstance(error, (TimeIsUp, MemoryError)) or "out of all proportion" in text:
@@ -157,7 +166,9 @@ def _of_signature(error: BaseException | None, text: str) -> Iterator[Obstacle]:
 
 
 def _named_choices(outcome: TrialOutcome, text: str) -> Iterator[Obstacle]:
-    """Yield quoted texts in a message, which often are the accepted values."""
+    """Yield the quoted texts of a message as a choice of values, since they often are the accepted
+    ones.
+    """
     quoted = re.findall(r"(['\"`])(?=\w)([\w.+-]{1,40})\1", text)
     if not quoted or isinstance(outcome.error, (AttributeError, NameError, ImportError)):
         return
@@ -248,7 +259,7 @@ def _of_message(text: str) -> Iterator[Obstacle]:
 
 
 def _unequal_ends(met: list[int], wanted: list[int]) -> Iterator[Unequal]:
-    """Yield unequal trailing dimensions of two shapes."""
+    """Yield the pairs of unequal numbers among the last dimensions of two shapes."""
     for one, other in zip(reversed(met), reversed(wanted)):  # noqa: B905 - the common end
         yield from _unequal_sizes(one, other)
 
@@ -325,7 +336,9 @@ def _wrong_ranks(text: str) -> Iterator[WrongRank | WrongCount]:
 
 
 def _of_code(outcome: TrialOutcome) -> Iterator[Obstacle]:
-    """Yield obstacles from the condition of an ``assert`` or of an ``if`` around a ``raise``."""
+    """Yield obstacles from the condition of the ``assert``, or of the ``if`` around the ``raise``,
+    that failed.
+    """
     frames = outcome.frames[-_MOST_FRAMES:]
     for at, (frame, line, _) in reversed(list(enumerate(frames))):
         if any(part in frame.f_code.co_filename for part in _LIBRARY[1:]):
@@ -350,7 +363,7 @@ def _of_code(outcome: TrialOutcome) -> Iterator[Obstacle]:
 def _passed_argument(
     name: str, called: types.CodeType, caller: types.CodeType, line: int
 ) -> ast.expr | None:
-    """Return the expression that a call passes for a parameter of a function."""
+    """Return the expression that a call on a line passes for a parameter of a function; or None."""
     parameters = called.co_varnames[: called.co_argcount]
     tree = _code_tree(caller)
     if name not in parameters or tree is None:
@@ -367,7 +380,9 @@ def _passed_argument(
 
 @functools.lru_cache(maxsize=1024)
 def condition_at(code: types.CodeType, line: int) -> tuple[ast.expr, bool] | None:
-    """Return the test of the statement at a line, and the truth that avoids the exception."""
+    """Return the test of the statement at a line, and the truth value that avoids the exception; or
+    None.
+    """
     tree = _code_tree(code)
     if tree is None:
         return None
@@ -436,7 +451,7 @@ def _of_comparison(
         choices = _evaluate_in_frame(right, frame)
         try:
             found = tuple(choices)[:12] if choices is not None else ()
-        except Exception:  # no container after all
+        except Exception:  # the value is not a container
             found = ()
         for path in paths_of(left, frame, outcome):
             yield WrongChoice(path, found)
@@ -467,7 +482,7 @@ def _should_be_equal(
     elif isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
         if len(one) != len(other):
             yield WrongRank(len(one), len(other))
-        for a, b in zip(one, other):  # noqa: B905 - as far as both go
+        for a, b in zip(one, other):  # noqa: B905 - only as many as both have
             if type(a) is int and type(b) is int:
                 yield from _unequal_sizes(a, b)
 
@@ -499,7 +514,7 @@ def _of_call(
 
 
 def _evaluate_in_frame(node: ast.expr, frame: types.FrameType) -> Any:
-    """Evaluate an expression in a frame; return None if it raises."""
+    """Return the value of an expression in a stack frame; None if evaluating it raises."""
     try:
         code = compile(ast.Expression(node), "<test>", "eval")
         return eval(code, frame.f_globals, dict(frame.f_locals))
@@ -511,7 +526,7 @@ def _evaluate_in_frame(node: ast.expr, frame: types.FrameType) -> Any:
 
 
 def paths_of(node: ast.AST, frame: types.FrameType, outcome: TrialOutcome) -> list[Path]:
-    """Return the paths of the candidate's values in an expression of a frame."""
+    """Return the positions of a candidate's values that an expression in a stack frame contains."""
     found: list[Path] = []
     for part in ast.walk(node):
         if isinstance(part, ast.Name):
@@ -525,7 +540,9 @@ def paths_of(node: ast.AST, frame: types.FrameType, outcome: TrialOutcome) -> li
 
 
 def implicated_paths(outcome: TrialOutcome) -> list[Path]:
-    """Return the paths of values in the traceback's lines, innermost frame first."""
+    """Return the positions of a candidate's values on the traceback's lines, deepest frame
+    first.
+    """
     found: list[Path] = []
     for frame, line, _ in reversed(outcome.frames[-_MOST_FRAMES:]):
         text = linecache.getline(frame.f_code.co_filename, line, frame.f_globals)
@@ -550,7 +567,9 @@ def _paths_of_name(name: str, frame: types.FrameType, outcome: TrialOutcome) -> 
 
 
 def _paths_of_object(value: Any, outcome: TrialOutcome) -> list[Path]:
-    """Return the paths of an object among the candidate's values; numbers and texts by equality."""
+    """Return the positions of an object among the candidate's values; numbers and texts match by
+    equality.
+    """
     found = []
     plain = isinstance(value, (int, str, float)) and not isinstance(value, bool)
     for path, made in outcome.made.items():
@@ -561,7 +580,9 @@ def _paths_of_object(value: Any, outcome: TrialOutcome) -> list[Path]:
 
 
 def _paths_of_attribute(attribute: str, outcome: TrialOutcome) -> list[Path]:
-    """Attributes of a module usually keep the name of the argument."""
+    """Return positions of arguments named like an attribute, since modules usually keep the
+    name.
+    """
     return [
         ("init", name)
         for name, _ in outcome.candidate.init
@@ -572,7 +593,7 @@ def _paths_of_attribute(attribute: str, outcome: TrialOutcome) -> list[Path]:
 def _paths_of_field(
     owner: str, name: str, frame: types.FrameType, outcome: TrialOutcome
 ) -> list[Path]:
-    """Return the paths of ``config.name`` for a configuration made by the candidate."""
+    """Return the positions of ``config.name`` for a configuration that the candidate contains."""
     value = frame.f_locals.get(owner, _ABSENT)
     if value is _ABSENT or isinstance(value, torch.Tensor):
         return []

@@ -17,9 +17,9 @@ from .guesses import SignatureParameter, input_like, parameters_of
 from .trial import TimeIsUp
 
 _MOST = 40
-"""Maximum number of values tried."""
+"""Maximum number of values tried for one argument."""
 _TRY = 1.0
-"""Maximum wall time in seconds per value."""
+"""Maximum wall time in seconds for trying one value."""
 _DTYPES = ("f32", "b8", "i64")
 
 
@@ -29,10 +29,10 @@ def find_fitting_value(
     tensors: Sequence[torch.Tensor],
     call: Callable[[Any], object],
 ) -> str:
-    """A value for the parameter of this name under which ``call`` returns, in notation; empty if
-    none was found. ``tensors`` are the inputs there are, which shapes are taken from.
+    """Return a value in notation for the parameter ``name`` with which ``call`` returns; else "".
 
-    Tries it with one value after the other, under the tensor mode of the caller.
+    ``tensors`` are the other inputs, from which shapes are derived. The values are tried in turn,
+    in the tensor mode (fake or real) of the caller.
     """
     called = function.forward if isinstance(function, torch.nn.Module) else function
     parameters, _, _ = parameters_of(called, skip=0)
@@ -52,7 +52,9 @@ def find_fitting_value(
 def _candidate_values(
     parameter: SignatureParameter, tensors: Sequence[torch.Tensor]
 ) -> Iterator[Value]:
-    """Yield values for the annotation and name, tensors shaped like other inputs, and numbers."""
+    """Yield values for a parameter by its annotation and name, tensors shaped like other inputs,
+    and numbers.
+    """
     width = next((int(one.shape[-1]) for one in tensors if one.dim()), 1)
     usual = input_like(parameter, width)
     plain = [one for one in usual if not isinstance(one, TensorText) and one != LiteralValue(None)]
@@ -68,7 +70,9 @@ def _candidate_values(
 
 
 def _related_shapes(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield the shape, its prefixes, and shapes of attention masks for it."""
+    """Yield the shape, its prefixes, and shapes of attention masks that fit a tensor of this
+    shape.
+    """
     yield shape
     for rank in range(len(shape) - 1, 0, -1):
         yield shape[:rank]

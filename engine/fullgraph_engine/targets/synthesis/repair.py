@@ -1,4 +1,4 @@
-"""Repairs: from a failed trial to other candidates by cost, cheapest first."""
+"""Repairs: candidates derived from a failed trial call, by cost, cheapest first."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _SIDES = (64, 224, 128, 28, 96, 256, 299, 112, 16, 84, 384, 512, 8)
 _CONVOLUTIONS = {"conv1d": 1, "conv2d": 2, "conv3d": 3}
 _TRANSPOSED = {"conv_transpose1d": 1, "conv_transpose2d": 2, "conv_transpose3d": 3}
 _MOST_KNOWN = 6
-"""Maximum number of constructor arguments tried as sizes of inputs."""
+"""Maximum number of the constructor's integer arguments that are tried as sizes of inputs."""
 _CLOSER = 1.5
-"""Value of a smaller gap, in units of cost."""
+"""Value of a smaller difference between two numbers that should be equal, in units of cost."""
 _LONGEST = 1 << 17
-"""Maximum size that equations are solved for."""
+"""Largest number for which the size of an image or sequence is computed."""
 _ELEMENTWISE = {
     "add",
     "sub",
@@ -71,7 +71,7 @@ Step = tuple[float, InputCandidate]
 
 @dataclass(frozen=True)
 class Gap:
-    """Two numbers that differed at one place in a trial and should be equal."""
+    """Two numbers that differed at one place in a trial call and should be equal."""
 
     candidate: InputCandidate
     place: tuple[object, ...]
@@ -79,7 +79,7 @@ class Gap:
 
 
 def gap_of(outcome: TrialOutcome) -> Gap | None:
-    """Return the most likely gap of a trial, if any."""
+    """Return the most likely pair of numbers that differed in a trial call, if any."""
     unequal = next((one for one in find_obstacles(outcome) if isinstance(one, Unequal)), None)
     if unequal is None:
         return None
@@ -89,7 +89,7 @@ def gap_of(outcome: TrialOutcome) -> Gap | None:
 
 
 class Repairs:
-    """Repairs of candidates for one class."""
+    """Repairs of candidates (constructor and call arguments) for one class."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Repairs:
         candidate = outcome.candidate
         if outcome.failed is not None and outcome.phase == 1:
             yield from self._of_call(outcome, outcome.failed)
-        # No size of an image changes how many channels it has.
+        # The size of an image does not change how many channels it has.
         channels = outcome.failed is not None and "conv" in outcome.failed.name
         for rank, obstacle in enumerate(find_obstacles(outcome)):
             extra = min(rank, 10) * 0.3
@@ -144,7 +144,7 @@ class Repairs:
         yield from self._try_other_guesses(outcome)
 
     def solve_between(self, one: Gap, other: Gap) -> Iterator[Step]:
-        """Yield the size that would meet the condition where two trials had different numbers.
+        """Yield a size between those of two trial calls, for which the two numbers should be equal.
 
         The number is assumed to depend linearly on the size.
         """
@@ -172,7 +172,7 @@ class Repairs:
     # -- a function of torch that raised ------------------------------------------------------
 
     def _of_call(self, outcome: TrialOutcome, call: FailedCall) -> Iterator[Step]:
-        """Yield repairs of a layer's input from the shapes of its weights."""
+        """Yield changes of a layer's input that follow from the shapes of its weights."""
         candidate = outcome.candidate
         yield from self._like_others(outcome, call)
         given = (*call.args, *call.kwargs.values())
@@ -222,13 +222,13 @@ class Repairs:
                 if len(shape) != first.dim() and len(shape_of_text(value)) == first.dim():
                     yield 1.0, candidate.with_value(leaf, make_tensor_text(value.dtype, *shape))
             if len(shape) == first.dim():
-                fixed = 2 if "conv" in call.name else len(shape)  # an image is of any size
+                fixed = 2 if "conv" in call.name else len(shape)  # images may have any size
                 for met, right in itertools.islice(zip(first.shape, shape, strict=True), fixed):
                     if met != right and isinstance(met, int):
                         yield from self._equalize_sizes(candidate, met, right, 1)
 
     def _like_others(self, outcome: TrialOutcome, call: FailedCall) -> Iterator[Step]:
-        """Yield inputs whose shape matches the others, for functions that need equal shapes.
+        """Yield inputs with the shape of the other inputs, for functions that need equal shapes.
 
         For concatenations the joined dimension may differ.
         """
@@ -257,7 +257,7 @@ class Repairs:
     def _equalize_sizes(
         self, candidate: InputCandidate, met: int, wanted: int, phase: int, *, sized: bool = True
     ) -> Iterator[Step]:
-        """Change ``met`` to ``wanted``, or the other way at a higher cost.
+        """Yield candidates with ``met`` changed to ``wanted``, or at a higher cost the other way.
 
         ``sized``: the number may depend on sizes of images and sequences.
         """
@@ -280,7 +280,7 @@ class Repairs:
                     yield cost + 1.0, candidate.with_value(path, LiteralValue(b))
         for site in found:
             yield from self._scale_size(candidate, site, met, wanted)
-        # Changed sizes show which numbers depend on them.
+        # Another trial with changed sizes shows which numbers depend on them.
         together: dict[tuple[int, int], list[NumberSite]] = {}
         for site in found:
             if site.dim and site.path[0] == "inputs" and site.number > 1:
@@ -294,7 +294,9 @@ class Repairs:
         yield from self._try_known_numbers(candidate) if phase == 1 else ()
 
     def _match_products(self, candidate: InputCandidate, met: int, wanted: int) -> Iterator[Step]:
-        """Match products of two dimensions that the code flattens together."""
+        """Yield candidates in which a product of two dimensions, which the code flattens together,
+        fits.
+        """
         for path, value in candidate.tensors():
             shape = shape_of_text(value) if path[0] == "inputs" else ()
             for dim, (one, other) in enumerate(itertools.pairwise(shape)):
@@ -306,7 +308,9 @@ class Repairs:
                         yield 1.6, candidate.with_value(path, changed)
 
     def _match_sums(self, candidate: InputCandidate, met: int, wanted: int) -> Iterator[Step]:
-        """Match sums of dimensions of two inputs that the code concatenates."""
+        """Yield candidates in which a sum of dimensions of two inputs, which the code concatenates,
+        fits.
+        """
         found = [site for site in number_sites(candidate) if site.dim and site.path[0] == "inputs"]
         for one, other in itertools.combinations(found, 2):
             if one.dim == other.dim and one.number + other.number == met and wanted > 1:
@@ -314,8 +318,10 @@ class Repairs:
                     yield 1.3, other.put(one.put(candidate, part), wanted - part)
 
     def _try_known_numbers(self, candidate: InputCandidate) -> Iterator[Step]:
-        """Inputs whose last sizes are numbers of the constructor, or of the frequencies of a
-        Fourier transform of that length."""
+        """Yield inputs whose last sizes are integer arguments of the constructor.
+
+        Also yield the number of frequencies of a Fourier transform of that length.
+        """
         known: dict[int, None] = {}
         for name, number_ in self._constructor_numbers(candidate).items():
             known[number_ // 2 + 1 if "fft" in name.lower() else number_] = None
@@ -327,7 +333,9 @@ class Repairs:
                         yield 2.0 + 0.1 * site.dim, site.put(candidate, number_)
 
     def _add_input(self, outcome: TrialOutcome, width: int) -> Iterator[Step]:
-        """Yield an additional input with the missing features to concatenate."""
+        """Yield candidates with one more input, which has the features missing from a
+        concatenation.
+        """
         candidate = outcome.candidate
         given = [value for path, value in candidate.tensors() if path[0] == "inputs"]
         if not given or width not in {site.number for site in number_sites(candidate)} | {
@@ -342,7 +350,7 @@ class Repairs:
             yield 0.9, candidate.with_value(("inputs", name), make_tensor_text("f32", *shape))
 
     def _left_out(self, candidate: InputCandidate) -> Iterator[str]:
-        """Yield optional inputs left at None."""
+        """Yield the names of optional inputs that the candidate leaves at None."""
         for name, parameter in self.inputs.items():
             given = candidate.get(("inputs", name))
             if given == LiteralValue(None) or (given is None and parameter.default is None):
@@ -351,7 +359,9 @@ class Repairs:
     def _resize_square(
         self, candidate: InputCandidate, site: NumberSite, number_: int
     ) -> InputCandidate | None:
-        """Return a candidate with both sides of a square image changed; None for other sizes."""
+        """Return a candidate with both sides of a square image changed to a number; None for other
+        sizes.
+        """
         value = candidate.get(site.path)
         if not isinstance(value, TensorText):
             return None
@@ -364,18 +374,19 @@ class Repairs:
     def _scale_size(
         self, candidate: InputCandidate, site: NumberSite, met: int, wanted: int
     ) -> Iterator[Step]:
-        """Scale a size so that ``met``, a multiple of a number or slightly more, becomes
-        ``wanted``.
+        """Yield candidates with a scaled size, so that ``met`` becomes ``wanted``.
+
+        ``met`` is assumed to be a multiple of the size, or slightly more.
         """
         if site.number < 2 or site.number == met:
             return
         if met % site.number == 0 and site.number * wanted % met == 0:
             number_ = site.number * wanted // met
-            # Changing only one side of an image is rarely right.
+            # It is rarely right to change only one side of an image.
             image = site.dim is not None and site.dim > 1
             if number_ > 0:
                 yield 1.5 + 2.0 * image + _site_distance(site, 1), site.put(candidate, number_)
-        for token in (-1, 1):  # one that is put before a sequence, or taken off it
+        for token in (-1, 1):  # a token that the code adds to a sequence or removes from it
             inner = site.number + token
             if inner > 1 and met % inner == 0 and inner * wanted % met == 0:
                 yield (
@@ -390,9 +401,11 @@ class Repairs:
             )
 
     def _resize_images(self, candidate: InputCandidate, met: int, wanted: int) -> Iterator[Step]:
-        """Yield images whose area scales like the numbers, and longer sequences."""
+        """Yield candidates with images whose area scales like the numbers, and with longer
+        sequences.
+        """
         for side in dict.fromkeys(side for _, _, side in _image_inputs(candidate)):
-            if abs(met - wanted) == 1:  # halves of an odd number, rounded this way and that
+            if abs(met - wanted) == 1:  # halves of an odd number, rounded down or up
                 yield 1.0, _with_all_sides(candidate, side + 1, side)
                 yield 1.1, _with_all_sides(candidate, side - 1, side)
             one = math.isqrt(side * side * wanted // met)
@@ -469,7 +482,9 @@ class Repairs:
         yield from self._equalize_sizes(candidate, number_, divisor, 1)
 
     def _integer_defaults(self, candidate: InputCandidate) -> Iterator[tuple[Path, int]]:
-        """Yield integer parameters of the constructor that keep their defaults."""
+        """Yield the positions and defaults of the constructor's integer parameters that keep their
+        defaults.
+        """
         for name, parameter in self.init.items():
             path = ("init", name)
             if type(parameter.default) is int and candidate.get(path) is None:
@@ -483,7 +498,7 @@ class Repairs:
         if len(met) == len(wanted) and not any(
             shape_of_text(v) == met for _, v in candidate.tensors()
         ):
-            # A layer may have added a dimension before its check.
+            # A layer may have added a dimension before it checks the rank.
             kept = [at for at, pair in enumerate(zip(met, wanted, strict=True)) if pair != (1, 1)]
             met, wanted = tuple(met[at] for at in kept), tuple(wanted[at] for at in kept)
         for path, value in candidate.tensors():
@@ -540,7 +555,7 @@ class Repairs:
                 yield 2.0, candidate.with_value(path, Sequence("tuple", (value_,) * wanted))
 
     def _divide_sizes(self, candidate: InputCandidate, wanted: int) -> Iterator[Step]:
-        """Yield sizes that can be split into the wanted number of equal parts."""
+        """Yield candidates with sizes that can be split into the wanted number of equal parts."""
         for path, value in candidate.tensors():
             shape = shape_of_text(value)
             for dim in range(1, len(shape)) if path[0] == "inputs" else ():
@@ -586,7 +601,9 @@ class Repairs:
             yield 1.0, candidate.with_value(("inputs", f"*{count}"), value)
 
     def _put_value(self, candidate: InputCandidate, path: Path, value: Value) -> InputCandidate:
-        """Put a value at a path, also for default fields of a configuration."""
+        """Return a candidate with the value at a path, which may be a configuration's field with a
+        default.
+        """
         last = path[-1]
         if isinstance(last, str) and last.startswith(".") and len(path) > 2:
             owner = candidate.get(path[:-1])
@@ -598,7 +615,7 @@ class Repairs:
     def _try_alternatives(
         self, candidate: InputCandidate, path: Path, cost: float
     ) -> Iterator[Step]:
-        """Yield other guesses for a value."""
+        """Yield candidates with other guesses for the value at a path."""
         values: list[Value]
         last = path[-1]
         if path[0] == "inputs" and len(path) == 2:
@@ -614,7 +631,7 @@ class Repairs:
                 yield cost + 0.25 * at, changed
 
     def _value_name(self, candidate: InputCandidate, path: Path) -> str:
-        """Return the name of a value: its parameter, its field or its key."""
+        """Return the name of the value at a path: its parameter, its field or its key."""
         last = path[-1]
         if isinstance(last, str):
             return last.lstrip(".")
@@ -630,7 +647,7 @@ class Repairs:
         return self._value_name(candidate, path[:-1]) if len(path) > 2 else str(last)
 
     def _of_types(self, outcome: TrialOutcome) -> Iterator[Step]:
-        """Yield repairs for errors about the type of a value."""
+        """Yield candidates that avoid an exception about the type of a value."""
         error, candidate = outcome.error, outcome.candidate
         text = error_words(error)
         near = [path for path in implicated_paths(outcome) if candidate.get(path[:2]) is not None]
@@ -666,7 +683,7 @@ class Repairs:
                                 path, make_tensor_text(dtype, *shape_of_text(value))
                             ),
                         )
-        # An omitted argument may be needed after all.
+        # The call may need an argument that it omits.
         lines = _raising_lines(outcome)
         for name in self._left_out(candidate):
             close = 0.0 if re.search(rf"\b{re.escape(name)}\b", lines) else 2.5
@@ -681,7 +698,9 @@ class Repairs:
                 yield from self._try_alternatives(candidate, ("init", name), 2.0)
 
     def _of_classes(self, candidate: InputCandidate, names: set[str]) -> Iterator[Path]:
-        """Yield arguments that refer to classes with these names, to replace them by functions."""
+        """Yield positions of arguments that refer to one of these classes, which a function may
+        replace.
+        """
         for path, value in candidate.values():
             if isinstance(value, Reference) and value.call is None and _last_name(value) in names:
                 yield path
@@ -689,7 +708,7 @@ class Repairs:
     def _try_containers(
         self, candidate: InputCandidate, path: Path, value: TensorText, text: str, cost: float
     ) -> Iterator[Step]:
-        """Yield containers or scalars as replacements for a tensor."""
+        """Yield candidates with a container or a number in place of a tensor."""
         if re.search(r"slice|interpreted as an integer|converted to an index|ambiguous|int", text):
             yield cost, candidate.with_value(path, LiteralValue(4))
         if re.search(r"str|key|indices|items|keys|values|get", text):
@@ -707,7 +726,7 @@ class Repairs:
             yield cost + extra + 0.2 * count, candidate.with_value(path, Sequence("list", items))
 
     def _try_keys(self, outcome: TrialOutcome, near: list[Path]) -> Iterator[Step]:
-        """Yield existing keys of a dictionary as replacements for a missing key."""
+        """Yield candidates in which an existing key of a dictionary replaces a missing key."""
         error, candidate = outcome.error, outcome.candidate
         key = error.args[0] if error is not None and error.args else None
         for frame, _, _ in reversed(outcome.frames[-6:]):
@@ -721,7 +740,9 @@ class Repairs:
                                 yield 0.8, self._put_value(candidate, path, LiteralValue(one))
 
     def _try_attributes(self, outcome: TrialOutcome, text: str) -> Iterator[Step]:
-        """Yield texts that select an attribute, or that name an object of torch."""
+        """Yield candidates with strings that select an existing attribute or name an object of
+        torch.
+        """
         candidate = outcome.candidate
         given = [
             (path, value.value)
@@ -783,18 +804,22 @@ class Repairs:
                         yield 5.0 + outcome.phase, site.put(candidate, one)
 
     def input(self, parameter: SignatureParameter, candidate: InputCandidate) -> list[Value]:
-        """Return guesses for an input of the module that a candidate constructs."""
+        """Return guesses for an input of the module that a candidate's arguments construct."""
         return self.guesses.input(
             parameter, self.width(candidate), self._constructor_numbers(candidate)
         )
 
     def width(self, candidate: InputCandidate) -> int:
-        """Return the number of features of inputs, from the constructor's arguments."""
+        """Return the number of features that inputs should have, from the constructor's
+        arguments.
+        """
         numbers = self._constructor_numbers(candidate).items()
         return next((number for name, number in numbers if is_width(name) and number > 0), WIDTH)
 
     def _constructor_numbers(self, candidate: InputCandidate) -> dict[str, int]:
-        """Yield integer parameters of the constructor that keep their defaults."""
+        """Return the integer arguments of the constructor by parameter, also where they are
+        defaults.
+        """
         found: dict[str, int] = {}
         for name, parameter in self.init.items():
             given = candidate.get(("init", name))
@@ -805,7 +830,9 @@ class Repairs:
 
 
 def _site_distance(site: NumberSite, phase: int) -> float:
-    """Return the cost distance; changing the constructor costs more once it succeeds."""
+    """Return the cost of changing a number, which is higher for the constructor once that
+    succeeds.
+    """
     return 0.0 if site.path[0] == ("inputs" if phase == 1 else "init") else 0.8
 
 
@@ -816,7 +843,7 @@ def _put_all(candidate: InputCandidate, found: list[NumberSite], number_: int) -
 
 
 def _side_dims(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the dimensions of the sides of an image or a volume.
+    """Return the dimensions of a shape that are the sides of an image or a volume.
 
     They follow the channels or, if only the leading ones are equal, precede them. Other shapes have
     none.
@@ -833,7 +860,9 @@ def _side_dims(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _image_inputs(candidate: InputCandidate) -> Iterator[tuple[Path, TensorText, int]]:
-    """Yield inputs with sides, and the length of the last side."""
+    """Yield inputs that are images or volumes, with their position and the length of the last
+    side.
+    """
     for path, value in candidate.tensors():
         dims = _side_dims(shape_of_text(value)) if path[0] == "inputs" else ()
         if dims:
@@ -843,7 +872,10 @@ def _image_inputs(candidate: InputCandidate) -> Iterator[tuple[Path, TensorText,
 def _with_all_sides(
     candidate: InputCandidate, side: int, before: int | None = None
 ) -> InputCandidate:
-    """Return a candidate whose images have another side, or only images with side ``before``."""
+    """Return a candidate whose images all have another side.
+
+    With ``before``, only images with that side change. None if nothing changes.
+    """
     for path, value, known in _image_inputs(candidate):
         if before is None or known == before:
             candidate = _with_sides(candidate, path, value, side)
@@ -859,13 +891,13 @@ def _with_sides(
 
 
 def _of_length(found: Sequence, count: int) -> Sequence:
-    """Return a list of this length, with its items repeated."""
+    """Return a list of ``count`` items: the items of another list, repeated."""
     items = tuple(found.items[at % len(found.items)] for at in range(count))
     return Sequence(found.kind, items)
 
 
 def _shapes_of_rank(shape: tuple[int, ...], rank: int) -> list[tuple[int, ...]]:
-    """Return shapes of another rank that keep the number of features."""
+    """Return shapes with ``rank`` dimensions that keep the number of features."""
     width = shape[-1] if shape else WIDTH
     if len(shape) >= 4:
         width = shape[1]
@@ -902,7 +934,9 @@ def _raising_lines(outcome: TrialOutcome) -> str:
 
 
 def _wanted_kind(kind: str, text: str) -> Any:
-    """Return a test for values that a message requires; None if it names none."""
+    """Return a test for values of the type that an error message requires; None if it names
+    none.
+    """
     if re.search(
         r"not subscriptable|not iterable|non-iterable|has no len|object is not a sequence", text
     ):

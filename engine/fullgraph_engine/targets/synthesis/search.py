@@ -1,4 +1,4 @@
-"""Best-first search, which repairs the candidate with the most progress next."""
+"""Best-first search for inputs, which next repairs the candidate with the most progress."""
 
 from __future__ import annotations
 
@@ -25,18 +25,22 @@ from .trial import InputTrials, TrialOutcome, skip_initialization
 _MOST_STEPS = 40
 """Maximum number of repairs tried per candidate."""
 _PAST, _STALE = 0.35, 0.15
-"""Factors by which earlier repairs, and earlier trials that stopped at the same place, count."""
+"""Factors for the weight of earlier repairs, and of earlier trials that stopped at the same
+place.
+"""
 _CONSTRUCTED = 5.0
-"""Score of a completed constructor, which no trial without one exceeds."""
+"""Score of a trial in which the constructor succeeded, larger than any score of one in which it
+failed.
+"""
 _FARTHER = 0.5
-"""Minimum score for passing the line where the previous trial stopped."""
+"""Minimum score for a trial that passes the line where the previous trial stopped."""
 _TRY = 3.0
-"""Maximum processor seconds per trial."""
+"""Maximum processor seconds of one trial call."""
 
 
 @dataclass(frozen=True)
 class FoundInputs:
-    """A construction and a call of a class that succeeded."""
+    """Constructor arguments and inputs with which a class ran without an exception."""
 
     notation: Notation
     tries: int
@@ -45,7 +49,9 @@ class FoundInputs:
 
 @dataclass(frozen=True)
 class NotFound:
-    """A failed search; ``obstacle`` describes the best trial's exception in a line."""
+    """A failed search for inputs; ``obstacle`` describes the exception of the best trial in a
+    line.
+    """
 
     obstacle: str
     tries: int
@@ -53,7 +59,7 @@ class NotFound:
 
 
 class InputSearch:
-    """A search for the inputs of one class, under the tensor mode of the caller."""
+    """A search for the inputs of one class, in the tensor mode (fake or real) of the caller."""
 
     def __init__(
         self,
@@ -71,10 +77,15 @@ class InputSearch:
         self.repairs = Repairs(self.guesses, self.init, self.inputs)
         said = None if constructed_with is None else Notation(constructed_with)
         self.given = None if said is None else candidate_of(said, self.trials.positional).init
-        """The constructor's side of each candidate, where it is not searched for."""
+        """Constructor arguments of each candidate if they are given, so that only inputs are
+        searched for.
+        """
 
     def run(self, seconds: float, before: Notation | None = None) -> FoundInputs | NotFound:
-        """Search for at most ``seconds`` of processor time; try ``before`` first."""
+        """Search for at most ``seconds`` of processor time.
+
+        First try ``before``, inputs in notation that worked earlier.
+        """
         starts = list(self.starts())
         first = None if before is None else candidate_of(before, self.trials.positional)
         if first is not None and self.given in (None, first.init):
@@ -85,7 +96,10 @@ class InputSearch:
     def _run_queue(
         self, seconds: float, starts: list[InputCandidate], before: InputCandidate | None
     ) -> FoundInputs | NotFound:
-        """Try candidates in order of cost; repeating ``before`` may use the whole time."""
+        """Try candidates in order of cost.
+
+        First try ``before``, which may take the whole time.
+        """
         began = time.process_time()
         count = itertools.count()
         queue: list[tuple[float, int, float, InputCandidate, _Stop | None]] = []
@@ -136,7 +150,9 @@ class InputSearch:
 
     @functools.cached_property
     def constructed_arguments(self) -> list[dict[str, Value]]:
-        """Return constructor arguments in other code, without values equal to defaults."""
+        """Return constructor arguments found in calls of the class, without arguments equal to
+        defaults.
+        """
         taken = {one.name: one for one in self.init}
         found: list[dict[str, Value]] = []
         for known in self.guesses.constructed_arguments(self.init):
@@ -152,7 +168,7 @@ class InputSearch:
         return found
 
     def starts(self) -> Iterator[InputCandidate]:
-        """Yield first candidates: required arguments, with small repetition counts."""
+        """Yield the first candidates: required arguments only, with small repetition counts."""
         given = {one.name: self.guesses.argument(one)[0] for one in self.init if one.required}
         small: dict[str, Value] = {
             one.name: LiteralValue(2)
@@ -183,7 +199,7 @@ def _is_default(value: Value, default: Any) -> bool:
 
 
 def _constructor_parameters(subject: type) -> tuple[SignatureParameter, ...]:
-    """Return the constructor's parameters, including keywords passed to its base class."""
+    """Return the constructor's parameters, with keywords that it passes on to its base class."""
     found: dict[str, SignatureParameter] = {}
     for kind in subject.__mro__:
         own = vars(kind).get("__init__")
@@ -198,7 +214,9 @@ def _constructor_parameters(subject: type) -> tuple[SignatureParameter, ...]:
 
 
 def _progress_score(outcome: TrialOutcome) -> float:
-    """Return the progress of a trial in units of cost; a repair pays if it doubles the calls."""
+    """Return the progress of a trial in units of cost; doubling the number of calls is worth a
+    repair.
+    """
     phase, calls, line = outcome.score
     far = 1.2 * math.log2(1 + calls) + 0.01 * line
     return far + _CONSTRUCTED if phase else min(far, _CONSTRUCTED)
@@ -206,7 +224,7 @@ def _progress_score(outcome: TrialOutcome) -> float:
 
 @dataclass(frozen=True)
 class _Stop:
-    """The place where a trial stopped, and its progress score."""
+    """The place where a trial stopped with an exception, and the trial's progress score."""
 
     path: tuple[tuple[CodeType, int], ...]
     reached: float
@@ -214,9 +232,10 @@ class _Stop:
 
 
 def _find_stop(outcome: TrialOutcome, before: _Stop | None) -> _Stop:
-    """Return the stop of a trial that repairs the one that stopped at ``before``.
+    """Return where a trial stopped, which repairs the trial that stopped at ``before``.
 
-    Passing that line counts as progress even with fewer calls, for example without a loop.
+    To pass that line counts as progress even with fewer calls of torch, for example if a loop is
+    skipped.
     """
     reached = _progress_score(outcome)
     if before is not None and _is_past(outcome.path, before.path):
@@ -236,13 +255,15 @@ def _is_past(
 
 
 def _dimension_words(outcome: TrialOutcome) -> str:
-    """Return the dimension in an error message, since shapes are compared one by one."""
+    """Return the words that name a dimension in a trial's message, since shapes are compared one by
+    one.
+    """
     named = re.search(r"dimension (-?\d+)", error_words(outcome.error))
     return named[1] if named else ""
 
 
 def last_obstacle(outcome: TrialOutcome) -> str:
-    """Return a line about the exception that stopped a trial."""
+    """Return one line about the exception that stopped a trial."""
     error = outcome.error
     text = error_words(error)
     kind = type(error).__name__

@@ -1,4 +1,6 @@
-"""Trials: make the values of a candidate, construct the module, call it, note where it stops."""
+"""Trial calls: make the arguments of a candidate, construct the module, call it, note where it
+stops.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +27,22 @@ from .candidate import InputCandidate, Path, shape_of_text, with_field
 from .guesses import WIDTH, Guesses, Namespace, SignatureParameter
 
 _REAL_SECONDS = 1.5
-"""Maximum seconds of a trial with real tensors; slower candidates use fake ones."""
+"""Maximum seconds of a trial with real tensors; slower candidates are tried with fake tensors."""
 _SMALL = 4096
-"""Maximum number of elements of an initialized parameter."""
+"""Maximum number of elements of a parameter that is initialized during construction."""
 _RANDOM = frozenset(
     f"{name}_" for name in ("normal", "uniform", "random", "log_normal", "exponential", "bernoulli")
 )
 _INITIAL = _RANDOM | {"fill_", "zero_", "erfinv_", "mul_", "add_", "clamp_"}
-"""Methods that initialize: whatever the tensor, and only if it is a parameter."""
+"""Methods that initialize tensors: some always, the others only if the tensor is a parameter."""
 _BYTES, _REAL_BYTES = 1 << 27, 1 << 24
-"""Maximum bytes of a tensor in a trial, without and with data: a deadline cannot stop a
-convolution.
+"""Maximum bytes of a tensor in a trial, if fake and if real. They limit the duration, because a
+deadline cannot interrupt a convolution.
 """
 _REAL_MODULE = 1 << 28
-"""Maximum bytes of a module called with real tensors; a run reads all of them."""
+"""Maximum bytes of a module's parameters that is called with real tensors, since a call reads them
+all.
+"""
 
 
 class TimeIsUp(BaseException):
@@ -47,7 +51,7 @@ class TimeIsUp(BaseException):
 
 @dataclass(frozen=True)
 class FailedCall:
-    """A function of torch that raised, with its arguments."""
+    """A call of a torch function that raised, with its arguments."""
 
     name: str
     args: tuple[Any, ...]
@@ -56,10 +60,10 @@ class FailedCall:
 
 @dataclass
 class TrialOutcome:
-    """The result and progress of a trial.
+    """The result and progress of a trial call.
 
     ``candidate`` includes configuration attributes that the code requested. ``phase`` is 0 during
-    construction, 1 during the call, 2 at the end. ``calls`` counts the functions of torch called in
+    construction, 1 during the call and 2 at the end. ``calls`` counts the torch functions called in
     that phase.
     """
 
@@ -69,15 +73,17 @@ class TrialOutcome:
     error: BaseException | None = None
     failed: FailedCall | None = None
     leaves: dict[int, Path] = field(default_factory=dict)
-    """Paths of the tensors of the candidate by their ``id``."""
+    """Positions of the candidate's tensors, by the ``id`` of the tensor."""
     made: dict[Path, Any] = field(default_factory=dict)
-    """The object made from each value of the candidate; keeps the ids valid."""
+    """Object made from each value of the candidate; the references keep the ids unique."""
     used: bool = False
-    """True if the module had been called before."""
+    """True if an earlier trial had called the module."""
 
     @property
     def frames(self) -> list[tuple[types.FrameType, int, int]]:
-        """Frames of the traceback with their lines and instructions, outermost first."""
+        """Stack frames of the traceback with their lines and instruction offsets, outermost
+        first.
+        """
         found = []
         trace = self.error.__traceback__ if self.error is not None else None
         while trace is not None:
@@ -88,7 +94,7 @@ class TrialOutcome:
 
     @functools.cached_property
     def path(self) -> tuple[tuple[types.CodeType, int], ...]:
-        """Functions of the user that it stopped in, each with its line, outermost first."""
+        """Functions of the user in which the trial stopped, each with its line, outermost first."""
         return tuple(
             (frame.f_code, line)
             for frame, line, _ in self.frames
@@ -97,12 +103,12 @@ class TrialOutcome:
 
     @property
     def place(self) -> tuple[object, ...]:
-        """A key shared by trials with the same cause of failure."""
+        """Key of the place and the cause of the exception; trials with the same cause share it."""
         return self.phase, type(self.error).__name__, self.path[-1:]
 
     @property
     def score(self) -> tuple[int, int, int]:
-        """A score that increases with progress."""
+        """Progress of the trial, as a tuple that compares larger with more progress."""
         line = 0
         for frame, number, _ in self.frames:
             if frame.f_code.co_name in ("__init__", "forward"):
@@ -113,7 +119,7 @@ class TrialOutcome:
 
 @dataclass(frozen=True)
 class _Built:
-    """The last module with its constructor arguments."""
+    """The module that the last trial constructed, with its constructor arguments."""
 
     init: tuple[tuple[str, Value], ...]
     module: Any
@@ -122,7 +128,7 @@ class _Built:
 
 
 class InputTrials:
-    """A runner of trials for one class, under the tensor mode of the caller."""
+    """A runner of trial calls for one class, in the tensor mode (fake or real) of the caller."""
 
     def __init__(
         self,
@@ -138,21 +144,23 @@ class InputTrials:
         self.positional = tuple(one.name for one in inputs if one.positional)
         self.count = 0
         self.real = True
-        """Small tensors with data are several times as fast as fake ones, and run all code."""
+        """True to try with real tensors: small ones are several times faster than fake ones and run
+        all code.
+        """
         self._built: _Built | None = None
 
     def run(
         self, candidate: InputCandidate, seconds: float, *, afresh: bool = False
     ) -> TrialOutcome:
-        """Try a candidate and return the outcome with its exception; crashes propagate.
+        """Try a candidate and return the result with its exception.
 
-        A module from the same constructor arguments is reused unless ``afresh``, though calls may
-        have changed it.
+        The module of an earlier trial with equal constructor arguments is reused unless ``afresh``,
+        although calls may have changed it.
         """
         if self.real and _largest_tensor(candidate) > _REAL_BYTES:
             self.real, self._built = False, None
         outcome = self._run_trial(candidate, seconds, afresh)
-        # Fake tensors do not make construction faster.
+        # Construction is not faster with fake tensors.
         too_large = isinstance(outcome.error, TimeIsUp) and outcome.phase == 0
         if self.real and _wants_fake(outcome.error) and not too_large:
             self.real, self._built = False, None
@@ -211,17 +219,20 @@ class InputTrials:
 
 
 def _tensor_bytes(value: TensorText) -> int:
-    """Return the maximum bytes of a tensor with this shape."""
+    """Return the maximum number of bytes of a tensor in notation."""
     return 8 * math.prod(max(size, 1) for size in shape_of_text(value))
 
 
 def _limit_time(seconds: float) -> contextlib.AbstractContextManager[None]:
-    """Limit processor time; the wall time limit is longer for busy machines and waiting code."""
+    """Limit the processor time of a block.
+
+    The limit for wall time is longer, for busy machines and code that waits.
+    """
     return limit_seconds(TimeIsUp, 4 * seconds, processor=seconds)
 
 
 def _module_bytes(module: Any) -> int:
-    """Return the bytes of the parameters of a module."""
+    """Return the number of bytes of a module's parameters."""
     parameters = module.parameters() if isinstance(module, torch.nn.Module) else ()
     return sum(one.numel() * one.element_size() for one in parameters)
 
@@ -231,7 +242,7 @@ def _largest_tensor(candidate: InputCandidate) -> int:
 
 
 def _wants_fake(error: BaseException | None) -> bool:
-    """Whether tensors with data failed for lack of memory, time or a device."""
+    """Whether a call with real tensors failed for lack of memory, time or a device."""
     if isinstance(error, (TimeIsUp, MemoryError)):
         return True
     if not isinstance(error, (RuntimeError, AssertionError, NotImplementedError)):
@@ -243,7 +254,7 @@ def _wants_fake(error: BaseException | None) -> bool:
 
 
 def _leads_to(error: BaseException | None, cause: BaseException | None) -> bool:
-    """Whether an exception is another one, or was raised while handling it."""
+    """Whether ``error`` is ``cause``, or was raised while ``cause`` was handled."""
     for _ in range(8):
         if error is None:
             return False
@@ -254,7 +265,7 @@ def _leads_to(error: BaseException | None, cause: BaseException | None) -> bool:
 
 
 class _TorchCallWatch(TorchFunctionMode):
-    """A counter of calls of torch that keeps the last one that raised.
+    """A counter of the calls of torch functions, which keeps the last call that raised.
 
     While the module is constructed it also leaves large tensors uninitialized, as
     ``skip_initialization`` does, because libraries keep the initializers by other names.
@@ -288,7 +299,9 @@ class _TorchCallWatch(TorchFunctionMode):
 def _initialize_small(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> torch.Tensor | None:
-    """Return the large tensor that a function would initialize, if any."""
+    """Return a large tensor uninitialized, if a function would initialize it; None for other
+    functions.
+    """
     name = getattr(func, "__name__", "")
     tensor = args[0] if args else kwargs.get("tensor")
     if not isinstance(tensor, torch.Tensor) or tensor.numel() <= _SMALL:
@@ -300,7 +313,8 @@ def _initialize_small(
 
 @contextlib.contextmanager
 def skip_initialization(trials: InputTrials) -> Iterator[None]:
-    """Leave large parameters uninitialized to save time, since their values are unused.
+    """Leave large parameters uninitialized in this block to save time, since their values are
+    unused.
 
     Small parameters are initialized, because code that samples from results needs valid numbers.
     """
@@ -326,7 +340,7 @@ def skip_initialization(trials: InputTrials) -> Iterator[None]:
 
 
 class _Maker:
-    """A maker of values that records the path of each tensor."""
+    """A maker of a candidate's values, which records the position of each tensor."""
 
     def __init__(self, namespace: Namespace, guesses: Guesses, outcome: TrialOutcome) -> None:
         self.namespace, self.guesses, self.outcome = namespace, guesses, outcome
@@ -378,7 +392,7 @@ class _Maker:
     def _grow_bag(self, path: Path, name: str) -> Any:
         candidate = self.outcome.candidate
         value, owner = self._guess_attribute(path, name), candidate.get(path)
-        if not isinstance(owner, Reference):  # it was changed on the way
+        if not isinstance(owner, Reference):  # the tensor was changed before
             raise AttributeError(name)
         self.outcome.candidate = candidate.with_value(path, with_field(owner, name, value))
         return self.make(value, (*path, len(inner_values(owner))))
@@ -395,7 +409,9 @@ class _Maker:
 
 
 class _Bag(types.SimpleNamespace):
-    """An object that creates attributes when they are read; ``getattr`` uses its default."""
+    """An object that creates missing attributes when code reads them; ``getattr`` gets its
+    default.
+    """
 
     def __init__(self, grow: Any, **fields: Any) -> None:
         super().__init__(**fields)
@@ -416,7 +432,7 @@ class _Bag(types.SimpleNamespace):
 
 
 class _Asked(dict):  # type: ignore[type-arg]
-    """A dictionary that creates missing keys when they are read."""
+    """A dictionary that creates missing keys when code reads them."""
 
     def __init__(self, grow: Any) -> None:
         super().__init__()
@@ -427,5 +443,5 @@ class _Asked(dict):  # type: ignore[type-arg]
         return value
 
 
-# Errors and descriptions of calls show the standard names.
+# Messages of exceptions contain these names, so use the standard ones.
 _Bag.__name__, _Asked.__name__ = types.SimpleNamespace.__name__, dict.__name__
