@@ -150,8 +150,8 @@ class CompilerConditions:
         return next((found for one in loads if (found := self._decided_at(one))), None)
 
     def _decided_at(self, flag: ast.expr) -> _Choice | None:
-        """Return the condition that ``flag`` decides, an expression that is true only in compiled
-        code.
+        """Return the condition that ``flag`` decides, an expression that only compiled code
+        finds true.
         """
         short_circuit: _Choice | None = None
         top, parent = flag, self._parents.get(flag)

@@ -281,7 +281,7 @@ def _make_side(
 
 
 def _first_effective_range(block: Sequence[ast.stmt]) -> Range | None:
-    """Return the range of the first statement that has an effect, only its head if it is compound.
+    """Return the range of the first effective statement, only its head if it is compound.
 
     None if no statement has an effect.
     """

@@ -76,7 +76,7 @@ class AskedValue:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of the path that the target takes with its inputs: lines, values, flags,
+    """Facts about the execution path of the target with its inputs: lines, values, flags and
     findings.
 
     ``asked`` says whether code asked tensors for values. ``answers`` are the values that it got in
@@ -494,7 +494,7 @@ def alter_call(call: Call, path: TracePath) -> Call:
 
 
 def _path_name(path: TracePath) -> str:
-    """Return a name for a path that is equal in every process."""
+    """Return a name for a path, equal in every process."""
     answers = (f"{one.range}: {one.value}" for one in path.answers)
     return "; ".join([path.words, *answers])
 

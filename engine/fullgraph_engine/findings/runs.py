@@ -264,9 +264,7 @@ class _Ledger:
                 self._emit_finding(key)
 
     def amend(self, finding: Finding) -> None:
-        """Replace a finding with a version that has a longer explanation; it is emitted at
-        the end.
-        """
+        """Replace a finding with a version with a longer explanation; it is emitted at the end."""
         self._by_identity[finding.identity] = finding
 
     def count(self, family: str) -> int:
@@ -297,7 +295,7 @@ class _TargetRun:
         self.given = value_guards.CalledWith()
         self.finished = False
         self.without_probe = False
-        """True if the target turned out to have no call to trace."""
+        """True if the target turned out to lack a call to trace."""
         self.uncalled = False
         """True if the code that uses the target ran without calling it."""
         self.writer: DocumentWriter | None = None
@@ -913,8 +911,7 @@ def _one_line(failure: Failure) -> str:
 
 
 def batch_dimensions(call: Call) -> list[tuple[torch.Tensor, int]]:
-    """Return the first dimensions, as (tensor, 0), that have the size of the first tensor's first
-    dimension.
+    """Return the first dimensions, as (tensor, 0), with the same size as the first tensor's.
 
     Sizes 0 and 1 are left out: Dynamo always specializes them, whatever the code does.
     """

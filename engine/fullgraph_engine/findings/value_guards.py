@@ -54,7 +54,7 @@ class CalledWith:
     code: types.CodeType | None = None
     arguments: frozenset[str] = frozenset()
     bound: bool = False
-    """True if the call is a method of an object that is the same at every call."""
+    """True if the call is a method of an object, the same at every call."""
 
     @classmethod
     def from_call(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CalledWith:

@@ -178,7 +178,7 @@ def _from_string(
     # FX prints symbolic sizes as ``Sym(s0)``; a bare ``s0`` is the name of a type.
     if _has_tensor(value) or (isinstance(value, SizeText) and stripped.startswith("Sym(")):
         return value, optional
-    # A quoted annotation refers to a name that is defined later.
+    # A quoted annotation refers to a name defined later.
     try:
         inner = ast.parse(stripped, mode="eval").body
     except (SyntaxError, ValueError):

@@ -83,7 +83,7 @@ class Comments:
 
 
 def read_comments(text: str) -> Comments:
-    """Return all ``# fullgraph:`` comments of a text that is valid Python."""
+    """Return all ``# fullgraph:`` comments of a text in valid Python."""
     marked: dict[int, Comment] = {}
     plain: set[int] = set()
     if _MARK.search(text) is None:

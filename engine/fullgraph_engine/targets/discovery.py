@@ -119,7 +119,8 @@ class Discovery:
 def discover(text: str, path: str = "", methods: Collection[str] = ()) -> Discovery:
     """Find the targets of a file's text, without executing it.
 
-    ``methods`` names methods of module classes that are targets besides ``forward``.
+    ``methods`` names methods of module classes to include as targets, in addition to
+    ``forward``.
 
     Raises:
         SyntaxError: the text does not parse.

@@ -223,7 +223,7 @@ class _CallWatch:
         self.until = float("inf")
         """Clock time at which the recorder stops, whatever it has recorded."""
         self.enclosing: Enclosing | None = None
-        """The enclosing target or program that is being executed."""
+        """The enclosing target or program in execution."""
         self.is_called = False
         """True if a call was made that may raise although the program is correct."""
 

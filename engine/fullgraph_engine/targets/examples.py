@@ -24,7 +24,7 @@ class Example:
 
     ``name`` describes the code within a sentence. ``owner`` is the class or function whose
     docstring contains it. ``reaches`` names the definitions that it mentions directly or
-    indirectly, ``direct`` those that it reaches without calling another target.
+    indirectly, ``direct`` the definitions that it reaches without calling another target.
     """
 
     kind: ExampleKind

@@ -37,7 +37,7 @@ _HEAP_TYPE = 1 << 9
 
 
 class _Unclear(Exception):
-    """Raised for a value whose state cannot be read, so that the call has no digest."""
+    """Raised for a value whose state cannot be read, so that the call does not get a digest."""
 
 
 def digest_snapshot(snapshot: EnclosingSnapshot, namespace: dict[str, Any]) -> GivenCall | None:

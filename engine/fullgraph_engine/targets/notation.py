@@ -116,7 +116,7 @@ class LiteralValue:
 
 @dataclass(frozen=True)
 class SizeText:
-    """A size that is passed as an argument: a number, or a symbolic name."""
+    """A size passed as an argument: a number, or a symbolic name."""
 
     size: Size
 
@@ -337,7 +337,7 @@ class _NotationReader:
         return token.kind == "name" and token.text == word and self.is_operator("(", self.peek())
 
     def _ends_arguments(self) -> bool:
-        """Whether the next token ends arguments that are written without parentheses."""
+        """Whether the next token ends arguments written without parentheses."""
         return self._starts_word("under") or (
             self.token.kind == "name" and self.token.text == "then"
         )

@@ -31,7 +31,8 @@ _GENERIC = (
 
 @dataclass(frozen=True)
 class Pair:
-    """A function that builds a model and the one that makes its input, as expressions of the file.
+    """A function that builds a model, and the function that makes its input, as expressions of
+    the file.
 
     ``range`` covers the builder's name.
     """
@@ -148,7 +149,7 @@ def _builds_module(source: FileDefinitions, builder: str) -> bool:
 
 
 def _only_aliases(source: FileDefinitions, found: dict[tuple[str, str], Pair]) -> bool:
-    """Whether ``build`` is only another name of a builder that has its own pair."""
+    """Whether ``build`` is only another name of a builder with its own pair."""
     value = source.assignments.get("build")
     return isinstance(value, ast.Name) and any(key[0] == value.id for key in found)
 

@@ -13,10 +13,10 @@ from .discovery import Target, WrittenProbe
 from .probes import Call, Enclosing, Namespace, NoProbe, Probe
 
 _MOST_ENCLOSING = 4
-"""Maximum number of calls by other targets that are tried per target."""
+"""Maximum number of calls by other targets, tried per target."""
 
 _MOST_EXAMPLES = 3
-"""Maximum number of the file's example programs that are executed per target."""
+"""Maximum number of the file's example programs executed per target."""
 
 
 def plan_probes(
@@ -157,7 +157,7 @@ def _searched_probes(target: Target, namespace: Namespace, others: Sequence[Targ
 def _outermost_users(
     target: Target, namespace: Namespace, others: Sequence[Target]
 ) -> list[Target]:
-    """Return the targets that use ``target``, without those that other users already call."""
+    """Return the targets that use ``target``, without the targets that other users already call."""
     users = [
         other
         for other in others

@@ -33,11 +33,11 @@ it.
 """
 
 _SITES = 4
-"""Maximum number of module-level calls of one target that are traced."""
+"""Maximum number of module-level calls traced per target."""
 
 
 class NoProbe(ProbeError):
-    """Raised when a planned probe turns out to have no call to trace.
+    """Raised when a planned probe turns out to lack a call to trace.
 
     ``uncalled``: the code that uses the target ran without calling it.
     """
@@ -116,7 +116,7 @@ class Call:
 
     @property
     def all_dynamic(self) -> tuple[DynamicDimension, ...]:
-        """The dimensions that are symbolic, in the inputs of all calls."""
+        """The symbolic dimensions in the inputs of all calls."""
         return (*self.dynamic, *(wish for one in self.then for wish in one.dynamic))
 
 
@@ -330,7 +330,7 @@ def _in_order(
     named: dict[str, Value],
     chosen: set[str],
 ) -> Arguments:
-    """Return arguments that are passed by position where possible.
+    """Return the arguments, passed by position where possible.
 
     ``chosen`` names the arguments that stay keywords.
     """
@@ -485,7 +485,7 @@ def _check_inputs(target: Target, function: Any, built: Built) -> None:
 
 
 def _signature_owner(function: Any) -> Any:
-    """Return the callable that has the signature: for a module its ``forward``."""
+    """Return the callable whose signature counts: for a module its ``forward``."""
     return function.forward if _is_module(function) else function
 
 

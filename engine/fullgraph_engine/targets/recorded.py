@@ -19,7 +19,7 @@ from .probes import BuiltFurtherCall, Call, Namespace, Probe, put_in_context, un
 from .tensors import ProbeError
 
 MOST = 3
-"""Maximum number of call signatures recorded for one class that are traced."""
+"""Maximum number of call recorded call signatures traced per class."""
 
 
 def find_recorded(target: Target, recorded: Sequence[RecordedClass]) -> RecordedClass | None:

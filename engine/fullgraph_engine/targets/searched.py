@@ -55,7 +55,7 @@ def remember_found(found: Iterable[FoundProbe]) -> None:
 
 
 def can_be_searched(target: Target, namespace: Namespace) -> bool:
-    """Whether the inputs of a target can be searched for: those of a module class without
+    """Whether inputs can be searched for: the target must be a module class without
     ``get_module()``.
     """
     import torch
@@ -167,7 +167,7 @@ class _Searched:
 
 
 def _imported_files() -> Iterator[str]:
-    """Yield the paths of imported modules that are not in installed packages, in order."""
+    """Yield the paths of imported modules outside of installed packages, in order."""
     from ..tracing import stacks
 
     files = set[str]()

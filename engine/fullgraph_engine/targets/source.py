@@ -98,7 +98,7 @@ class FileDefinitions:
         return f"{self.imports.get(root, root)}{dot}{rest}"
 
     def bases(self, node: ast.ClassDef) -> Iterator[ast.ClassDef]:
-        """Yield the class and those of its bases that this file defines, nearest first."""
+        """Yield the class and its bases, as far as this file defines them, nearest first."""
         seen: set[str] = set()
         waiting = [node]
         while waiting:
@@ -121,7 +121,7 @@ class FileDefinitions:
         return None
 
     def outside_bases(self, node: ast.ClassDef) -> Iterator[str]:
-        """Yield the full names of the class's bases that are defined outside the file."""
+        """Yield the full names of the class's bases defined outside the file."""
         for current in self.bases(node):
             for base in current.bases:
                 expression = _subscripted_value(base)
@@ -355,7 +355,7 @@ def required_parameters(function: Function) -> list[str]:
 
 
 def dotted_name(expression: ast.expr) -> str:
-    """Return a dotted name such as ``self.lib`` as text; empty for an expression that is none."""
+    """Return a dotted name such as ``self.lib`` as text; empty for other expressions."""
     parts: list[str] = []
     while isinstance(expression, ast.Attribute):
         parts.append(expression.attr)

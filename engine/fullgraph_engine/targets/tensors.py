@@ -245,7 +245,7 @@ def example_tensor(
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """Return the dtype that has this name in notation.
+    """Return the dtype with this name in notation.
 
     Raises:
         ProbeError: this torch does not have the dtype.

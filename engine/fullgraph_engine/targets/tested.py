@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pytest
 
 _MOST_TESTS = 6
-"""Maximum number of tests per test file that are executed for one target."""
+"""Maximum number of tests per test file executed for one target."""
 
 _OPTIONS = (
     *("-o", "addopts=", "-o", "filterwarnings=", "--capture=no"),
@@ -35,7 +35,7 @@ _OPTIONS = (
 def enclosing_tests(name: str, users: Sequence[str], path: str) -> list[Enclosing]:
     """Return the test files that may call the definition ``name`` of the file at ``path``.
 
-    Test files that mention the definition come before those that only mention its ``users``.
+    Test files that mention the definition come before files that only mention its ``users``.
     """
     files = [
         (file, wanted, number)

@@ -121,7 +121,7 @@ def make_tensor_text(dtype: str, *shape: int) -> TensorText:
 
 
 def shape_of_text(value: TensorText) -> tuple[int, ...]:
-    """Return the shape of a tensor in notation that has only numbers as sizes."""
+    """Return the shape of a tensor in notation whose sizes are all numbers."""
     return tuple(size.value for size in value.sizes if isinstance(size, FixedSize))
 
 
@@ -159,7 +159,7 @@ def with_field(reference: Reference, name: str, value: Value) -> Reference:
 def candidate_of(said: Notation, positional: tuple[str, ...]) -> InputCandidate:
     """Return the candidate that a probe in notation states; the inverse of ``notation_of``.
 
-    ``positional`` names the parameters of the inputs that are passed by position.
+    ``positional`` names the parameters of inputs passed by position.
     """
     init, inputs = said.init or Arguments(), said.inputs or Arguments()
     stars = tuple((f"*{at}", value) for at, value in enumerate(init.positional))

@@ -32,8 +32,8 @@ from ..tensors import ProbeError, look_up
 Namespace = Mapping[str, Any]
 Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 _Bound = Union[ast.expr, Literal["parameter"], None]
-"""Definition of a name: the assigned expression, ``"parameter"``, or None if unknown, for example
-for a name that is assigned twice.
+"""Definition of a name: the assigned expression, ``"parameter"``, or None if unknown, for
+example for a name assigned twice.
 """
 
 _MOST = 3
@@ -59,8 +59,8 @@ def constructor_calls(
 ) -> list[dict[str, Value]]:
     """Return the arguments, by parameter, of a few calls of a class in code, most complete first.
 
-    ``parameters`` are the constructor's positional parameters. ``namespace`` has the globals of the
-    file with this ``text``. ``others`` are texts of files that are not imported here.
+    ``parameters`` are the constructor's positional parameters. ``namespace`` has the globals of
+    the file with this ``text``. ``others`` are texts of files not imported here.
     """
     found: list[tuple[int, int, dict[str, Value]]] = []
     for one in (text, *others):

@@ -49,7 +49,7 @@ def documented_shapes(
 
 
 def size_of(word: str, named: Callable[[str], int]) -> int | None:
-    """Return the size of a dimension such as ``2*C``; None for words that are not a size.
+    """Return the size of a dimension such as ``2*C``; None for words without a size.
 
     ``named`` returns the size for a name.
     """

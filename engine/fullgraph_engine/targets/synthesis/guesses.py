@@ -198,7 +198,7 @@ class Guesses:
         if re.fullmatch(_FLAG, name):
             yield LiteralValue("bias" in name or "affine" in name)
         if name.endswith("shape"):
-            # An argument that is broadcast has the number of channels and then ones as shape.
+            # A broadcast argument has the number of channels and then ones as shape.
             for ones in (2, 3, 0, 1):
                 yield Sequence("list", (LiteralValue(WIDTH), *(LiteralValue(1),) * ones))
         if re.fullmatch(_LIST, name) and not re.fullmatch(r"(in|out|num|n)_?(channels)", name):
@@ -329,7 +329,7 @@ class Guesses:
         yield LiteralValue(guess_number(parameter.name.lower()))
 
     def configurations(self, depth: int = 0, read: frozenset[str] = frozenset()) -> Iterator[Value]:
-        """Yield configuration objects: the class's own, the file's, and one that accepts any
+        """Yield configuration objects: the class's own, the file's, and an object with any
         attribute.
 
         Configurations with the attributes in ``read`` come first.

@@ -33,7 +33,7 @@ class Unequal:
 
 @dataclass(frozen=True)
 class Indivisible:
-    """A number that is not a multiple of ``divisor``, but should be."""
+    """A number that should be a multiple of ``divisor``."""
 
     number: int
     divisor: int

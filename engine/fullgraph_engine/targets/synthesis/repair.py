@@ -46,7 +46,7 @@ _SIDES = (64, 224, 128, 28, 96, 256, 299, 112, 16, 84, 384, 512, 8)
 _CONVOLUTIONS = {"conv1d": 1, "conv2d": 2, "conv3d": 3}
 _TRANSPOSED = {"conv_transpose1d": 1, "conv_transpose2d": 2, "conv_transpose3d": 3}
 _MOST_KNOWN = 6
-"""Maximum number of the constructor's integer arguments that are tried as sizes of inputs."""
+"""Maximum number of the constructor's integer arguments tried as sizes of inputs."""
 _CLOSER = 1.5
 """Value of a smaller difference between two numbers that should be equal, in units of cost."""
 _LONGEST = 1 << 17
@@ -144,7 +144,8 @@ class Repairs:
         yield from self._try_other_guesses(outcome)
 
     def solve_between(self, one: Gap, other: Gap) -> Iterator[Step]:
-        """Yield a size between those of two trial calls, for which the two numbers should be equal.
+        """Yield candidates with a size, computed from two trial calls, at which the numbers
+        should be equal.
 
         The number is assumed to depend linearly on the size.
         """
@@ -320,7 +321,8 @@ class Repairs:
     def _try_known_numbers(self, candidate: InputCandidate) -> Iterator[Step]:
         """Yield inputs whose last sizes are integer arguments of the constructor.
 
-        Also yield the number of frequencies of a Fourier transform of that length.
+        Also yield inputs with as many values as a Fourier transform of that length has
+        frequencies.
         """
         known: dict[int, None] = {}
         for name, number_ in self._constructor_numbers(candidate).items():
@@ -698,8 +700,8 @@ class Repairs:
                 yield from self._try_alternatives(candidate, ("init", name), 2.0)
 
     def _of_classes(self, candidate: InputCandidate, names: set[str]) -> Iterator[Path]:
-        """Yield positions of arguments that refer to one of these classes, which a function may
-        replace.
+        """Yield positions of arguments that refer to classes with these names, for which
+        functions can be tried.
         """
         for path, value in candidate.values():
             if isinstance(value, Reference) and value.call is None and _last_name(value) in names:
@@ -708,7 +710,7 @@ class Repairs:
     def _try_containers(
         self, candidate: InputCandidate, path: Path, value: TensorText, text: str, cost: float
     ) -> Iterator[Step]:
-        """Yield candidates with a container or a number in place of a tensor."""
+        """Yield candidates in which a container or a number replaces a tensor."""
         if re.search(r"slice|interpreted as an integer|converted to an index|ambiguous|int", text):
             yield cost, candidate.with_value(path, LiteralValue(4))
         if re.search(r"str|key|indices|items|keys|values|get", text):
@@ -843,7 +845,7 @@ def _put_all(candidate: InputCandidate, found: list[NumberSite], number_: int) -
 
 
 def _side_dims(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the dimensions of a shape that are the sides of an image or a volume.
+    """Return the dimensions of a shape for the sides of an image or a volume.
 
     They follow the channels or, if only the leading ones are equal, precede them. Other shapes have
     none.
@@ -860,8 +862,8 @@ def _side_dims(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _image_inputs(candidate: InputCandidate) -> Iterator[tuple[Path, TensorText, int]]:
-    """Yield inputs that are images or volumes, with their position and the length of the last
-    side.
+    """Yield the images and volumes among the inputs, with their position and the length of the
+    last side.
     """
     for path, value in candidate.tensors():
         dims = _side_dims(shape_of_text(value)) if path[0] == "inputs" else ()
@@ -874,7 +876,7 @@ def _with_all_sides(
 ) -> InputCandidate:
     """Return a candidate whose images all have another side.
 
-    With ``before``, only images with that side change. None if nothing changes.
+    With ``before``, only images with that side change.
     """
     for path, value, known in _image_inputs(candidate):
         if before is None or known == before:

@@ -29,7 +29,7 @@ from .guesses import WIDTH, Guesses, Namespace, SignatureParameter
 _REAL_SECONDS = 1.5
 """Maximum seconds of a trial with real tensors; slower candidates are tried with fake tensors."""
 _SMALL = 4096
-"""Maximum number of elements of a parameter that is initialized during construction."""
+"""Maximum number of elements of a parameter to initialize during construction."""
 _RANDOM = frozenset(
     f"{name}_" for name in ("normal", "uniform", "random", "log_normal", "exponential", "bernoulli")
 )
@@ -40,7 +40,7 @@ _BYTES, _REAL_BYTES = 1 << 27, 1 << 24
 deadline cannot interrupt a convolution.
 """
 _REAL_MODULE = 1 << 28
-"""Maximum bytes of a module's parameters that is called with real tensors, since a call reads them
+"""Maximum bytes of the parameters of a module called with real tensors, since a call reads them
 all.
 """
 
