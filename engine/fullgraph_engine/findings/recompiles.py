@@ -92,8 +92,8 @@ def guard_finding(
     """Return the finding ``recompile/<family>`` for one guard that failed and so caused a
     recompile.
 
-    Other guards that failed with it are related places. ``fallback`` is the range of the finding if
-    no frame of the stacks is in the analyzed file.
+    Other guards that failed with it are reported as related source ranges. ``fallback`` is the
+    range of the finding if no frame of the stacks is in the analyzed file.
     """
     source = names.source
     place = place_of(failed, recompile, source, fallback)

@@ -513,8 +513,8 @@ def _copy_tensors(tree: T) -> T:
 
 
 def _is_outermost(frame: FrameType | None, function: Any) -> bool:
-    """Whether an enclosing target calls the function directly, not from within another call
-    of it.
+    """Whether ``function`` is the callable that the enclosing run itself calls, not a function
+    called in that run.
     """
     from ..tracing.drive import BOTTOM
 
@@ -524,8 +524,8 @@ def _is_outermost(frame: FrameType | None, function: Any) -> bool:
 
 
 def _call_place(frame: FrameType | None, path: str, program: str) -> str:
-    """Describe the line of the file that makes the call, or the program that does; empty if
-    ``program`` is empty.
+    """Return a clause about the line of the file at ``path`` that makes the call, or about the
+    program. Empty if neither is known.
     """
     while frame is not None and frame.f_code.co_filename != path:
         frame = frame.f_back

@@ -171,7 +171,7 @@ class Enclosing:
     seconds: float = field(default_factory=lambda: ENCLOSING_SECONDS)
     """Maximum seconds from the start to the first call of the wanted target."""
     further_seconds: float = field(default_factory=lambda: ENCLOSING_SECONDS)
-    """Maximum seconds from the first call of the wanted target to calls with other signatures."""
+    """Maximum seconds of a second execution, which looks for calls with other signatures."""
     is_program: bool = False
     is_doubtful: bool = False
     """True if the code may be outdated, so that its calls may raise."""

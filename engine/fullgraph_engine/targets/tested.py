@@ -29,7 +29,9 @@ _OPTIONS = (
     *("-o", "addopts=", "-o", "filterwarnings=", "--capture=no"),
     *("-p", "no:cacheprovider", "-p", "no:faulthandler"),
 )
-"""pytest options that disable parts of the project's configuration; the rest still applies."""
+"""pytest options that disable parts of the project's configuration; its other settings still
+apply.
+"""
 
 
 def enclosing_tests(name: str, users: Sequence[str], path: str) -> list[Enclosing]:

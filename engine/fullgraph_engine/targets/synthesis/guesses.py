@@ -137,7 +137,7 @@ def _evaluate_annotation(annotation: Any, function: Any) -> Any:
         names = getattr(inspect.unwrap(function), "__globals__", {})
         try:
             return eval(annotation, dict(names))
-        except Exception:  # a name that only type checkers import, or no annotation at all
+        except Exception:  # only type checkers import the name, or it is just text
             return annotation
     return annotation
 
