@@ -16,8 +16,8 @@ class BreakCosts:
     """The graph breaks of one recorded trace, with the graphs, frames and waits that follow from
     each.
 
-    Dynamo compiles a function up to its break, and then the rest as another function. A break in an
-    inlined function splits each of its callers as well.
+    Dynamo compiles a function up to its break, and then the code after the break as another
+    function. A break in an inlined function splits each of its callers as well.
     """
 
     def __init__(

@@ -150,8 +150,8 @@ class CompilerConditions:
         return next((found for one in loads if (found := self._decided_at(one))), None)
 
     def _decided_at(self, flag: ast.expr) -> _Choice | None:
-        """Return the condition that ``flag`` decides, an expression that only compiled code
-        finds true.
+        """Return the condition that ``flag`` decides, which is true only in compiled
+        code.
         """
         short_circuit: _Choice | None = None
         top, parent = flag, self._parents.get(flag)
@@ -199,9 +199,10 @@ class CompilerConditions:
 def _exclusive_branch(
     here: bool | None, there: bool | None, then: Range | None, otherwise: Range | None
 ) -> Range | None:
-    """Return the branch that runs only if the test is ``here`` and not if it is ``there``.
+    """Return the branch of an ``if`` that runs if the test is ``here`` and not if it is
+    ``there``.
 
-    None means that the truth of the test is unknown.
+    None as ``here`` or ``there`` means that the test's value is unknown.
     """
     if there is False and here is not False:
         return then

@@ -72,7 +72,7 @@ def _refusal_finding(
     code = f"export/{problem.kind}"
     words = refusal.words or source.text_of(place.range) or problem.expression
     hints: tuple[str, ...] = ()
-    # The size has the names of the most deeply nested function, which may be in a library.
+    # The size is named as in the most deeply nested function, which may be in a library.
     check = refusal.check if problem.stack and problem.stack[-1].path == source.path else ""
     if problem.kind == "data-dependent":
         message = f"torch.export cannot decide `{words}`, which depends on data"

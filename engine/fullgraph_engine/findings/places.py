@@ -52,7 +52,9 @@ class SourceText:
         return FindingPlace(fallback, shown, shown, ())
 
     def line_with(self, *parts: str) -> Range:
-        """Return the first line that contains all the parts, else the first line."""
+        """Return the first line of the file that contains all ``parts``, else the file's first
+        line.
+        """
         wanted = [part.encode() for part in parts]
         numbers = (n for n, line in enumerate(self._lines) if all(one in line for one in wanted))
         number = next(numbers, 0)
@@ -249,7 +251,8 @@ class _Part:
 
 
 def _nodes_by_range(part: ast.Module) -> dict[Range, ast.stmt | ast.expr]:
-    """Return expressions and statements by their ranges, the outermost of each.
+    """Return expressions and statements by their ranges; of several with one range, the
+    outermost.
 
     Instruction ranges are included: since Python 3.11 the instruction of a multi-line attribute, or
     of a call to it, begins with the attribute's name.

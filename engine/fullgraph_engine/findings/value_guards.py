@@ -210,7 +210,7 @@ class _Unsteady:
             whole = guard.source.removesuffix(".__code__") == f"L['{name}']"
             changing = self._given.includes(frame, name) and (whole or not called)
         else:
-            # Code that runs while a file is imported enters functions into such tables.
+            # Code that runs on import enters functions into tables, not code in a call.
             changing = scope == "global" and self._is_changed_by_file(
                 guard, frame, exactly=bool(called)
             )

@@ -1,7 +1,8 @@
 """Targets of a file (what can be traced) and their probes (the inputs that they are traced with).
 
-``discover`` reads the text without executing it. ``plan_probes`` inspects the executed module and
-returns the probes of a target; ``Probe.build`` makes the inputs during a run.
+``discover`` reads the text without executing it. ``plan_probes`` inspects the executed module
+and returns the probes of a target; ``Probe.build`` makes their inputs in the run that traces the
+target.
 """
 
 from . import rng

@@ -166,7 +166,7 @@ def _head_end(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> in
     if statement is None:
         return (node.end_lineno or node.lineno) - 1
     line = first_line(statement)
-    # A one-line body shares the comment at the end of its line.
+    # A body on the line of its ``def`` shares the comment at the end of the line.
     return line if line == node.lineno - 1 else line - 1
 
 

@@ -395,7 +395,7 @@ class _TargetFinder:
             )
 
     def statement_targets(self) -> None:
-        """Add assignments with a probe comment: ``model = Net()  # fullgraph: …``."""
+        """Add assignments with a comment on inputs: ``model = Net()  # fullgraph: …``."""
         known = {target.name for target in self.targets if target.kind == "call"}
         for statement in self.source.statements:
             if not self.comments.marked:

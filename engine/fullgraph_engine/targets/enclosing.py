@@ -370,11 +370,12 @@ def leave_snapshots(
     """Run enclosing targets once to their end and leave a snapshot (a forked copy) at each wanted
     call.
 
-    A target gets snapshots for as many signatures as it occurs in ``wanted``. At each of these
-    calls ``stay`` forks; it returns True in the process that stays as a snapshot and False in the
-    continuing one. The function returns the snapshot in the staying process, where building the
-    call of its target returns the recorded call, once. It returns None in the process that reached
-    the end, and where the snapshot differs from a separate run for the target.
+    A target gets snapshots for as many call signatures as it occurs in ``wanted``. At each
+    wanted call ``stay`` forks; it returns True in the process that waits as a snapshot and False
+    in the process that continues the run. The function returns the snapshot in the waiting
+    process, where building the call of its target returns the recorded call, only once. It
+    returns None in the process that reached the end, and where the snapshot differs from a
+    separate run for the target.
     """
     global _here
     from .. import tracing

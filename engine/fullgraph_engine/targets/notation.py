@@ -1,11 +1,11 @@
 """Notation of probes: how the inputs of a target are written, read and printed.
 
 ``f32[b, 16]`` is a tensor in Dynamo's own notation: the names of ``torch.fx.graph.dtype_abbrs``
-and sizes. A bare letter or ``Sym(s0)`` is a symbolic size; ``b=4`` says which size it has in the
-run. Around it stand Python literals, lists, tuples, dictionaries, keyword arguments, names of the
-file (``Config(layers=2)``), and ``init(…) forward(…)`` for a module's constructor and method.
-``under(…)`` behind a call says in which modes it is made, ``then`` begins another call of the same
-object. ``f32[4](requires_grad, mark_dynamic=0)`` says more about a tensor.
+and sizes. A bare letter or ``Sym(s0)`` is a symbolic size; ``b=4`` states the size that it has
+in the run. A text also contains Python literals, lists, tuples, dictionaries, keyword arguments,
+names of the file (``Config(layers=2)``), and ``init(…) forward(…)`` for a module's constructor
+and method. ``under(…)`` after a call states in which modes it is made, ``then`` begins another
+call of the same object. ``f32[4](requires_grad, mark_dynamic=0)`` says more about a tensor.
 
 Nothing here needs torch: reading a probe is part of static discovery.
 """
@@ -60,7 +60,7 @@ class NotationError(ValueError):
         self.end = max(end, start + 1)
 
 
-# -- what a probe says ------------------------------------------------------------------------
+# -- contents of a probe ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class Notation:
 
 
 def dtype_names() -> frozenset[str]:
-    """Return the dtypes that notation accepts, from the loaded torch if available."""
+    """Return the names of dtypes that notation accepts, from the loaded torch if available."""
     loaded = getattr(sys.modules.get("torch.fx.graph"), "dtype_abbrs", None)
     return _DTYPES if loaded is None else frozenset(loaded.values())
 

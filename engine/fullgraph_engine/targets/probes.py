@@ -150,7 +150,7 @@ class Probe:
     def count_further(self, namespace: Namespace) -> int:
         """Return how many of the waiting probes after this one have a call to make.
 
-        Runs user code; its exceptions end the count.
+        Runs user code; an exception that it raises ends the count.
         """
         return self._further(namespace) if self._further is not None else 0
 
@@ -174,11 +174,13 @@ class Enclosing:
     """Maximum seconds of a second execution, which looks for calls with other signatures."""
     is_program: bool = False
     is_doubtful: bool = False
-    """True if the code may be outdated, so that its calls may raise."""
+    """True if the code may be outdated, so that its calls may raise although the target is
+    correct.
+    """
 
 
 def is_confirmed(target: Target, namespace: Namespace) -> bool:
-    """Whether the executed module defines the target as its text suggests.
+    """Whether the executed module defines the target as the file's text suggests.
 
     False for a class without probe comment that does not derive from ``nn.Module``, for a name that
     cannot be called, and for an overwritten definition. A missing name returns True: its statement
@@ -784,7 +786,9 @@ class _Paired:
 
 
 def _value_of_name(namespace: Namespace, name: str) -> Any:
-    """Return the value of a name of the file, or the result of calling it."""
+    """Return the value of a name of the file; if the value is a function, the result of calling
+    it.
+    """
     found = tensors.look_up(name, namespace)
     import torch
 

@@ -120,7 +120,10 @@ def _rename_code(code: Any, name: str) -> Any:
 
 @contextlib.contextmanager
 def program_sandbox(name: str) -> Iterator[None]:
-    """Set up the sandbox for a program executed to observe its calls."""
+    """Limit a program that this block executes to observe its calls.
+
+    It runs with real tensors, without output and worker processes, and with short training loops.
+    """
     with _no_oracle(), load_in_process(), _short_training(name), silence_output():
         yield
 

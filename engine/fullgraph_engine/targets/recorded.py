@@ -59,7 +59,7 @@ def is_stale(found: RecordedClass, namespace: Namespace) -> bool:
 
 
 def recorded_probes(found: RecordedClass) -> list[Probe]:
-    """Return the probes for the recorded calls of a class."""
+    """Return one probe (inputs to trace with) for each recorded call of a class."""
     source = f"recorded in {FILE}"
     return [
         Probe(

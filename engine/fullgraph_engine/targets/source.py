@@ -380,7 +380,7 @@ def name_range(node: Function | ast.ClassDef, lines: tuple[bytes, ...]) -> Range
     text = lines[line] if line < len(lines) else b""
     keyword = b"class" if isinstance(node, ast.ClassDef) else b"def"
     at = text.find(name, node.col_offset + len(keyword))
-    if at < 0:  # the name stands on another line, or is spelled with other code points
+    if at < 0:  # the name is on another line or has other code points
         at = node.col_offset
         name = keyword
     return Range(Position(line, at), Position(line, at + len(name)))

@@ -37,7 +37,7 @@ example for a name assigned twice.
 """
 
 _MOST = 3
-"""Maximum number of constructor calls per class, and of calls of the function around each."""
+"""Maximum number of constructor calls per class, and of calls of the function around each call."""
 _DEPTH = 4
 """Maximum number of steps from parameters of functions to the arguments of their calls."""
 _PLAIN = (int, float, str, bool, type(None))

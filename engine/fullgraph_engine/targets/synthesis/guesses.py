@@ -852,7 +852,7 @@ def _input_by_name(name: str, width: int) -> list[Value]:
 
 
 def _shared_prefix(one: str, other: str) -> int:
-    """Return the length of the common prefix of two names."""
+    """Return the number of characters at the beginning that two names share."""
     count = 0
     for a, b in zip(one, other):  # noqa: B905 - up to the end of the shorter
         if a != b:

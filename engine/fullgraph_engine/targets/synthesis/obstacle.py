@@ -49,7 +49,7 @@ class WrongRank:
 
 @dataclass(frozen=True)
 class WrongCount:
-    """A tensor was split into more or fewer parts than ``wanted``."""
+    """A tensor that the code split into more or fewer parts than ``wanted``."""
 
     wanted: int
 
@@ -181,7 +181,7 @@ def _named_choices(outcome: TrialOutcome, text: str) -> Iterator[Obstacle]:
 
 
 _PAIRS = (
-    # Two numbers that should be equal: (met, wanted).
+    # Two numbers that should be equal: (met in the data, wanted by the code).
     r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)",
     r"\(\d+x(\d+) and (\d+)x\d+\)",
     r"same reduction dim, but got \[[^\]]*?(\d+)\] X \[(\d+),",

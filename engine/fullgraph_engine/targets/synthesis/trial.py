@@ -268,7 +268,7 @@ class _TorchCallWatch(TorchFunctionMode):
     """A counter of the calls of torch functions, which keeps the last call that raised.
 
     While the module is constructed it also leaves large tensors uninitialized, as
-    ``skip_initialization`` does, because libraries keep the initializers by other names.
+    ``skip_initialization`` does, because libraries call the initializers by other names.
     """
 
     def __init__(self) -> None:
