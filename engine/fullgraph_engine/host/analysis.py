@@ -99,8 +99,8 @@ from .wire import (
 )
 
 _MODULE_ANSWER_SECONDS = 2.0
-"""Seconds that the module process may still take after it was interrupted at its deadline. It
-executes the remaining statements in this time; then it is killed."""
+"""Maximum seconds between the interruption of a module process at its deadline and its kill.
+Meanwhile it executes the remaining statements."""
 _MOST_ATTEMPTS = 4
 _MODULE_ENDED = "the process that had executed the module ended"
 
@@ -116,11 +116,11 @@ _TOLD = (
     Timings,
     Log,
 )
-"""Messages of a run that are forwarded to the server as soon as they arrive."""
+"""Types of messages that the server receives as soon as a run has sent them."""
 
 _SEEN = (ValuesSeen, ShapesFound, GuardsFound, TraceStepsFound)
-"""Messages of a run that are held back until the run ends. If the run is repeated in another mode,
-only those of the last attempt are forwarded."""
+"""Types of messages of a run that wait until the run ends. If the run is repeated in another mode,
+only the last attempt's messages are forwarded."""
 
 _OBSERVING: tuple[Part, ...] = ("cases", "behavior", "behavior-again", "measure")
 """Kinds of runs that execute a target instead of tracing it. Each ends with a report of the
@@ -207,12 +207,12 @@ class EnclosingRun:
     left: int = 0
     """Number of processes that stopped at a call and remain as snapshots."""
     settled: int = 0
-    """Number of snapshots that have reported at which call of which target they stopped."""
+    """Number of snapshots that have reported their call's target and number."""
     ended: bool = False
     over: bool = False
-    """True if the run takes no more snapshots, because it has ended or was interrupted."""
+    """True if the run has stopped taking snapshots, because it has ended or was interrupted."""
     further: set[int] = field(default_factory=set)
-    """Numbers of the targets of which every call, not only the first, is to be traced."""
+    """Numbers of the targets for which the engine traces every call, not only the first."""
 
 
 class _ModuleOwner:
@@ -313,8 +313,8 @@ class Analysis:
         self._module: WatchedProcess | None = None
         self._planned = False
         self._read = False
-        """True if the module process has reported the targets, which also shows that the file has
-        no syntax error."""
+        """True if the module process has reported the targets, which also shows that the file could
+        be parsed."""
         self._afresh = False
         """True if the module process was restarted once because the saved process that it was
         forked from had executed other imports than the file has now."""
@@ -324,8 +324,8 @@ class Analysis:
         self._settled: dict[int, str] = {}
         """Names of the targets whose first run has ended, by target number."""
         self._waiting: dict[int, list[PlannedRun]] = {}
-        """Planned runs that are launched only if an earlier run of the same target requests them,
-        by target number."""
+        """Planned runs, by target number, which start only after an earlier run of the same target
+        requests them."""
         self._running: dict[int, LaunchedRun] = {}
         self._enclosing: dict[tuple[int, bool], EnclosingRun | None] = {}
         """Enclosing runs by (number, whether tensors are real); None if the process could not be
@@ -349,7 +349,7 @@ class Analysis:
         """Time by which all runs of a kind (forecast or further paths) must have ended. Set when
         the first run of that kind is launched."""
         self._expected: list[Attempt] = []
-        """Speculative runs that are launched once processors are idle."""
+        """Speculative runs that start once processors are idle."""
         self._speculations: dict[tuple[int, int], Speculation] = {}
         """Launched speculative runs, by target number and input number."""
         self._firsts: dict[tuple[int, int], LaunchedRun] = {}
@@ -358,8 +358,8 @@ class Analysis:
         self._targets: TargetsFound | None = None
         self._reported: set[tuple[str, Range]] = set()
         self._given = {one.target: one for one in request.given}
-        """Targets that are not traced if their callers still pass the same arguments as before, by
-        name."""
+        """Unchanged targets by name; they are traced only if their callers pass other arguments
+        than before."""
         self._again = False
         """True if the module has been executed a second time because its first process was killed
         from outside the engine."""
@@ -494,7 +494,7 @@ class Analysis:
             self._plan_runs(needed)
             self._expect_paths(needed)
             if "candidates" in self.request.parts:
-                # Any of these runs may show the finding that a program is to reproduce.
+                # Any of these runs may show the finding for which a program is requested.
                 self._plan_runs([planned for planned in runs if planned.waits])
             self._launch_pending()
         elif isinstance(message, (LateImports, ChildForked, ForkFailed, ChildExited)):
@@ -544,8 +544,8 @@ class Analysis:
         return "real" if mode == "auto" and planned.info.name in self.request.real else mode
 
     def _most_seconds(self, stage: Stage) -> float:
-        """Return the time limit of a process stage: that of module execution for ``"module"``,
-        otherwise that of a run."""
+        """Return the time limit of a process stage: of module execution for ``"module"``, otherwise
+        of a run."""
         most = self.request.limits
         return most.module_seconds if stage == "module" else most.seconds
 
@@ -600,8 +600,8 @@ class Analysis:
         error: str = "The process that executed the module has reported nothing of it",
         status: Status = "crashed",
     ) -> None:
-        """Report ``status`` and ``error`` for every target that has no report yet, since the editor
-        shows a target without a report as free of graph breaks."""
+        """Report ``status`` and ``error`` for every target without a report, since the editor would
+        show it as free of graph breaks."""
         for target in self._targets.targets if self._targets is not None else ():
             known = target.name in self.request.without
             if not known and (target.name, target.range) not in self._reported:
@@ -1033,7 +1033,7 @@ class Analysis:
             speculation.wanted = attempt
 
     def _expect_none(self, attempt: Attempt) -> None:
-        """Record that a target has no further execution paths, and stop its speculative run."""
+        """Forget that a target had further execution paths, and stop its speculative run."""
         name, probe = attempt.plan.info.name, attempt.plan.probe
         self._host.expected_paths.forget(self.request.path, (name, probe))
         self._stop_speculation(attempt)
@@ -1191,7 +1191,7 @@ class Analysis:
         self._launch_pending()
 
     def _plan_further(self, one: EnclosingRun) -> None:
-        """Plan runs for the recorded calls of the targets of which every call is to be traced."""
+        """Plan runs for the recorded calls, if the engine traces every call of the target."""
         for target in one.further:
             waiting = self._waiting.get(target, [])
             ready = [planned for planned in waiting if planned.at in one.taken]
@@ -1306,7 +1306,7 @@ class Analysis:
 
     @property
     def waiting(self) -> int:
-        """Number of pending runs, each of which needs a process."""
+        """Number of pending runs; each needs a process."""
         return len(self._pending)
 
     def next_deadline(self) -> float:

@@ -13,7 +13,8 @@ _realpath = os.path.realpath
 
 
 def cache_folder(cache: Cache, env: Mapping[str, str] | None = None) -> str:
-    """Return the cache folder of a library: from its environment variable, or the default."""
+    """Return the cache folder of a library: the value of its environment variable in ``env``
+    (default: ``os.environ``), or its default."""
     env = os.environ if env is None else env
 
     def join_path(*parts: str) -> str:
@@ -36,10 +37,10 @@ def allowed_folders(allowed: Allowed) -> tuple[WritableFolder, ...]:
 
 
 def make_caches(allowed: Allowed) -> None:
-    """Create the allowed cache folders, as the libraries would.
+    """Create the cache folders of libraries that the user allows writing to.
 
-    Folders that the user names are not created: a path relative to the workspace would appear in
-    every workspace.
+    Other allowed folders are not created: a path relative to the workspace would appear in every
+    workspace.
     """
     for cache in allowed.caches:
         with contextlib.suppress(OSError):

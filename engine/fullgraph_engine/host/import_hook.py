@@ -28,15 +28,16 @@ Executor = Callable[[types.ModuleType], None]
 
 @dataclass(frozen=True)
 class ModulePlace:
-    """The import position of a text: its module name, and the folders that its imports are searched
-    in."""
+    """The module name of a file as Python would import it, and the folders to search for its
+    imports."""
 
     name: str
     package: bool
     """True if the file is an ``__init__.py``."""
     search: tuple[str, ...]
     beside: str = ""
-    """Folder of a file inside a package, searched last for imported modules."""
+    """Folder of a file inside a package, which is appended to ``sys.path`` as a last resort; empty
+    for none."""
 
 
 def locate_module(
@@ -105,7 +106,8 @@ def _namespace_folders(
     user_path: Sequence[str],
     tree: ast.Module | None,
 ) -> list[str]:
-    """Return the namespace packages among ``folder`` and its parents."""
+    """Return ``folder`` and its parents that are namespace packages, packages without
+    ``__init__.py``. ``packages`` is the number of packages found below."""
     search = (*roots, *user_path)
     if str(folder) in search:
         return []
@@ -131,7 +133,8 @@ def _is_at(module: types.ModuleType, folder: Path) -> bool:
 
 
 def _is_first(folder: Path, search: Sequence[str]) -> bool:
-    """Whether Python finds the package of this name in this folder first."""
+    """Whether Python, searching the folders in order, finds this folder as the package of its
+    name."""
     spec = PathFinder.find_spec(folder.name, list(search))
     return spec is None or str(folder) in list(spec.submodule_search_locations or ())
 
@@ -152,7 +155,7 @@ def _unused_name(name: str) -> str:
 
 
 class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """An import hook for one module: the analyzed text instead of the file on disk.
+    """An import hook that loads one module from the editor's text instead of from the file on disk.
 
     It is in ``sys.meta_path``, so a package whose ``__init__`` imports the file gets the edited
     text too. Circular imports behave as they do in Python.
@@ -170,7 +173,7 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         self._name, self._path, self._text = name, path, text
         self._package, self._execute = package, execute
         self._looked_for = looked_for
-        """Callback for the name of each module that Python has not loaded yet."""
+        """Callback that gets the name of each module that is searched for, before it is loaded."""
 
     def find_spec(
         self,
@@ -218,7 +221,7 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
 
 class OpenTexts(importlib.abc.MetaPathFinder):
-    """An import hook for other modules open in an editor; it loads their unsaved texts."""
+    """An import hook that loads the other modules open in an editor from their unsaved texts."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
@@ -268,16 +271,17 @@ def _module_name(path: str) -> str:
 
 
 def cache_source(path: str, text: str) -> None:
-    """Let tracebacks and ``inspect`` use the text instead of the file on disk."""
+    """Make tracebacks and ``inspect`` show ``text`` as the source of ``path``, instead of the file
+    on disk."""
     # Without a modification time, linecache never compares the entry with the disk.
     linecache.cache[path] = (len(text), None, syntax.lines_of(text), path)
 
 
 class FailedPackage(types.ModuleType):
-    """A substitute for a parent package whose code failed; it has the names bound before the
-    failure.
+    """A substitute for a parent package whose code raised an exception. It has the names that were
+    bound before.
 
-    Access to any other name raises an error with ``reason``, which was reported once.
+    Access to any other name raises ``AttributeError`` with ``reason``.
     """
 
     reason = ""
@@ -294,7 +298,7 @@ class FailedPackage(types.ModuleType):
 
 
 def failed_package(error: BaseException) -> FailedPackage | None:
-    """Return the failed package that an exception results from, if any."""
+    """Return the ``FailedPackage`` whose missing name caused ``error``, or None."""
     owner: object = None
     if isinstance(error, AttributeError):
         owner = error.obj
@@ -310,8 +314,12 @@ def load_module(name: str) -> types.ModuleType:
 
 
 def stand_in(name: str, path: str, error: BaseException | None, reason: str, line: int = 0) -> None:
-    """Put substitutes into ``sys.modules`` for the parent packages of a module that failed to
-    import."""
+    """Put a ``FailedPackage`` into ``sys.modules`` for each parent package of the module ``name``
+    that failed to import.
+
+    ``error`` is the exception of the import; ``reason`` and ``line`` tell users what failed and
+    where it was reported.
+    """
     left = _left_by(error)
     parts = name.split(".")
     folder = Path(path).parent
@@ -333,7 +341,8 @@ def stand_in(name: str, path: str, error: BaseException | None, reason: str, lin
 
 
 def _left_by(error: BaseException | None) -> dict[str, dict[str, Any]]:
-    """Return the namespaces of the modules in which an exception was raised, by module name."""
+    """Return the global variables of each module that appears in the traceback of ``error``, by
+    module name."""
     found: dict[str, dict[str, Any]] = {}
     trace = error.__traceback__ if error is not None else None
     while trace is not None:

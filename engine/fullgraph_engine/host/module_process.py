@@ -357,13 +357,13 @@ class _ModuleExecutor:
             self.report_finding(finding)
 
     def log_own_error(self) -> None:
-        """Log the exception that is being handled as an error of the engine, and continue."""
+        """Log the current exception as an error of the engine, and continue."""
         words = traceback.format_exc()
         self.send(Log(self.analyze.request, "engine", words))
 
     def choose_targets(self) -> list[int]:
-        """Return the indices of the targets to trace: those that the request names, otherwise all;
-        if there are too many, those nearest to the cursor."""
+        """Return the indices of the targets to trace: the requested ones, or all. If there are too
+        many, keep the targets nearest to the cursor."""
         only, most = self.analyze.only, self.analyze.limits.targets
         wanted = [i for i, target in enumerate(self.targets) if not only or target.name in only]
         if len(wanted) > most:
