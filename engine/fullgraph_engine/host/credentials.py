@@ -37,7 +37,8 @@ _LOGIN = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether the name or the value of a variable looks like a secret."""
+    """Whether the name or the value of an environment variable looks like a password, key or
+    token."""
     upper = name.upper()
     return (
         upper in _NAMES
@@ -48,10 +49,11 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def remove_secrets(kept: Iterable[str] = ()) -> frozenset[str]:
-    """Remove secrets from the environment of this process, also as ``/proc`` shows it.
+    """Remove environment variables that look like secrets from this process, also from its memory
+    that ``/proc`` shows.
 
-    Call it before a second thread starts. Variables named in ``kept`` stay; the names of the
-    removed ones are returned.
+    Call it before a second thread starts. Variables named in ``kept`` stay. Return the names of the
+    removed ones.
     """
     kept = frozenset(kept)
     found = {

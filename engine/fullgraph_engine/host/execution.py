@@ -52,7 +52,7 @@ class Execution:
     guard: sandbox.Sandbox | None = None
     """Sandbox that records operations it denied to the statements; None without a sandbox."""
     beside: str = ""
-    """Folder that is appended to ``sys.path``, such as the folder of a script; empty for none."""
+    """Folder (of a script, for example) that is appended to ``sys.path``; empty for none."""
     failures: int = 0
     late: int | None = None
     """Index of the statement that exceeded the time limit, possibly in an earlier process; None if
@@ -160,7 +160,7 @@ class Execution:
     def _bind_imports(
         self, node: ast.Import | ast.ImportFrom, error: BaseException, namespace: dict[str, Any]
     ) -> None:
-        """Import each name of a failed import statement separately. Bind those that succeed, and
+        """Import each name of a failed import statement separately. Bind the names that exist, and
         report one finding per cause for the others."""
         for alias in node.names:
             single = syntax.one_alias(node, alias)
@@ -363,8 +363,8 @@ class Execution:
 
 
 def _place_of(error: SyntaxError, lines: list[str]) -> Range:
-    """Return the source range of a syntax error, with columns in bytes; the whole line if the error
-    has no columns."""
+    """Return the source range of a syntax error, with columns in bytes; the whole line if the
+    columns are unknown."""
     line = (error.lineno or 1) - 1
     whole = frames.line_range(line, lines)
     if not error.offset:
@@ -418,8 +418,8 @@ def _asks_for_gpu(node: ast.stmt) -> bool:
 
 
 def _is_denied_natively(error: BaseException) -> bool:
-    """Whether C++ code, such as that of ``torch.save``, failed because the kernel denied it to open
-    a file."""
+    """Whether C++ code (for example ``torch.save``) failed because the kernel denied it to open a
+    file."""
     return isinstance(error, RuntimeError) and any(
         words in texts.error_message(error)
         for words in ("Permission denied", "Read-only file system")

@@ -106,8 +106,8 @@ def _namespace_folders(
     user_path: Sequence[str],
     tree: ast.Module | None,
 ) -> list[str]:
-    """Return ``folder`` and its parents that are namespace packages, packages without
-    ``__init__.py``. ``packages`` is the number of packages found below."""
+    """Return ``folder`` and its parents, as far as they are namespace packages (without
+    ``__init__.py``). ``packages`` is the number of packages found below."""
     search = (*roots, *user_path)
     if str(folder) in search:
         return []
@@ -173,7 +173,8 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         self._name, self._path, self._text = name, path, text
         self._package, self._execute = package, execute
         self._looked_for = looked_for
-        """Callback that gets the name of each module that is searched for, before it is loaded."""
+        """Callback that gets the name of each module that Python searches for, before it is
+        loaded."""
 
     def find_spec(
         self,

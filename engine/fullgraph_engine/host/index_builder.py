@@ -29,10 +29,10 @@ from .wire import IndexOrder
 _MOST_SECONDS = 60
 """Maximum seconds that a process which builds the index may run; it ends itself after that."""
 _PATIENCE = 2.0
-"""Seconds that the second process waits for the first traces to end."""
+"""Maximum seconds that the second process waits until the first traces have ended."""
 _SOON = 0.02
-"""Seconds between the end of the first process and the start of the second, in which waiting
-requests arrive."""
+"""Number of seconds between the end of the first process and the start of the second, in which
+waiting requests arrive."""
 _WRITING = 1000
 """Maximum milliseconds to wait for the first process to finish its write to the server."""
 _NICE = {"read": 5, "survey": 10}
@@ -131,7 +131,7 @@ class Inventory:
         host.watch_child(pid, lambda code: self._first_ended(said))
 
     def due(self, busy: bool) -> float | None:
-        """Return the seconds until :meth:`turn` should be called; None if no process is to be
+        """Return the seconds until :meth:`turn` should be called; None if no process waits to be
         started. ``busy``: whether analyses are running."""
         if self._due is None:
             return None

@@ -1,4 +1,4 @@
-"""A substitute for the event loop that intercepts the events of an analysis."""
+"""A substitute for the event loop that receives the events of an analysis instead of the server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from .services import Services
 
 
 class EventInterceptor:
-    """A proxy for the event loop: it passes events to a callback and forwards all other calls."""
+    """A proxy for the event loop ``host``: it passes the events of an analysis to ``heard``, and
+    all other calls to the loop."""
 
     def __init__(self, host: Services, heard: Callable[[Any], None]) -> None:
         self._host, self._heard = host, heard

@@ -72,8 +72,8 @@ from .wire import Order
 
 _TICK = 0.25
 _REST = 0.03
-"""Seconds between the end of an analysis and the removal of its files and remaining processes.
-Meanwhile the kernel frees the memory of its processes."""
+"""Number of seconds between the end of an analysis and the removal of its files and remaining
+processes. Meanwhile the kernel frees the memory of its processes."""
 _LEAST_AT_ONCE = 2
 """Minimum number of concurrent analyses, so that a file that hangs does not delay the others."""
 _MOST_WAITING = 8 << 20
@@ -123,8 +123,8 @@ def serve(
         return _serve_requests(read, write, start, scratch)
     except CollectorEnded:
         shutil.rmtree(scratch, ignore_errors=True)
-        # Whatever killed the first process of the namespace may also have been meant for the
-        # engine. The server starts another engine.
+        # Whatever killed the first process of the namespace may have targeted the engine too. The
+        # server starts another engine.
         os.kill(os.getpid(), signal.SIGKILL)
         raise
     finally:

@@ -14,7 +14,7 @@ _READ = 1 << 16
 
 
 class OutputBudget:
-    """Number of bytes that one process may still print on both streams together."""
+    """A counter of the bytes that one process may still print, on both streams together."""
 
     def __init__(self, most: int = MOST) -> None:
         self.left = most
@@ -22,7 +22,8 @@ class OutputBudget:
 
 
 class OutputCapture:
-    """A reader for one output stream of one process; output beyond the budget is dropped."""
+    """A reader of one output stream of a process. It sends the text to ``log``; output beyond the
+    budget is dropped."""
 
     def __init__(
         self,

@@ -77,8 +77,8 @@ class PipelineProbe(Protocol):
 
     @property
     def users(self) -> tuple[str, ...]:
-        """Names of the targets that call this one. One execution of these callers shows the
-        arguments of all targets that they call."""
+        """Names of the targets that call this one. Executing the callers once shows the arguments
+        of all targets in them."""
 
 
 class DiscoveredTargets(Protocol):
@@ -388,8 +388,8 @@ class Pipeline(Protocol):
         recorded."""
 
     def repeat_operator_calls(self, packed: str) -> Iterator[None]:
-        """Repeat the operator calls that a run packed, one per step of the iterator. Processes that
-        are forked later reuse the cached results."""
+        """Repeat the operator calls that a run packed, one per step of the iterator. Processes
+        forked afterwards reuse the cached results."""
 
     def check_operator_calls(self) -> None:
         """Discard cached results of operators that user code may have redefined since they were

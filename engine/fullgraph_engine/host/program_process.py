@@ -237,7 +237,7 @@ class _ProgramProcess:
         self.next_flush = now + _SHARE * (now - began)
 
     def report(self, shown: Any, path: str) -> None:
-        """Send the results for one file, leaving out those that were sent before."""
+        """Send the results for one file, without the results that were sent before."""
         number = self.order.analyze.request
         for finding in shown.findings:
             deeper = shown.deeper.get(finding.identity, ())
@@ -266,7 +266,7 @@ class _ProgramProcess:
             self.send_message(message)
 
     def check_operators(self, path: str) -> None:
-        """Report the operator definitions in a file that torch rejects or that have defects."""
+        """Report operator definitions in a file that torch rejects, and operators with defects."""
         text = self.text_of(path)
         if not self.pipeline.may_register(text):
             return

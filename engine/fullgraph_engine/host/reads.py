@@ -1,5 +1,5 @@
-"""Record the files that a process reads while it executes user code, because changes of these files
-change the results."""
+"""Record the files that a process reads while it executes user code, because the results depend on
+their contents."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Reads:
         self._last = next(reversed(sys.modules.items()))
         self.unfound = UnfoundModules()
         self.opened: set[str] = set()
-        """Paths that user code opened, including folders that it listed and files that are open in
-        the editor."""
+        """Paths that user code opened, including listed folders and files with unsaved text in the
+        editor."""
         self.discarded: Collection[str] = ()
         """Paths that the process itself changed, so that a later change does not make results
         outdated."""

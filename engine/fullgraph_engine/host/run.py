@@ -63,22 +63,21 @@ LOST, BROKEN = 97, 98
 ``BROKEN`` if the engine's own code failed."""
 _MOST_FINDINGS = 2000
 _LAST = 0.1
-"""Fraction of a recompilation forecast's time that is reserved for reporting its results."""
+"""Fraction of a recompilation forecast's time that remains reserved for reporting its results."""
 _EXTRACTING = 0.5
 """Fraction of the remaining time of a reproduction that may be used for writing the candidate
 programs."""
 GRACE = 0.15
-"""Seconds between the main process's signal at a time limit and the moment at which the interpreter
-writes the stacks by itself."""
+"""Number of seconds between the main process's signal at a time limit and the moment at which the
+interpreter writes the stacks itself."""
 
 
 @dataclass
 class Run:
     """The state of one run.
 
-    ``forking`` is called with True before a fork and with False after it, in both processes; it is
-    None where forking is not allowed. ``differs`` means that the inputs are not those that the run
-    was planned with.
+    ``forking`` is called with True before a fork and with False after it, in both processes; None
+    where forking is not allowed. ``differs``: whether the inputs differ from the planned ones.
     """
 
     launch: LaunchRun

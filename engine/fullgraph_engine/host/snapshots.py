@@ -76,7 +76,7 @@ class Snapshots:
 
     def fork_snapshot(self) -> bool:
         """Fork this process at a call. Return True in the process that stays as a snapshot, False
-        in the one that continues the run.
+        in the process that continues the run.
 
         Also return False, without a fork, if the process has several threads or lacks descriptors.
         """

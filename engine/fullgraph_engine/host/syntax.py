@@ -160,8 +160,8 @@ def one_alias(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> ast.stmt:
 
 
 def imports_end(tree: ast.Module) -> int:
-    """Return the number of statements at the top of the file that are docstrings, imports,
-    constants or ``if`` and ``try`` around imports."""
+    """Return the number of statements at the top of the file before the first that is not a
+    docstring, an import, or a ``try`` around imports."""
     for index, node in enumerate(tree.body):
         if not _is_header(node):
             return index

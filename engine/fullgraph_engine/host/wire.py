@@ -107,8 +107,8 @@ class TextUnparsable:
 
 @dataclass(frozen=True)
 class PreambleReady:
-    """A message that the sender has executed the imports at the top of a file and stays as a
-    preamble, a process that is forked for later versions of the file.
+    """A message that the sender has executed a file's imports and stays as a preamble, a process
+    that later versions of the file fork from.
 
     ``lines`` is the number of lines executed; ``files`` are the files that the imports read.
     """
@@ -165,8 +165,8 @@ class ChildExited:
 class SnapshotTaken:
     """A message from a snapshot, a copy of the process that stopped at a call of a target.
 
-    The snapshot forks the runs for this call. ``target`` and ``probe`` are -1 if the call needs no
-    run. ``call`` is a digest of the arguments, and ``source`` describes the call for the user.
+    The snapshot forks the runs for this call. ``target`` and ``probe`` are -1 if the call is not
+    needed. ``call`` is a digest of the arguments, and ``source`` describes the call for the user.
     """
 
     target: int
@@ -401,8 +401,8 @@ class ImportAhead:
 
 @dataclass(frozen=True)
 class SkippedStatement:
-    """A top-level statement that is not executed because it ended an earlier process. ``statement``
-    is its index, or ``PACKAGES`` for the import of the parent packages."""
+    """A top-level statement to skip because it ended an earlier process. ``statement`` is its
+    index, or ``PACKAGES`` for the import of the parent packages."""
 
     statement: int
     reason: str

@@ -1,4 +1,4 @@
-"""Serve fork commands in a process that contains user code, and report how the children end."""
+"""Fork children on command in a process that contains user code, and report how they end."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ _fork, _waitpid, _exit, _poll = os.fork, os.waitpid, os._exit, select.poll
 _getpid, _setsid = os.getpid, os.setsid
 _WITHOUT_PIDFD = 20
 _REST = 100
-"""Milliseconds without commands before background work starts; meanwhile the kernel frees the
+"""Milliseconds without commands after which background work starts. Meanwhile the kernel frees the
 memory of ended processes."""
 _LEAST_ENDS = 4
-"""Minimum number of descriptors with a command; fewer arrive when the process has too many open."""
+"""Minimum number of descriptors that accompany a command. Fewer arrive if the process has too many
+open."""
 _pidfd_open = getattr(os, "pidfd_open", None)
 
 Forks = LaunchRun | LaunchEnclosingRun | ForkGeneration
@@ -41,14 +42,14 @@ Forks = LaunchRun | LaunchEnclosingRun | ForkGeneration
 @dataclass(frozen=True)
 class _Child:
     number: int
-    """That it was asked for by."""
+    """Number of the command that requested this child."""
     ended: int
-    """A descriptor that tells its end; -1 if there is none."""
+    """Descriptor that becomes readable when the child ends; -1 if the system has none."""
     gives_way: bool
 
 
 class ForkServer:
-    """A loop that forks children on command.
+    """A loop that waits for commands and forks a child for each.
 
     ``forking`` is called with True before a fork and with False after it, in both processes.
     """
@@ -59,7 +60,8 @@ class ForkServer:
         self._control, self._report = socket.socket(fileno=control), report
         self._forking = forking
         self.onward: socket.socket | None = None
-        """Socket for forwarding the commands of later snapshots."""
+        """Socket to the process that continues an enclosing run, for commands that later snapshots
+        handle; None if there is none."""
         self.is_own: Callable[[Forks], bool] = lambda _: True
         self._children: dict[int, _Child] = {}
         """Children by pid."""

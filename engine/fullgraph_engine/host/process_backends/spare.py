@@ -1,4 +1,4 @@
-"""Spare processes: waiting interpreters with torch imported.
+"""Spares: interpreters that have imported torch and wait for an order.
 
 A spare receives a single order, as the name of a file that contains it.
 """
@@ -27,12 +27,12 @@ _exit, _read = os._exit, os.read
 
 @dataclass
 class Spare:
-    """The handle of a spare for the process that started it and waits for its end."""
+    """A handle of a spare (a waiting interpreter), held by the process that started it."""
 
     pid: int
     channels: Channels
     control: int
-    """Descriptor for sending lines to the spare; -1 after the last one."""
+    """Descriptor for sending lines to the spare; -1 after it was closed."""
 
     def send_order(self, order: wire.Order, folder: str) -> None:
         """Send an order to the spare. The end of a spare is handled elsewhere.
@@ -57,14 +57,15 @@ class Spare:
             self.control = -1
 
     def discard(self) -> None:
-        """Close all channels of the spare."""
+        """Close all descriptors that lead to the spare."""
         self.close()
         self.channels.close()
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """The startup parameters of a spare; ``unset`` names environment variables of the engine."""
+    """The startup parameters of a spare; ``unset`` names the environment variables that the engine
+    set only for the start."""
 
     given: tuple[int, ...]
     parent: int
@@ -73,7 +74,8 @@ class Beginning:
 
 
 class Starter:
-    """A starter of spares that share one hash seed, so that sets of strings have equal orders."""
+    """A starter of spares. They all have the same hash seed, so that sets of strings have the same
+    order."""
 
     def __init__(self, pipeline: str, permissions: Permissions) -> None:
         self._pipeline, self._permissions = pipeline, permissions
