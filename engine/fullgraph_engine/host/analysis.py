@@ -207,7 +207,7 @@ class EnclosingRun:
     left: int = 0
     """Number of processes that stopped at a call and remain as snapshots."""
     settled: int = 0
-    """Number of snapshots that have reported their call's target and number."""
+    """Number of snapshots that have reported their target and their call's number."""
     ended: bool = False
     over: bool = False
     """True if the run has stopped taking snapshots, because it has ended or was interrupted."""
@@ -494,7 +494,7 @@ class Analysis:
             self._plan_runs(needed)
             self._expect_paths(needed)
             if "candidates" in self.request.parts:
-                # Any of these runs may show the finding for which a program is requested.
+                # Any run of the target may show the finding for which a program was requested.
                 self._plan_runs([planned for planned in runs if planned.waits])
             self._launch_pending()
         elif isinstance(message, (LateImports, ChildForked, ForkFailed, ChildExited)):

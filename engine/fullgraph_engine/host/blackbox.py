@@ -115,8 +115,8 @@ def read_last_words(descriptor: int, path: str) -> LastWords:
             function = _unescape_name(found[3])
             threads[-1][1].insert(0, Frame(name, function, int(found[2]) - 1))
     if not stack:
-        # faulthandler lists the newest thread first, so the last entry that is not the current
-        # thread is the main thread.
+        # faulthandler lists the newest thread first, so the main thread is the last of the threads
+        # besides the current one.
         ordered = [frames for current, frames in threads if current]
         ordered += [frames for current, frames in reversed(threads) if not current]
         in_file = [frames for frames in ordered if any(frame.path == path for frame in frames)]

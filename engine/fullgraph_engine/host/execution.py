@@ -52,7 +52,7 @@ class Execution:
     guard: sandbox.Sandbox | None = None
     """Sandbox that records operations it denied to the statements; None without a sandbox."""
     beside: str = ""
-    """Folder (of a script, for example) that is appended to ``sys.path``; empty for none."""
+    """Folder, for example of a script, to append to ``sys.path``; empty for none."""
     failures: int = 0
     late: int | None = None
     """Index of the statement that exceeded the time limit, possibly in an earlier process; None if

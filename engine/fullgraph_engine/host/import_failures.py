@@ -87,7 +87,8 @@ def related_frames(stack: Iterable[Frame], path: str, why: str = "") -> tuple[Re
 
 
 def same_root(error: BaseException, path: str) -> object:
-    """Return a key that is equal for failures with the same original cause."""
+    """Return a key for the original cause of ``error``; failures with the same cause have equal
+    keys."""
     last = root_cause(error)
     deepest = related_frames(stack_of(error), path)[:1]
     return failure_reason(last), [(place.path, place.range) for place in deepest].__repr__()
@@ -99,8 +100,8 @@ def statement_finding(name: str, error: BaseException, where: Range, path: str) 
 
 
 def package_finding(name: str, error: BaseException, where: Range, path: str) -> Finding:
-    """Create the finding for an exception in the parent packages of the file, of which ``name`` is
-    the innermost."""
+    """Create the finding for an exception in the parent packages of the file; ``name`` is the
+    innermost package."""
     if isinstance(error, ModuleTimeIsUp):
         stack = stack_of(error)
         return Finding(

@@ -82,7 +82,8 @@ def locate_module(
 
 
 def _editable_name(file: Path) -> str:
-    """Return the module's name in an editable install that maps packages to folders; or empty.
+    """Return the module name of a file that belongs to an editable install with a mapping of
+    packages to folders; otherwise an empty string.
 
     setuptools creates such a mapping if the name of a folder differs from its package.
     """
@@ -149,7 +150,8 @@ def _module_stem(path: str) -> str:
 
 
 def _unused_name(name: str) -> str:
-    """Return an unused module name: a file ``torch.py`` must not replace the module ``torch``."""
+    """Return ``name``, or a changed name if a module of that name exists: a file ``torch.py`` must
+    not replace ``torch``."""
     taken = name in sys.modules or name in sys.stdlib_module_names
     return f"{name}__file" if taken else name
 
@@ -216,7 +218,8 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return self._path
 
     def replace(self, text: str) -> None:
-        """Replace the text, for the next generation of a preamble."""
+        """Replace the text of the module by another version, when a saved process continues with
+        that version."""
         self._text = text
         cache_source(self._path, text)
 
@@ -231,7 +234,8 @@ class OpenTexts(importlib.abc.MetaPathFinder):
         self._names: frozenset[str] = frozenset()
 
     def replace(self, files: Iterable[OpenFile]) -> None:
-        """Replace the set of open files; modules imported before stay unchanged."""
+        """Replace the set of files open in the editor. Modules that were already imported stay
+        unchanged."""
         self.texts = {file.path: file.text for file in files}
         self._names = frozenset(map(_module_name, self.texts))
 

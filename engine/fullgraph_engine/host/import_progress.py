@@ -28,7 +28,8 @@ class ImportProgress:
         """Names of the modules looked up, if recording is on."""
 
     def begins(self, name: str) -> None:
-        """Handle the start of a module lookup."""
+        """Report that Python begins to look up the module ``name``, unless another report was sent
+        shortly before."""
         if self.names is not None:
             self.names.append(name)
         if self.silent:

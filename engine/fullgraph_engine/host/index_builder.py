@@ -86,8 +86,8 @@ class Inventory:
     def _read(self, operators: Operators, report: int) -> None:
         operators.write_static_index(self._static)
         event = IndexWritten(str(self._static), False)
-        # Importing torch keeps the parent process busy for seconds, so this process notifies the
-        # server. The event must fit into the buffer of a pipe to be written atomically between
+        # Importing torch keeps the engine's main process busy for seconds, so this process notifies
+        # the server. The event must fit into the buffer of a pipe to be written atomically between
         # lines.
         fits = len(protocol.encode(event)) <= select.PIPE_BUF
         pipe = stat.S_ISFIFO(os.fstat(self._write).st_mode)
@@ -156,7 +156,7 @@ class Inventory:
         """Ignore the pid, which is known from the beginning."""
 
     def handle_end(self, code: int | None) -> None:
-        """Handle the end of the second stage."""
+        """Close the channels of the second process after it has ended."""
         if self._survey is not None:
             self._finish(self._survey)
 

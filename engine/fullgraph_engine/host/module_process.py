@@ -133,7 +133,8 @@ class _ModuleExecutor:
         self.place = import_hook.ModulePlace("", False, ())
         self.progress: ImportProgress | None = None
         self.text_ended = 0.0
-        """Time when the text was executed, if packages that import it were still being imported."""
+        """Time at which the file's statements were finished while packages that import the file
+        were still being imported; 0 otherwise."""
         self.fault: BaseException | None = None
         """Exception that the engine's own code raised during the import; None if only user code
         failed."""

@@ -48,7 +48,7 @@ class Performer:
         """Ignore the pid, which is known from the beginning."""
 
     def handle_end(self, code: int | None) -> None:
-        """Handle the end of the process."""
+        """Read the last lines of the process after it ended, and call ``over``."""
         self.pid = 0
         if self._reports is None:
             return

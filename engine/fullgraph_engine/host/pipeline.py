@@ -374,8 +374,8 @@ class Pipeline(Protocol):
         """Start recording the source position at which each operator is registered."""
 
     def may_register(self, text: str) -> bool:
-        """Whether executing ``text`` may register operators. Such a text is executed even if it has
-        no targets."""
+        """Whether executing ``text`` may register operators. Then it is executed even without
+        targets."""
 
     def registered_operators(self) -> tuple[Operator, ...]:
         """Return the operators that were registered since this process was forked."""

@@ -95,7 +95,7 @@ class Preamble:
             return False
         if (own.path, own.roots, own.cwd) != (request.path, request.roots, request.cwd):
             return False
-        # The parent process enforces the time limit of a run.
+        # The engine's main process enforces the time limit of a run.
         if replace(own.limits, seconds=request.limits.seconds) != request.limits:
             return False
         imports = syntax.code_of(syntax.lines_of(own.text)[: self.kept.lines])
@@ -109,7 +109,8 @@ class Preamble:
     def fork_generation(
         self, job: ModuleOrder, ends: ProcessEnds, generation: ForkedProcessOwner
     ) -> bool:
-        """Fork a generation; False if the process has ended."""
+        """Fork a process for another version of the file. Return False if the saved process has
+        ended."""
         self._number += 1
         command = wire.encode_message(ForkGeneration(self._number, gives_way=job.analyze.nice > 0))
         sent = self._send(command, ends.open_descriptors(), wire.encode_message(job))
@@ -219,8 +220,7 @@ class Shelf:
     def __init__(self) -> None:
         self._kept: list[Preamble] = []
         self.alive: list[Preamble] = []
-        """All processes that could be or were kept and have not ended yet, including those that are
-        being ended."""
+        """All processes that were kept or might have been, until they have ended."""
 
     def uses_folder(self, scratch: str) -> bool:
         return any(one.kept is not None and one.scratch == scratch for one in self.alive)

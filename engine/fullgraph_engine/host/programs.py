@@ -109,7 +109,7 @@ class ProgramProcess:
         """True if a process was started; False if the system lacked resources."""
         self.is_over = False
         self.listeners: list[Callable[[ProgramShows | None], None]] = []
-        """Functions that are called with each new result, and with None at the end of the run."""
+        """Functions to call with each new result, and with None at the end of the run."""
         self._scratch = ""
         self._began = time.time_ns()
         self._supervisor = Supervisor(host, request.request, request.limits)
@@ -262,8 +262,8 @@ class ProgramProcesses:
         self._kept: OrderedDict[ProgramKey, ProgramProcess] = OrderedDict()
 
     def find(self, key: ProgramKey, request: Analyze, host: ProgramHost) -> ProgramProcess:
-        """Return the run for ``key``: one in progress, a finished one if the files it read are
-        unchanged, or a new one that the caller starts."""
+        """Return the run for ``key``: one in progress, a finished one if its files are unchanged,
+        or a new one for the caller to start."""
         known = self._kept.get(key)
         if known is not None and (not known.is_over or (known.is_whole and known.holds)):
             self._kept.move_to_end(key)

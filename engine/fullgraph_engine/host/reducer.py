@@ -76,8 +76,8 @@ def enter_sandbox(
     permissions: Permissions,
     memory: int,
 ) -> sandbox.Sandbox:
-    """Confine this process so that it may execute candidates; return its sandbox. ``memory`` is in
-    MiB."""
+    """Apply the sandbox to this process, so that it may execute programs of the minimization.
+    Return the sandbox. ``memory`` is in MiB."""
     silence_output()
     limits.reset_signals(lambda number, frame: None)
     sys.dont_write_bytecode = True

@@ -89,7 +89,7 @@ class ReproSession:
     # -- the run ------------------------------------------------------------------------------
 
     def handle_event(self, message: Any) -> None:
-        """Handle an event that the analysis would have sent to the server."""
+        """Handle an event that the run would have sent to the server."""
         if isinstance(message, CandidatesMade):
             # Several runs may report programs. Use the first that shows the finding.
             if self._made is None or (message.packed and not self._made.packed):

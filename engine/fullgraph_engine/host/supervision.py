@@ -60,7 +60,7 @@ class WatchedProcess:
     started: float
     deadline: float
     late: Cause = "timeout"
-    """Reason that is given if the process is ended at its deadline."""
+    """Reason to record if the process is still running at its deadline."""
     cause: Cause | None = None
     """Reason why the process was interrupted and is about to be killed; None while it may
     continue."""

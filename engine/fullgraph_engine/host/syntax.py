@@ -108,7 +108,8 @@ def module_range(node: ast.ImportFrom, lines: list[str]) -> Range:
 
 
 def bound_names(node: ast.stmt) -> list[str]:
-    """Return the names bound after a statement, in the order of the text.
+    """Return the names that exist after a statement because it binds them, in the order of the
+    text.
 
     The name after ``except … as`` is excluded, because Python deletes it after the block.
     """
@@ -125,7 +126,7 @@ def _stays_bound(node: ast.AST) -> bool:
 
 
 def used_names(node: ast.stmt) -> set[str]:
-    """Return all names that a statement mentions, including those inside functions."""
+    """Return all names that a statement reads, including names inside of functions."""
     return {
         inner.id
         for inner in ast.walk(node)
@@ -160,8 +161,8 @@ def one_alias(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> ast.stmt:
 
 
 def imports_end(tree: ast.Module) -> int:
-    """Return the number of statements at the top of the file before the first that is not a
-    docstring, an import, or a ``try`` around imports."""
+    """Return the number of statements in the import header of a file: docstring, imports, and
+    ``try`` around imports."""
     for index, node in enumerate(tree.body):
         if not _is_header(node):
             return index

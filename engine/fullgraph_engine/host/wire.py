@@ -533,10 +533,10 @@ class ParentUnreachable(BaseException):
 
 
 def write_message(descriptor: int, message: Upward | Event) -> None:
-    """Write one line to the parent process.
+    """Write a message as one line to the engine's main process.
 
     Raises:
-        Lost: user code closed or replaced the descriptor.
+        ParentUnreachable: user code closed or replaced the descriptor.
     """
     line = encode_message(message) + b"\n" if type(message) in _OWN else protocol.encode(message)  # type: ignore[arg-type]
     view = memoryview(line)
@@ -567,7 +567,8 @@ def encode_message(message: Upward | Downward | Order) -> bytes:
 
 
 def decode_message(line: bytes) -> Any:
-    """Decode a line that :func:`encode_message` wrote.
+    """Decode a line that :func:`encode_message` wrote, into an object of this module's message
+    classes.
 
     Raises:
         ValueError, TypeError, KeyError, AttributeError: the line is not such a message.

@@ -50,7 +50,7 @@ class ForkedProcessOwner(ProcessOwner, Protocol):
     the failure to fork it."""
 
     def handle_refusal(self, error: int) -> None:
-        """Handle the failure of the fork because the system lacks resources; ``error`` is the
+        """Record that the fork failed because the system lacks resources; ``error`` is the
         errno."""
 
 
@@ -77,7 +77,8 @@ class RunSource(Protocol):
     def launch(
         self, command: LaunchRun, probe: ProbeInfo, owner: ForkedProcessOwner
     ) -> LaunchedProcess | None:
-        """Start a run of a target with this probe; None if the process has ended.
+        """Start a run of the target in ``command`` with the inputs ``probe``. Return None if this
+        process has ended.
 
         Raises:
             OSError: the system lacks resources for another process.
@@ -112,8 +113,8 @@ class ModuleProcess(RunSource, Protocol):
     def launch_enclosing(
         self, command: LaunchEnclosingRun, owner: ForkedProcessOwner
     ) -> EnclosingProcess | None:
-        """Start an enclosing run that leaves snapshots; None if the process has ended or cannot
-        fork.
+        """Start a process that executes callers of targets and keeps a snapshot at each call.
+        Return None if this process has ended or cannot fork.
 
         Raises:
             OSError: the system lacks resources for another process.
@@ -143,7 +144,8 @@ class ProcessBackend(Protocol):
     def execute_module(
         self, job: ModuleOrder, owner: ForkedProcessOwner, *, keep: bool
     ) -> ModuleProcess:
-        """Start a process that executes a text. ``keep``: whether it may stay as a preamble.
+        """Start a process that executes a user's file. ``keep``: whether it may be kept after the
+        imports, for later versions of the file.
 
         Raises:
             OSError: the system lacks resources for another process.

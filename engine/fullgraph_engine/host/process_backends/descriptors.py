@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 _ROOM = 24
-"""Number of places at the end of the descriptor table that are reserved for the engine."""
+"""Number of descriptors, at the end of the descriptor table, that the engine reserves for
+itself."""
 
 _F_GETPATH, _LONGEST_PATH = 50, 1024
 """Constants from sys/fcntl.h and sys/param.h of macOS."""

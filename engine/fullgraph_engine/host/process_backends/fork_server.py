@@ -72,9 +72,10 @@ class ForkServer:
         ahead: Callable[[ImportAhead], None] = lambda _: None,
         repeat: Callable[[bytes], Iterator[None]] = lambda _: iter(()),
     ) -> tuple[Forks, ProcessEnds]:
-        """Serve commands until the parent process ends; return only in a child, with its command.
+        """Fork a child for each command until the engine's main process ends. Return only in a
+        child, with its command and descriptors.
 
-        ``ahead`` is called for a request to import modules early. ``repeat`` is called with
+        ``ahead`` is called for a command to import modules in advance. ``repeat`` is called with
         operator calls to repeat; its iterator advances one step at a time while the server is idle
         and only low-priority children run. ``aside`` is called once, when the first children exist
         and no command waits, but before the end of a child is reported.
@@ -182,7 +183,7 @@ class ForkServer:
             _exit(0)
 
     def _disown(self) -> None:
-        """Close the descriptors of the parent process, in a child."""
+        """Close, in a forked child, the descriptors that belong to its parent."""
         open_ones = [child.ended for child in self._children.values() if child.ended >= 0]
         descriptors.close_all(open_ones)
         self._children.clear()

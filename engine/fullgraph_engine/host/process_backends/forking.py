@@ -53,8 +53,8 @@ class Forking:
     def __init__(self, host: Services) -> None:
         self.host = host
         self.shelf = Shelf()
-        # Descriptors that are open now belong to torch or the interpreter, and children inherit
-        # them. Children close the descriptors that the engine opens later.
+        # Children inherit the descriptors that are open now, which belong to torch or the
+        # interpreter. They close descriptors that the engine opens later.
         self._inherited = descriptors.list_open() - host.own_descriptors()
         self._paths = deque[str](maxlen=_MOST_PATHS)
         """Paths of the files that were executed recently."""
@@ -99,7 +99,8 @@ class Forking:
         return self.shelf.uses_folder(scratch)
 
     def fork(self, order: Order, ends: ProcessEnds, owner: ProcessOwner) -> int:
-        """Fork a child of the parent process that executes an order; return its pid."""
+        """Fork the engine's main process; the child performs ``order`` and exits. Return the
+        child's pid."""
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:

@@ -30,9 +30,10 @@ def report_channel() -> tuple[int, int]:
 
 
 def read_report(descriptor: int, most: int) -> tuple[bytes, int]:
-    """Read a report and the pid of its writer in this pid namespace; 0 if unknown.
+    """Read data from a report channel. Return it with the pid of its writer in this pid namespace;
+    0 if unknown.
 
-    The data is empty at the end.
+    The data is empty at the end of the channel.
 
     Raises:
         OSError: as in ``os.read``.
@@ -60,7 +61,7 @@ def control_pair() -> tuple[socket.socket, int]:
 
 
 def send_packet(channel: socket.socket, data: bytes, descriptors: list[int]) -> bool:
-    """Send one packet; False if the other end is closed."""
+    """Send one packet with copies of the descriptors. Return False if the other end is closed."""
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
     try:
         channel.sendmsg([data], rights)
@@ -70,7 +71,7 @@ def send_packet(channel: socket.socket, data: bytes, descriptors: list[int]) -> 
 
 
 def receive_packet(channel: socket.socket) -> tuple[bytes, list[int]] | None:
-    """Receive the next packet and its descriptors; None if the other end is closed."""
+    """Receive the next packet and the descriptors sent with it; None if the other end is closed."""
     found = array.array("i")
     room = socket.CMSG_SPACE(_MOST_DESCRIPTORS * found.itemsize)
     try:

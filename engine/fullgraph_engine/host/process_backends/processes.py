@@ -160,8 +160,8 @@ def _state_and_parent(stat: bytes) -> tuple[bytes, int]:
 
 
 class FromPs:
-    """A process table that is read from the ``ps`` command, with POSIX columns and the resident
-    memory in KiB."""
+    """A process table from the ``ps`` command, with POSIX columns and the resident memory in
+    KiB."""
 
     def __init__(self) -> None:
         self.parents: dict[int, int] = {}

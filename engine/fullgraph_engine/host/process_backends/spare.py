@@ -1,4 +1,4 @@
-"""Spares: interpreters that have imported torch and wait for an order.
+"""Spares: interpreters with torch imported, which wait for an order.
 
 A spare receives a single order, as the name of a file that contains it.
 """

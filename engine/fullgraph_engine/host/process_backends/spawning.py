@@ -40,7 +40,7 @@ needs them at once."""
 
 
 class Spares:
-    """A pool of spares, interpreters that have imported torch and wait for an order."""
+    """A pool of spares: interpreters with torch imported, which wait for an order."""
 
     def __init__(self, starter: Starter) -> None:
         self._starter = starter
@@ -171,7 +171,7 @@ class SpawnedModule:
         return LaunchedProcess(spare.channels, spare.pid, begun=False)
 
     def launch_enclosing(self, command: LaunchEnclosingRun, owner: ForkedProcessOwner) -> None:
-        """Return None, as snapshots need a fork."""
+        """Return None, since an enclosing run needs forks."""
 
     def handle_message(
         self, message: ChildForked | ForkFailed | ChildExited | LateImports | RunsPlanned
@@ -180,10 +180,10 @@ class SpawnedModule:
             self._late = message.late
 
     def discard_source(self) -> None:
-        """Do nothing, as preambles need a fork."""
+        """Do nothing: without forks, no process is saved after its imports."""
 
     def repeat_calls(self, calls: OperatorCalls) -> None:
-        """Do nothing, as preambles need a fork."""
+        """Do nothing: without forks, no process is saved that could reuse the operator results."""
 
     def close(self) -> None:
         if self._spare is not None:
