@@ -207,7 +207,7 @@ class EnclosingRun:
     left: int = 0
     """Number of processes that stopped at a call and remain as snapshots."""
     settled: int = 0
-    """Number of snapshots that have reported their target and their call's number."""
+    """Number of snapshots that have reported for which target they stopped."""
     ended: bool = False
     over: bool = False
     """True if the run has stopped taking snapshots, because it has ended or was interrupted."""

@@ -44,14 +44,15 @@ class LastWords:
 
 
 def enable_fault_dump(descriptor: int) -> None:
-    """Let the interpreter write the stack to this descriptor when the process gets a fatal
-    signal."""
+    """Make the interpreter write the stack to ``descriptor`` when the process gets a fatal signal,
+    such as a segmentation fault."""
     faulthandler.disable()  # otherwise the handlers would not be installed again after a reset
     faulthandler.enable(descriptor, all_threads=True)
 
 
 def dump_at(descriptor: int, seconds: float) -> None:
-    """Write the stacks of all threads after this many seconds, even if C code never returns."""
+    """Make the interpreter write the stacks of all threads to ``descriptor`` after ``seconds``,
+    even if C code never returns."""
     faulthandler.dump_traceback_later(max(seconds, 0.05), repeat=False, file=descriptor)
 
 
@@ -85,7 +86,8 @@ def at_place(descriptor: int, place: Range) -> None:
 
 
 def read_last_words(descriptor: int, path: str) -> LastWords:
-    """Read the record of a process; of several threads, return the stack that contains ``path``."""
+    """Read what a process recorded. If several threads have stacks, use the one that contains the
+    file ``path``."""
     try:
         size = os.fstat(descriptor).st_size
         data = os.pread(descriptor, _MOST, max(0, size - _MOST))
@@ -115,8 +117,8 @@ def read_last_words(descriptor: int, path: str) -> LastWords:
             function = _unescape_name(found[3])
             threads[-1][1].insert(0, Frame(name, function, int(found[2]) - 1))
     if not stack:
-        # faulthandler lists the newest thread first, so the main thread is the last of the threads
-        # besides the current one.
+        # faulthandler lists the newest thread first, so the last thread that is not the current one
+        # is the main thread.
         ordered = [frames for current, frames in threads if current]
         ordered += [frames for current, frames in reversed(threads) if not current]
         in_file = [frames for frames in ordered if any(frame.path == path for frame in frames)]

@@ -32,7 +32,8 @@ def cache_folder(cache: Cache, env: Mapping[str, str] | None = None) -> str:
 
 
 def allowed_folders(allowed: Allowed) -> tuple[WritableFolder, ...]:
-    """Return all folders that the user allows writing to, existing or not."""
+    """Return the folders that the user allows the analyzed code to write to, whether they exist or
+    not."""
     return (*allowed.writable, *(WritableFolder(cache_folder(cache)) for cache in allowed.caches))
 
 
@@ -48,7 +49,8 @@ def make_caches(allowed: Allowed) -> None:
 
 
 def writable_folders(allowed: Allowed) -> tuple[str, ...]:
-    """Return the allowed folders that exist, with symbolic links resolved."""
+    """Return the paths of existing folders that the user allows the analyzed code to write to, with
+    symbolic links resolved."""
     return tuple(_existing_folders(allowed_folders(allowed)))
 
 

@@ -273,7 +273,7 @@ class ComparisonSession:
             self._comparer.kill()
 
     def cancel(self) -> None:
-        """Cancel the request."""
+        """Cancel the request and end its processes."""
         self._end("It was cancelled.", cancelled=True)
 
     # -- the end ------------------------------------------------------------------------------

@@ -67,7 +67,8 @@ def remove_secrets(kept: Iterable[str] = ()) -> frozenset[str]:
 
 
 def _overwrite_values(names: set[bytes]) -> None:
-    """Overwrite the values of removed variables in memory, which ``/proc`` would still show."""
+    """Overwrite in memory the values of the removed variables ``names``, since ``/proc`` would
+    still show them."""
     pointers = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
     index = 0
     while pointers and (address := pointers[index]):

@@ -63,7 +63,8 @@ _asked: set[str] = set()
 
 
 def import_all(names: Iterable[str]) -> list[str]:
-    """Import modules while other imports are in progress; return the names that succeeded.
+    """Import modules while other imports are in progress; return the names of the modules whose
+    import succeeded.
 
     Failed modules are removed from ``sys.modules``; other side effects of their code remain.
     """

@@ -379,7 +379,7 @@ _LAZY_ANNOTATIONS = __future__.annotations.compiler_flag
 
 
 def _decorated_range(node: ast.stmt) -> Range:
-    """Return the range of a statement including its decorators."""
+    """Return the range of a statement, beginning at its first decorator if it has any."""
     first: ast.AST = next(iter(getattr(node, "decorator_list", ())), node)
     end_line, end_byte = node.end_lineno or node.lineno, node.end_col_offset or 0
     start_line, start_byte = getattr(first, "lineno", 1), getattr(first, "col_offset", 0)

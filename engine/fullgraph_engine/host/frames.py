@@ -30,7 +30,8 @@ def of_traceback(trace: types.TracebackType | None) -> tuple[Frame, ...]:
 
 
 def of_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
-    """Return the live stack, outermost first, without frames of the engine and importlib."""
+    """Return ``frame`` and its callers, outermost first, without frames of the engine and of
+    importlib."""
     frames = []
     while frame is not None:
         if not _is_machinery(frame.f_code.co_filename):

@@ -95,7 +95,8 @@ def same_root(error: BaseException, path: str) -> object:
 
 
 def statement_finding(name: str, error: BaseException, where: Range, path: str) -> Finding:
-    """Create the finding for a failed import statement of the file."""
+    """Create the finding for a failed import statement at ``where``, which imports the module
+    ``name``."""
     return _import_finding(f"Cannot import `{name}`", name, error, where, path, "import-error")
 
 

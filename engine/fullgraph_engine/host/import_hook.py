@@ -291,7 +291,7 @@ class FailedPackage(types.ModuleType):
 
     reason = ""
     line = 0
-    """Zero-based line where the failure was reported."""
+    """Zero-based line of the analyzed file where the failure was reported."""
 
     def __getattr__(self, name: str) -> Any:
         child = f"{self.__name__}.{name}"
@@ -313,7 +313,7 @@ def failed_package(error: BaseException) -> FailedPackage | None:
 
 
 def load_module(name: str) -> types.ModuleType:
-    """Return a module from ``sys.modules``, or import it; errors of the import propagate."""
+    """Return a module from ``sys.modules``, or import it. Exceptions of the import propagate."""
     module = sys.modules.get(name)
     return module if module is not None else importlib.import_module(name)
 

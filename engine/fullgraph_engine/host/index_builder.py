@@ -59,7 +59,8 @@ class Inventory:
     # -- before torch is imported -------------------------------------------------------------
 
     def begin(self, operators: Operators | None, yaml: str, *, fork: bool) -> None:
-        """Start reading the YAML while torch is imported, in a forked process where possible."""
+        """Start reading the YAML file of PyTorch's bindings in a forked process, while this process
+        imports torch. Without ``fork``, the second process reads it."""
         if operators is None:
             return
         try:
@@ -112,7 +113,8 @@ class Inventory:
             processes.kill_trees([self._reader[0]])
 
     def open_descriptors(self) -> set[int]:
-        """Return the descriptors that other processes must not inherit."""
+        """Return the descriptors of the index's processes that other forked processes must
+        close."""
         return set() if self._reader is None else {self._reader[1].descriptor}
 
     # -- in the event loop -------------------------------------------------------------------
@@ -153,7 +155,7 @@ class Inventory:
         said = self._survey = self._host.watch_reports(launched, lambda: self._read_lines(said))
 
     def set_pid(self, pid: int) -> None:
-        """Ignore the pid, which is known from the beginning."""
+        """Ignore the pid, which is already known from the start of the process."""
 
     def handle_end(self, code: int | None) -> None:
         """Close the channels of the second process after it has ended."""

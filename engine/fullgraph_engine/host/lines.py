@@ -60,7 +60,8 @@ class LineReader:
         return lines
 
     def drain(self) -> list[Line]:
-        """Return all remaining lines after the last writer has ended."""
+        """Return the lines that can still be read, after all processes that write to the descriptor
+        have ended."""
         found: list[Line] = []
         while not self.ended:
             try:

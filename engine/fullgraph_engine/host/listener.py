@@ -29,4 +29,5 @@ class EventInterceptor:
             self._heard(message)
 
     def remove_request(self, request: int) -> None:
-        """Ignore the end of the analysis; the creator of the analysis handles it."""
+        """Ignore that the analysis has ended, since the request that started the analysis
+        continues."""

@@ -138,7 +138,7 @@ class CollectorEnded(Exception):
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """The options of an engine, as ``serve`` receives them.
+    """The options of an engine; ``serve`` explains them.
 
     ``yaml`` is None if the operator index is not wanted.
     """
@@ -281,7 +281,7 @@ class EngineLoop:
         self._waiting = bytearray()
         self._analyses: dict[int, Analysis | ProgramRun | ReproSession | ComparisonSession] = {}
         self._queue: list[tuple[Analyze, float]] = []
-        """Waiting requests and the times at which they arrived."""
+        """Requests that wait for their start, and the times at which they arrived."""
         self._left: list[_Leftovers] = []
         self._clean_at = math.inf
         self.found = FoundProbes()
@@ -307,7 +307,8 @@ class EngineLoop:
     # -- for the analyses ---------------------------------------------------------------------
 
     def send(self, event: Event) -> None:
-        """Queue an event for the server."""
+        """Queue an event for the server. Output of user code is dropped if the queue is too
+        long."""
         if isinstance(event, Log) and len(self._waiting) > _MOST_WAITING:
             return
         self.forward(protocol.encode(event))

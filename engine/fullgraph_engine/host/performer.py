@@ -27,7 +27,7 @@ class Performer:
         """Pid of the process; 0 before its start and after its end."""
 
     def begin(self, order: Order) -> None:
-        """Start the process.
+        """Start a process that performs ``order``.
 
         Raises:
             OSError: the system lacks resources for a process.
@@ -45,7 +45,7 @@ class Performer:
             self._host.unwatch(self._reports.descriptor)
 
     def set_pid(self, pid: int) -> None:
-        """Ignore the pid, which is known from the beginning."""
+        """Ignore the pid, which is already known from the start of the process."""
 
     def handle_end(self, code: int | None) -> None:
         """Read the last lines of the process after it ended, and call ``over``."""

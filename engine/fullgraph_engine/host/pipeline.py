@@ -169,7 +169,7 @@ class ChosenCases(Protocol):
 
 
 class BackendAttempt(Protocol):
-    """The result of compiling a target with a backend."""
+    """The result of compiling a target with a ``torch.compile`` backend."""
 
     @property
     def outcome(self) -> BehaviorOutcome: ...

@@ -160,7 +160,7 @@ class Preamble:
             processes.kill_trees([self.pid])
 
     def set_pid(self, pid: int) -> None:
-        """Ignore the pid, which is known from the fork."""
+        """Ignore the pid, which is already known from the fork."""
 
     def handle_end(self, code: int | None) -> None:
         """Close the channels of the saved process after its end, which also ended all its forks."""

@@ -139,14 +139,14 @@ class ProgramProcess:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the program's process sent all results before it ended, and no process outside
-        the engine ended it."""
+        """Whether the program's process sent all its results, and neither a time limit nor a kill
+        ended the program."""
         return self.done is not None and self.done.how not in ("time", "killed")
 
     # -- the process ----------------------------------------------------------------------------
 
     def set_pid(self, pid: int) -> None:
-        """Ignore the pid, which is known from the beginning."""
+        """Ignore the pid, which is already known from the start of the process."""
 
     def _read(self) -> None:
         watched = self._watched

@@ -22,11 +22,12 @@ class ProofPipeline(Protocol):
     """The operations of the pipeline that check the installed torch."""
 
     def missing_facts(self) -> tuple[Degraded, ...]:
-        """Return the facts that cannot be shown because private names of torch are missing."""
+        """Return the kinds of information that cannot be shown because private names of torch are
+        missing."""
 
     def prove_facts(self) -> tuple[Degraded, ...]:
-        """Trace a test program and return the unobservable facts; call it in a temporary
-        process."""
+        """Trace a test program and return the kinds of information that torch does not provide.
+        Call it in a temporary process."""
 
     def build_key(self) -> str:
         """Return the cache key for the result of ``prove_facts``, which identifies the

@@ -49,7 +49,7 @@ class Reads:
     def __init__(self, path: str, user_path: list[str], scratch: str) -> None:
         self._path, self._user_path, self._scratch = path, user_path, scratch
         self.open_files: Collection[str] = ()
-        """Files open in an editor: reading them is reported, but not their state on disk."""
+        """Paths of files open in the editor. Reading one is reported, but not its state on disk."""
         self._before = frozenset(sys.modules)
         self._last = next(reversed(sys.modules.items()))
         self.unfound = UnfoundModules()
@@ -122,13 +122,14 @@ class Reads:
 
 
 def _outermost_package(path: str, folder: str) -> str:
-    """Return the folder of the outermost package of a path below ``folder``."""
+    """Return the folder directly below ``folder`` in which ``path`` lies."""
     return f"{folder}/{path[len(folder) :].strip('/').partition('/')[0]}/"
 
 
 @functools.cache
 def _source_path(name: str) -> str:
-    """Return the source file of a bytecode file, or the name itself."""
+    """Return the source file for the path of a bytecode file; any other path is returned
+    unchanged."""
     try:
         return source_from_cache(name) if name.endswith(".pyc") else name
     except ValueError:  # bytecode without a source file

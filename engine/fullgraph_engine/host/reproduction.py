@@ -1,4 +1,5 @@
-"""Handle a ``Reproduce`` request: a run writes candidates, then a reducer minimizes one of them."""
+"""Handle a ``Reproduce`` request: a run writes programs that may reproduce a finding, then a
+reducer minimizes one of them."""
 
 from __future__ import annotations
 
@@ -152,7 +153,7 @@ class ReproSession:
             self._host.forward(line + b"\n")
 
     def _hand_over(self, names: tuple[str, ...]) -> None:
-        """Move or link the data files of a program from the temporary folder to the folder that the
+        """Link or copy the data files of a program from the temporary folder to the folder that the
         request names."""
         if not self.request.folder:
             return

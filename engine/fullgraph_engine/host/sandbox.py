@@ -98,10 +98,10 @@ class Sandbox:
     def install(
         self, memory: int, *, programs: bool = False, private: tuple[str, ...] = ()
     ) -> None:
-        """Install the audit hook and confine the process.
+        """Install the audit hook and apply the sandbox of the kernel to this process.
 
         ``memory`` is the MiB of shared memory. ``programs``: whether programs may be allowed later.
-        ``private`` folders are writable in a private view, which is discarded with the process.
+        Changes in ``private`` folders are visible only to this process and are discarded with it.
         """
         rules: dict[str, Rule] = {
             "open": self._check_open,

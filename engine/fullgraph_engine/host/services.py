@@ -30,7 +30,7 @@ class Services(Protocol):
     expected_paths: ExpectedPaths
     """Targets that had further execution paths in earlier requests."""
     programs: ProgramProcesses
-    """Runs of programs, running or finished."""
+    """Runs of user programs, in progress or finished, for reuse by several requests."""
     backend: ProcessBackend
 
     # -- events -------------------------------------------------------------------------------

@@ -66,7 +66,8 @@ class WatchedProcess:
     continue."""
     kill_at: float = float("inf")
     answer_seconds: float = ANSWER_SECONDS
-    """Number of seconds between an interruption and the kill."""
+    """Number of seconds between an interruption for other reasons than the deadline and the
+    kill."""
     late_answer_seconds: float = ANSWER_SECONDS
     """Number of seconds between an interruption at the deadline and the kill."""
     is_timed: bool = True
@@ -137,7 +138,7 @@ class Supervisor:
 
     @property
     def pids(self) -> list[int]:
-        """Known pids of the watched processes."""
+        """Pids of the watched processes, as far as they are known."""
         return [process.pid for process in self._processes if process.pid]
 
     def add(self, launched: LaunchedProcess, stage: Stage, seconds: float) -> WatchedProcess:

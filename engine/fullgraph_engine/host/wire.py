@@ -41,7 +41,8 @@ _write, _dumps, _loads = os.write, json.dumps, json.loads
 _INTERNAL = b"!"
 
 Stage = Literal["start", "module", "run"]
-"""Stage of a process: starting, executing the module's statements, or one run."""
+"""Stage of a process, each with its own time limit: starting, executing the module's statements, or
+one run."""
 _PACKET = 1 << 16
 
 

@@ -39,7 +39,7 @@ class ProcessOwner(Protocol):
         """Record the pid of the process; 0 while it is unknown."""
 
     def handle_end(self, code: int | None) -> None:
-        """Handle the end of the process.
+        """Record that the process has ended.
 
         ``code`` is as in ``subprocess``: negative for a signal. It is None if unknown.
         """
@@ -93,7 +93,7 @@ class EnclosingProcess(RunSource, Protocol):
     snapshots fork the runs."""
 
     def handle_message(self, message: ChildForked | ForkFailed | ChildExited) -> None:
-        """Handle a message from a snapshot about one of its runs."""
+        """Pass the start or end of a run, which a snapshot reported, to the run's owner."""
 
 
 class ModuleProcess(RunSource, Protocol):
@@ -123,7 +123,7 @@ class ModuleProcess(RunSource, Protocol):
     def handle_message(
         self, message: ChildForked | ForkFailed | ChildExited | LateImports | RunsPlanned
     ) -> None:
-        """Handle a message from the process about its runs or imports."""
+        """Use a message of the process about its forked runs, late imports or planned runs."""
 
     def discard_source(self) -> None:
         """End the saved process that this process was forked from, because it has executed other
@@ -152,7 +152,7 @@ class ProcessBackend(Protocol):
         """
 
     def perform_order(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
-        """Start a process for any other order.
+        """Start a process for an order other than a ``ModuleOrder``.
 
         Raises:
             OSError: the system lacks resources for another process.
@@ -171,7 +171,7 @@ class ProcessBackend(Protocol):
 
 
 def choose_backend(wanted: str) -> BackendName:
-    """Return the back end for an option: "fork", "spawn" or "auto".
+    """Return the back end to use for an option: "fork", "spawn" or "auto" (fork where it is safe).
 
     macOS has ``fork``, but its system libraries may crash in the child (bpo-33725).
     """

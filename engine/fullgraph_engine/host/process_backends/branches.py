@@ -60,7 +60,8 @@ class Branches:
         self._answers = {answer.name: answer for answer in answers}
 
     def __call__(self, work: Callable[[], T], seconds: float, name: str = "") -> BranchResult[T]:
-        """Evaluate ``work`` in a fork, within ``seconds`` of processor time.
+        """Evaluate ``work`` in a forked process, within ``seconds`` of processor time, or return
+        the earlier answer called ``name``.
 
         A low-priority process may wait long for a processor, so the limit of elapsed time is
         higher.
@@ -146,7 +147,8 @@ class Replay:
     def __call__(  # noqa: RET503 - it ends with the process
         self, work: Callable[[], T], seconds: float, name: str = ""
     ) -> BranchResult[T]:
-        """Return the known answer to the question ``name``, or compute it and end this process."""
+        """Return the answer called ``name`` that an earlier process computed. Otherwise compute it,
+        report it and end this process."""
         answer = self._answers.get(name)
         if answer is not None:
             return unpack_answer(answer)

@@ -190,7 +190,8 @@ def _report_support(scratch: str, allowed: Allowed, writing: int) -> None:
 
 
 def _namespace_kinds(allowed: Allowed) -> int:
-    """Return the flags of the namespaces to enter."""
+    """Return the flags of the namespaces to enter: all, except those that permissions or
+    ``leave_out`` exclude."""
     kinds = namespaces.ALL & ~namespaces.NETWORK if allowed.network else namespaces.ALL
     for name, kind in _NAMESPACES:
         if is_left_out(name):

@@ -77,14 +77,15 @@ def remove_path(path: str) -> None:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all data to a descriptor, as a pipe may accept only a part at once."""
+    """Write all data to a descriptor, in several steps if a pipe accepts only a part at once."""
     view = memoryview(data)
     while view:
         view = view[_write(descriptor, view) :]
 
 
 def is_readable(descriptor: int, milliseconds: int = 0) -> bool:
-    """Whether a descriptor has data or has reached its end, within a time limit."""
+    """Whether a descriptor has data or has reached its end; wait at most ``milliseconds`` for
+    this."""
     poll = _poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(milliseconds))

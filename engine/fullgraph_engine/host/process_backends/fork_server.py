@@ -36,7 +36,7 @@ open."""
 _pidfd_open = getattr(os, "pidfd_open", None)
 
 Forks = LaunchRun | LaunchEnclosingRun | ForkGeneration
-"""A command to fork a child."""
+"""Commands for which a process forks a child."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class ForkServer:
         handle; None if there is none."""
         self.is_own: Callable[[Forks], bool] = lambda _: True
         self._children: dict[int, _Child] = {}
-        """Children by pid."""
+        """Children that have not ended yet, by pid."""
 
     def wait(
         self,
@@ -138,7 +138,8 @@ class ForkServer:
             followed = True
 
     def fork(self, command: Forks, ends: ProcessEnds | None = None) -> bool:
-        """Fork a child for a command; True in the child, which owns the given descriptors."""
+        """Fork a child for a command. Return True in the child, which then uses the descriptors
+        ``ends``, and False in the parent."""
         parent = _getpid()
         descriptors.flush_streams()
         self._forking(True)

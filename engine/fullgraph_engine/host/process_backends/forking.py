@@ -90,7 +90,7 @@ class Forking:
             ends.close()
 
     def prepare(self, waiting: int | None) -> None:
-        """Do nothing, as a fork is fast."""
+        """Do nothing: a fork is fast, so no process is started in advance."""
 
     def make_room(self) -> bool:
         return self.shelf.drop_oldest()

@@ -21,7 +21,8 @@ _KNOWS_SENDERS = sys.platform.startswith("linux")
 
 
 def report_channel() -> tuple[int, int]:
-    """Create a channel for reports; return the parent's end and the end for writing."""
+    """Create a channel for messages to the engine's main process. Return its end for reading and
+    the end for writing."""
     if not _KNOWS_SENDERS:
         return os.pipe()
     ours, child_end = socket.socketpair()
@@ -55,7 +56,8 @@ def read_report(descriptor: int, most: int) -> tuple[bytes, int]:
 
 
 def control_pair() -> tuple[socket.socket, int]:
-    """Create a socket pair; return the parent's socket and the child's descriptor."""
+    """Create a pair of sockets for commands. Return the parent's socket and the descriptor for the
+    child."""
     ours, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     return ours, child_end.detach()
 

@@ -42,7 +42,7 @@ def adopt_orphans() -> bool:
 
 
 def die_with(parent: int) -> None:
-    """End this process when its creator ``parent`` ends."""
+    """Make the system kill this process when the process ``parent``, which created it, ends."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     else:
@@ -80,7 +80,7 @@ class _Reserve:
         self._descriptor = -1
 
     def hold(self) -> None:
-        """Reserve the descriptor."""
+        """Open the descriptor, so that it can be released when needed."""
         self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def __enter__(self) -> None:
@@ -141,7 +141,7 @@ class _FromProc:
 
 
 def is_exiting(pid: int) -> bool:
-    """Whether a process has ended or is ending; only on Linux."""
+    """Whether a process has ended or is ending; known only on Linux."""
     try:
         stat = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:
@@ -255,7 +255,8 @@ def is_below(pid: int) -> bool:
 
 
 def signal_process(pid: int, number: int) -> None:
-    """Send a signal; ignore missing processes, processes of other users, and pids up to 1."""
+    """Send the signal ``number``. Ignore missing processes, processes of other users, and pids up
+    to 1."""
     if pid <= 1:  # kill(2) interprets 0 as its own process group
         return
     try:
@@ -298,7 +299,7 @@ def describe_exit(code: int | None) -> str:
 
 
 def hold_reserve() -> None:
-    """Reserve a descriptor for reading the process table.
+    """Reserve a descriptor that is released while the process table is read.
 
     Raises:
         OSError: all descriptors are in use.

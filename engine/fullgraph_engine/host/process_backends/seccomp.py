@@ -292,7 +292,8 @@ def restrict_calls(*, programs: bool, metadata: bool, network: bool = False) -> 
 
 @functools.cache  # forked processes use it too
 def filter_program(machine: str, *, programs: bool, metadata: bool, network: bool = False) -> bytes:
-    """Build the filter program for a machine; the other arguments are as in ``restrict_calls``."""
+    """Return the BPF program of the filter for a machine such as "x86_64"; the other arguments are
+    as in ``restrict_calls``."""
     architecture, numbers = _MACHINES[machine]
     rules = dict(_RULES)
     if not programs:
@@ -333,12 +334,14 @@ def filter_program(machine: str, *, programs: bool, metadata: bool, network: boo
 
 
 def _encode_instruction(code: int, value: int, if_so: int = 0, if_not: int = 0) -> bytes:
-    """Encode an instruction; a comparison skips ``if_so`` or ``if_not`` instructions."""
+    """Encode a BPF instruction. If it compares, it skips ``if_so`` or ``if_not`` instructions,
+    depending on the result."""
     return struct.pack("HBBI", code, if_so, if_not, value)
 
 
 def _encode_call(number: int, body: list[bytes]) -> list[bytes]:
-    """Encode the instructions for one call, which preserve the loaded call number."""
+    """Encode the rule ``body`` so that it applies only to system call ``number``. The number
+    remains loaded for the next one."""
     return [_encode_instruction(_IF_EQUAL, number, 0, len(body)), *body]
 
 

@@ -53,7 +53,7 @@ class Spares:
         return iter(self._idle)
 
     def forking(self, call: Callable[[bool], None]) -> None:
-        """Set the callback that gets True before a process is started and False after it."""
+        """Set the callback that gets True before an interpreter is started and False after it."""
         self._starter.forking = call
 
     def add(self) -> Spare:

@@ -67,7 +67,7 @@ class TrialPool:
         return self.capacity - len(self._running)
 
     def submit(self, text: str) -> int:
-        """Start a trial; return its number.
+        """Start a process that calls ``work`` on ``text`` (a trial). Return the trial's number.
 
         Raises:
             OSError: the system lacks a process or a pipe.
