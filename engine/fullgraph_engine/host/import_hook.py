@@ -134,8 +134,8 @@ def _is_at(module: types.ModuleType, folder: Path) -> bool:
 
 
 def _is_first(folder: Path, search: Sequence[str]) -> bool:
-    """Whether Python, searching the folders in order, finds this folder as the package of its
-    name."""
+    """Whether Python, searching the folders in order, does not find another package with the name
+    of this folder first."""
     spec = PathFinder.find_spec(folder.name, list(search))
     return spec is None or str(folder) in list(spec.submodule_search_locations or ())
 
