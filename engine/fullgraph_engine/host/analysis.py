@@ -1,4 +1,5 @@
-"""Handle an ``Analyze`` request: start its module process and runs, and send their results."""
+"""Handle an ``Analyze`` request: start the process that executes the user's module and the runs
+that trace its targets, and send their results to the server."""
 
 from __future__ import annotations
 
@@ -98,8 +99,8 @@ from .wire import (
 )
 
 _MODULE_ANSWER_SECONDS = 2.0
-"""Number of seconds between the interruption of a module process at its deadline and its kill;
-meanwhile it executes the remaining statements."""
+"""Maximum seconds between the interruption of a module process at its deadline and its kill.
+Meanwhile it executes the remaining statements."""
 _MOST_ATTEMPTS = 4
 _MODULE_ENDED = "the process that had executed the module ended"
 
@@ -115,94 +116,108 @@ _TOLD = (
     Timings,
     Log,
 )
-"""Messages of a run to forward to the server immediately."""
+"""Types of messages that the server receives as soon as a run has sent them."""
 
 _SEEN = (ValuesSeen, ShapesFound, GuardsFound, TraceStepsFound)
-"""Messages of a run to forward only from its last attempt."""
+"""Types of messages of a run that wait until the run ends. If the run is repeated in another mode,
+only the last attempt's messages are forwarded."""
 
 _OBSERVING: tuple[Part, ...] = ("cases", "behavior", "behavior-again", "measure")
-"""Parts that execute a target instead of tracing it; each reports how it ended."""
+"""Kinds of runs that execute a target instead of tracing it. Each ends with a report of the
+target's status."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A planned launch of a run; ``answers`` are the results that earlier attempts computed for
-    it."""
+    """A run to launch: its target and inputs, its mode (fake or real tensors), and ``answers``, the
+    results that earlier processes of the same run computed."""
 
     plan: PlannedRun
     mode: Mode
     part: Part
     answers: tuple[BranchAnswer, ...] = ()
     known: str = ""
-    """State of the first run of the same probe, if this run traces its further paths."""
+    """Encoded state of the first traced run with the same inputs, if this run traces further
+    execution paths; otherwise empty."""
     again: bool = False
-    """True if an earlier process of the same run was killed from outside the engine."""
+    """True if an earlier process of this run was killed from outside the engine, so that the run is
+    repeated once."""
     speculative: bool = False
-    """True if the run only answers the first question of a later run, which may not need the
-    answer."""
+    """True if the run was started early, when idle processors allowed it, and only computes the
+    first answer for a later run. The later run may not need the answer."""
 
 
 @dataclass
 class LaunchedRun:
-    """A launched run; ``watched.pid`` is 0 until its process is known."""
+    """A run whose process was requested; ``watched.pid`` is 0 until the process has been forked."""
 
     attempt: Attempt
     watched: WatchedProcess
     snapshot_of: EnclosingRun | None = None
-    """Enclosing run whose snapshot the run was forked from."""
+    """Enclosing run (a run of the target's callers) whose forked copy became this run; None for a
+    fork of the module process."""
     done: RunDone | None = None
     branching: BranchBegun | None = None
-    """Question that the run answers, if it ends after the answer."""
+    """Question that this process was forked to answer, if it ends after the answer; None for a
+    process that continues until the run is complete."""
     answer: BranchAnswer | None = None
     foretold: bool = False
     seen: list[bytes] = field(default_factory=list)
-    """Lines for the server, held back until the run ends."""
+    """Encoded messages with the values, shapes, guards and trace steps of the run. They are held
+    back until the run ends."""
     findings: dict[str, Finding] = field(default_factory=dict)
-    """Reported findings by identity."""
+    """Findings that the run has reported so far, by ``Finding.identity``."""
 
 
 @dataclass
 class Speculation:
-    """A speculative run of a target's further paths, started before the first run has ended."""
+    """A run that traces a target's further execution paths in advance, while the target's first run
+    has not yet ended."""
 
     attempt: Attempt
     found: FoundProbe | None
-    """Probe that a search had found for the target when the run was launched."""
+    """Inputs that a search had found for the target when the speculative run was launched; None
+    without a search result."""
     answer: BranchAnswer | None = None
     over: bool = False
     wanted: Attempt | None = None
-    """Attempt that waits for the answer."""
+    """The planned run that needs the speculation's answer and is launched when the answer arrives;
+    None until then."""
 
 
 @dataclass
 class EnclosingRun:
-    """An enclosing run, which leaves snapshots that other runs are forked from.
+    """A run that executes the callers of several targets once. At each call of a target, it forks a
+    copy of the process (a snapshot), from which the target's run continues.
 
-    ``watched.pid`` is the process that continues the run; 0 if it has ended.
+    ``watched.pid`` is the process that currently executes the callers; 0 after it has ended.
     """
 
     number: int
     of: tuple[int, bool]
-    """Number of the enclosing run in the text, and whether its tensors are real."""
+    """Number of the enclosing run in the user's file, and whether it uses real tensors."""
     watched: WatchedProcess
     process: EnclosingProcess
     taken: dict[tuple[int, int], SnapshotTaken] = field(default_factory=dict)
-    """Snapshots by numbers of target and probe."""
+    """Snapshots (forked copies of the process at a call), by target number and number of the
+    target's call."""
     pid: int = 0
-    """Pid of the first process, whose end ends all snapshots."""
+    """Pid of the first process of the enclosing run. When it ends, the system ends all snapshots
+    too."""
     left: int = 0
-    """Number of processes that stayed behind as snapshots."""
+    """Number of processes that stopped at a call and remain as snapshots."""
     settled: int = 0
-    """Number of snapshots that reported which probe they serve."""
+    """Number of snapshots that have reported for which target they stopped."""
     ended: bool = False
     over: bool = False
-    """True if the run has stopped taking snapshots."""
+    """True if the run has stopped taking snapshots, because it has ended or was interrupted."""
     further: set[int] = field(default_factory=set)
-    """Numbers of targets for which every snapshot should give a run."""
+    """Numbers of the targets for which the engine traces every call, not only the first."""
 
 
 class _ModuleOwner:
-    """A receiver of the events of the analysis's current module process."""
+    """A receiver that forwards the pid, the end and a failed start of the module process to the
+    analysis."""
 
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
@@ -219,7 +234,8 @@ class _ModuleOwner:
 
 
 class _RunOwner:
-    """A receiver of the events of one run's process."""
+    """A receiver that forwards the pid, the end and a failed start of one run's process to the
+    analysis."""
 
     def __init__(self, analysis: Analysis, number: int) -> None:
         self._analysis, self._number = analysis, number
@@ -235,7 +251,8 @@ class _RunOwner:
 
 
 class _EnclosingOwner:
-    """A receiver of the events of an enclosing run's first process."""
+    """A receiver that forwards the pid and the end of an enclosing run's first process to the
+    analysis."""
 
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
@@ -250,12 +267,12 @@ class _EnclosingOwner:
             self._analysis.handle_enclosing_end(self.run)
 
     def handle_refusal(self, error: int) -> None:
-        """Continue without an enclosing run."""
+        """Treat the enclosing run as ended, so that its targets are traced without it."""
         self.handle_end(None)
 
 
 class _AnalysisFamily(Family):
-    """The parent relations between the processes of an analysis."""
+    """A lookup of the parent and the number of child processes of each process of an analysis."""
 
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
@@ -272,10 +289,11 @@ class _AnalysisFamily(Family):
 
 
 class Analysis:
-    """The state of one ``Analyze`` request: it starts, watches and ends processes and sends events.
+    """The state of one ``Analyze`` request. It starts, watches and ends the processes of the
+    request and sends their events to the server.
 
-    The processes are a module process and its runs; the request sets their time and memory limits.
-    Runs end before ``until``, in ``time.monotonic``.
+    The processes are the module process, which executes the user's file, and the runs forked from
+    it. Every run ends before ``until``, a time of ``time.monotonic``.
     """
 
     def __init__(
@@ -295,70 +313,81 @@ class Analysis:
         self._module: WatchedProcess | None = None
         self._planned = False
         self._read = False
-        """True if the module process has reported the targets, and thus has parsed the text."""
+        """True if the module process has reported the targets, which also shows that the file could
+        be parsed."""
         self._afresh = False
-        """True if the module process was restarted because its preamble did not fit the text."""
+        """True if the module process was restarted once because the saved process that it was
+        forked from had executed other imports than the file has now."""
         self._unparsable: str | None = None
         self._finished = False
         self._pending: list[Attempt] = []
         self._settled: dict[int, str] = {}
         """Names of the targets whose first run has ended, by target number."""
         self._waiting: dict[int, list[PlannedRun]] = {}
-        """Runs that start only if an earlier run of the same target requests them, by target
-        number."""
+        """Planned runs, by target number, which start only after an earlier run of the same target
+        requests them."""
         self._running: dict[int, LaunchedRun] = {}
         self._enclosing: dict[tuple[int, bool], EnclosingRun | None] = {}
-        """Enclosing runs by their number and whether tensors are real; None where such a run is
-        impossible."""
+        """Enclosing runs by (number, whether tensors are real); None if the process could not be
+        started."""
         self._number = 0
         self._calls: list[OperatorCalls] = []
-        """Results of operators on fake tensors that runs computed, for reuse by later texts."""
+        """Results of PyTorch operators on fake tensors that the runs computed. The saved process
+        repeats them, so that later analyses reuse them."""
         self._phases: tuple[PhaseTime, ...] = ()
-        """Phases of all module processes of the request, in order."""
+        """Durations of the phases of all module processes of the request, in chronological
+        order."""
         self._skips: list[SkippedStatement] = []
         self._told: set[bytes] = set()
-        """Reported lines, since a repeated attempt reports its findings again."""
+        """Encoded messages that were already sent to the server. A repeated module execution or run
+        reports the same findings again."""
         self._begun: set[int] = set()
         self._given_up: dict[tuple[int, int], LaunchedRun] = {}
-        """Abandoned attempts to repeat, by target and probe."""
+        """Runs whose result was not reported because they are repeated in another mode, by target
+        number and input number."""
         self._until: dict[Part, float] = {}
-        """Time at which all runs of a part must have ended; set when the first one is launched."""
+        """Time by which all runs of a kind (forecast or further paths) must have ended. Set when
+        the first run of that kind is launched."""
         self._expected: list[Attempt] = []
-        """Speculative attempts, started when processors are idle."""
+        """Speculative runs that start once processors are idle."""
         self._speculations: dict[tuple[int, int], Speculation] = {}
-        """Launched speculations by target and probe."""
+        """Launched speculative runs, by target number and input number."""
         self._firsts: dict[tuple[int, int], LaunchedRun] = {}
-        """Traced runs by target and probe; their further paths may be traced later."""
+        """Successful first runs by target number and input number, whose reports are sent again
+        with the results of further execution paths."""
         self._targets: TargetsFound | None = None
         self._reported: set[tuple[str, Range]] = set()
         self._given = {one.target: one for one in request.given}
-        """Targets to skip if their callers still pass the same arguments."""
+        """Unchanged targets by name; they are traced only if their callers pass other arguments
+        than before."""
         self._again = False
-        """True if the module is executed once more because its process was killed from outside."""
+        """True if the module has been executed a second time because its first process was killed
+        from outside the engine."""
         self._retry_at = float("inf")
-        """Time of the next attempt to start a process after a shortage of resources."""
+        """Time at which a process start that failed for lack of resources is repeated; infinite if
+        none is waiting."""
         self._short_since = 0.0
-        """Time since which the system has lacked resources; 0 without a shortage."""
+        """Time at which a process start first failed for lack of memory, processes or descriptors;
+        0 if the last start succeeded."""
         family = _AnalysisFamily(self)
         self._supervisor = Supervisor(host, request.request, request.limits, family)
 
     # -- the module process -------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start a module process, now or when the system has the resources."""
+        """Start a module process; if resources are short, wait and try again later."""
         try:
             self._execute()
         except OSError as error:
             self._wait_or_fail(error)
 
     def _execute(self) -> None:
-        """Start a module process, without the statement that ended the previous one."""
+        """Start a module process that skips the statements that ended earlier module processes."""
         self._planned, self._read = False, False
         began = time.monotonic()
         job = ModuleOrder(self.request, self.scratch, tuple(self._skips), began=began)
         owner = _ModuleOwner(self)
-        # With skipped statements, or with permission to start programs, the process is used for
-        # this text alone.
+        # Do not keep the process for later edits if it skips statements or may start programs.
         alone = bool(self._skips) or wire.starts_programs(self.request)
         process = self._host.backend.execute_module(job, owner, keep=not alone)
         self._process = process
@@ -383,8 +412,8 @@ class Analysis:
             self._finish(last=Failed(self.request.request, reason, next_step))
 
     def _may_wait(self, error: OSError) -> bool:
-        """Schedule another attempt after a shortage of resources; False if it has lasted too
-        long."""
+        """Schedule another attempt if ``error`` is a shortage of resources. Return False for other
+        errors, or if the shortage has lasted too long."""
         if not shortage.is_short(error):
             return False
         now = time.monotonic()
@@ -417,7 +446,8 @@ class Analysis:
             self._module_ended(code)
 
     def handle_refusal(self, module: WatchedProcess | None, error: int) -> None:
-        """Handle a shortage of resources for the module process."""
+        """Wait and start the module process again, or fail the request, after the fork failed with
+        errno ``error``."""
         if module is not None and module is self._module:
             self._forget_module()
             self._wait_or_fail(OSError(error, os.strerror(error)))
@@ -431,7 +461,7 @@ class Analysis:
             if module is not self._module:
                 return
         if module.reports.ended:
-            # The process is ending, or user code closed its end of the pipe.
+            # The process is ending, or user code closed the pipe that carries its messages.
             if module.cause is None:
                 module.deadline, module.late = time.monotonic() + ANSWER_SECONDS, "lost"
             self._host.unwatch(module.reports.descriptor)
@@ -448,7 +478,7 @@ class Analysis:
                 return
             self._planned = True
             if module is not None:
-                # The process was interrupted but finished in time.
+                # The process was interrupted at its deadline but finished soon enough.
                 module.cause, module.kill_at, module.is_timed = None, float("inf"), False
             if self._process is not None:
                 self._process.handle_message(message)
@@ -464,7 +494,7 @@ class Analysis:
             self._plan_runs(needed)
             self._expect_paths(needed)
             if "candidates" in self.request.parts:
-                # Any of these runs may show the requested finding.
+                # Any run of the target may show the finding for which a program was requested.
                 self._plan_runs([planned for planned in runs if planned.waits])
             self._launch_pending()
         elif isinstance(message, (LateImports, ChildForked, ForkFailed, ChildExited)):
@@ -488,7 +518,8 @@ class Analysis:
             self._phases += message.phases
 
     def _parse_own(self, line: bytes) -> Upward | Event | None:
-        """Decode a message for this request; user code may have written others."""
+        """Decode ``line``; return None if it belongs to another request, since user code can write
+        to the same pipe."""
         message = wire.parse_message(line)
         number = self.request.request
         return message if getattr(message, "request", number) == number else None
@@ -504,20 +535,23 @@ class Analysis:
         self._pending.sort(key=lambda attempt: parts.index(attempt.part))
 
     def _first_mode(self, planned: PlannedRun, part: Part) -> Mode:
-        """Return the mode of the first attempt of a run."""
+        """Return whether the first attempt of a planned run uses fake or real tensors."""
         mode = self.request.mode
         if part == "second":
-            # Fake tensors have chosen values; real values would not add constraints.
+            # The first call with fake tensors chose example values for unknown sizes; a second call
+            # with real values would not add constraints.
             return "real" if mode == "real" else "fake"
         return "real" if mode == "auto" and planned.info.name in self.request.real else mode
 
     def _most_seconds(self, stage: Stage) -> float:
-        """Return the maximum seconds of a stage of a process."""
+        """Return the time limit of a process stage: of module execution for ``"module"``, otherwise
+        of a run."""
         most = self.request.limits
         return most.module_seconds if stage == "module" else most.seconds
 
     def _start_afresh(self) -> None:
-        """Restart the module process because its preamble does not match the text's imports."""
+        """Restart the module process without the saved process it was forked from, because that one
+        had executed other imports than the file has."""
         if self._process is not None:
             self._process.discard_source()
         self._host.found.forget_unfound(self.request.path)
@@ -566,8 +600,8 @@ class Analysis:
         error: str = "The process that executed the module has reported nothing of it",
         status: Status = "crashed",
     ) -> None:
-        """Report the targets that were never traced, since a target without a report looks
-        clean."""
+        """Report ``status`` and ``error`` for every target without a report, since the editor would
+        show it as free of graph breaks."""
         for target in self._targets.targets if self._targets is not None else ():
             known = target.name in self.request.without
             if not known and (target.name, target.range) not in self._reported:
@@ -575,7 +609,8 @@ class Analysis:
                 self._send_report(TargetReport(*place, status, mode="real", error=error))
 
     def _begin_again(self) -> None:
-        """Execute the module once more; findings that repeat are not reported again."""
+        """Discard the state of all runs and execute the module once more. Findings that the second
+        execution repeats are not sent again."""
         for number in list(self._running):
             self._supervisor.release(self._running.pop(number).watched)
         for one in self._enclosing_runs():
@@ -597,7 +632,8 @@ class Analysis:
         return True
 
     def _lose_runs(self, code: int | None, cause: str) -> None:
-        """Handle the end of the module process, which ends its runs or prevents their launch."""
+        """Report each run as crashed, whether it was running or not yet started, after the module
+        process ended with ``code`` for the reason ``cause``."""
         for number in list(self._running):
             launched = self._running.pop(number)
             self._conclude_run(launched, code, f"{_MODULE_ENDED}: {cause}")
@@ -608,7 +644,7 @@ class Analysis:
         self._pending.clear()
 
     def _report_unstarted(self, attempt: Attempt, cause: str) -> None:
-        """Report a finding for a target whose process ended before the run began."""
+        """Send a finding that the target's run could not begin, with the reason ``cause``."""
         target = attempt.plan.info
         self._send_finding(
             Finding(
@@ -623,7 +659,8 @@ class Analysis:
         )
 
     def _handle_unstarted(self, attempt: Attempt, error: str) -> None:
-        """Handle an attempt whose run never began."""
+        """Report a run that never began: a note for a forecast, a crashed status for a run that
+        must report one."""
         planned = attempt.plan
         if attempt.part == "forecast":
             self._no_forecast(planned, f"{error}.")
@@ -643,7 +680,8 @@ class Analysis:
         )
 
     def _report_statement_end(self, words: LastWords, cause: str, why: Cause | None) -> None:
-        """Report a finding for a module process that ended while executing statements."""
+        """Send a finding at the statement during which the module process ended. ``words`` holds
+        its last stack; ``why`` is the engine's reason for ending it, if any."""
         here = frames.innermost_frame(words.stack, self.request.path)
         where = self._frame_range(here) or frames.line_range(words.line or 0, self._text_lines())
         code = "trace/timeout" if why == "timeout" else "trace/crashed"
@@ -676,9 +714,10 @@ class Analysis:
             self._finish()
 
     def _next_attempt(self) -> int | None:
-        """Return the index of the next attempt to launch; None if all wait for a running one.
+        """Return the index of the next run to launch in the list of pending runs; None if all must
+        wait for a running one.
 
-        A search for a probe runs once: other runs of the target wait for its result.
+        A search for inputs runs once per target: the target's other runs wait for its result.
         """
         firsts = "first" in self.request.parts
         for number, attempt in enumerate(self._pending):
@@ -692,7 +731,8 @@ class Analysis:
         return None if goes_on else 0
 
     def _launch_one(self, attempt: Attempt) -> bool:
-        """Launch a run; False if the module process has ended, which is handled separately."""
+        """Launch a run, or report it as not tried if its time is used up. Return False if it must
+        be tried again later."""
         planned, most = attempt.plan, self.request.limits
         seconds, last = min(most.seconds, max(self._no_run_after - time.monotonic(), 0.0)), False
         found = self._found_probes()
@@ -744,7 +784,7 @@ class Analysis:
             )
             return True
         if not made and enclosing is not None:
-            # The enclosing run is ending together with the processes that it forked.
+            # The enclosing run and its snapshots are ending.
             enclosing.taken.clear()
             self._enclosing_over(enclosing)
             return self._launch_one(attempt)
@@ -765,7 +805,8 @@ class Analysis:
         return True
 
     def _seconds_left(self, part: Part) -> float:
-        """Return the seconds left for a forecast or for further paths."""
+        """Return the seconds that remain for all forecasts together, or for all further execution
+        paths together."""
         request = self.request
         most = request.forecast_seconds if part == "forecast" else request.path_seconds
         now = time.monotonic()
@@ -778,10 +819,10 @@ class Analysis:
         for line in launched.watched.reports.read():
             self._from_run(launched, line)
         if launched.done is not None or launched.answer is not None:
-            # All results have arrived; freeing the memory of the process would only take time.
+            # All results have arrived. Do not wait until the process has freed its memory.
             self.handle_run_end(number, 0)
         elif launched.watched.reports.ended:
-            # The module process reports the exit status of this run.
+            # The exit status of this run arrives later from the module process.
             self._host.unwatch(launched.watched.reports.descriptor)
 
     def _from_run(self, launched: LaunchedRun, line: bytes) -> None:
@@ -821,7 +862,8 @@ class Analysis:
                 processes.kill_trees([pid])
 
     def handle_run_refusal(self, number: int, error: int) -> None:
-        """Handle a shortage of resources during the fork of a run."""
+        """Launch the run again later, or report it as failed, after its fork failed with errno
+        ``error``."""
         launched = self._running.pop(number, None)
         if launched is None:
             return
@@ -844,7 +886,8 @@ class Analysis:
         self._launch_pending()
 
     def _conclude_run(self, launched: LaunchedRun, code: int | None, cause: str = "") -> None:
-        """Report the result of a run. ``cause`` is why the engine ended it, if it did."""
+        """Report the result of a run whose process exited with ``code``, or plan to repeat it.
+        ``cause`` is the module process's end that ended the run, or empty."""
         watched = launched.watched
         for line in watched.reports.drain():
             self._from_run(launched, line)
@@ -915,7 +958,8 @@ class Analysis:
                 self._plan_further(taken_of)
             if done.known and "paths" in self.request.parts:
                 self._firsts[attempt.plan.at] = launched
-                # Repeat with real tensors what fails with fake ones; missing values are chosen.
+                # If fake tensors raised an exception, trace the further paths with real ones.
+                # Otherwise keep the requested mode, in which missing values are chosen.
                 raised = before is not None and before.done is not None and before.done.raised
                 mode: Mode = "fake" if attempt.mode == "fake" else self.request.mode
                 mode = "real" if raised else mode
@@ -927,7 +971,8 @@ class Analysis:
     # -- speculation --------------------------------------------------------------------------
 
     def _expect_paths(self, runs: list[PlannedRun]) -> None:
-        """Queue speculative runs for targets that had further paths before the edit."""
+        """Queue speculative runs for the targets that had further execution paths in the previous
+        version of the file."""
         if not {"first", "paths"} <= set(self.request.parts):
             return
         for planned in runs:
@@ -940,7 +985,7 @@ class Analysis:
                 )
 
     def _speculate(self) -> None:
-        """Launch speculative runs while processors are idle."""
+        """Launch speculative runs while fewer runs are active than the request allows."""
         while self._expected and not self._pending and len(self._running) < self.request.jobs:
             attempt = self._expected.pop(0)
             first = any(
@@ -958,7 +1003,8 @@ class Analysis:
         return self._host.found.entries_of(self.request.path).get(attempt.plan.info.name)
 
     def _end_speculation(self, launched: LaunchedRun) -> None:
-        """Handle the end of a speculative run."""
+        """Keep the answer of a speculative run, and launch the run that waits for it, if there is
+        one."""
         speculation = self._speculations.get(launched.attempt.plan.at)
         if speculation is None:
             return
@@ -967,7 +1013,8 @@ class Analysis:
             self._pending.insert(0, _with_answer(speculation.wanted, speculation))
 
     def _plan_paths(self, attempt: Attempt) -> None:
-        """Plan the further paths of a target, with the answer of a speculation if it has one."""
+        """Plan the run that traces a target's further execution paths. Use the answer of the
+        speculative run if it had the same mode and inputs."""
         name, probe = attempt.plan.info.name, attempt.plan.probe
         expected = Expected(attempt.mode, attempt.known)
         self._host.expected_paths.add(self.request.path, (name, probe), expected)
@@ -986,7 +1033,7 @@ class Analysis:
             speculation.wanted = attempt
 
     def _expect_none(self, attempt: Attempt) -> None:
-        """Discard the speculation about a target without further paths."""
+        """Forget that a target had further execution paths, and stop its speculative run."""
         name, probe = attempt.plan.info.name, attempt.plan.probe
         self._host.expected_paths.forget(self.request.path, (name, probe))
         self._stop_speculation(attempt)
@@ -1004,7 +1051,8 @@ class Analysis:
         return [one for one in self._enclosing.values() if one is not None]
 
     def _found_probes(self) -> tuple[FoundProbe, ...]:
-        """Return the probes that searches found, for this text or before its last edit."""
+        """Return the inputs that searches found for targets, either in this version of the file or
+        before the last edit."""
         found = self._host.found.entries_of(self.request.path).values()
         if "first" not in self.request.parts:
             return tuple(replace(one, settled=True) for one in found)
@@ -1014,7 +1062,8 @@ class Analysis:
     def _waits_for_snapshot(self, attempt: Attempt) -> bool:
         given = self._given.get(attempt.plan.info.name)
         if given is not None:
-            # Wait until all calls are recorded, since unchanged calls are not traced.
+            # Wait until all calls of the target are recorded: if their arguments are unchanged, it
+            # is not traced.
             one = self._enclosing_run(attempt.plan, real=given.real)
             if one is not None and not one.over:
                 return True
@@ -1024,9 +1073,11 @@ class Analysis:
         )
 
     def _enclosing_of(self, attempt: Attempt) -> EnclosingRun | None:
-        """Return the enclosing run that shows an attempt's arguments, starting it on first use.
+        """Return the enclosing run that calls an attempt's target, started on first use; None if
+        there is none.
 
-        It may exceed the number of concurrent runs by one, so it does not delay other runs.
+        Enclosing runs do not count toward the limit of concurrent runs, so they do not delay other
+        runs.
         """
         return self._enclosing_run(attempt.plan, real=attempt.mode == "real")
 
@@ -1091,7 +1142,8 @@ class Analysis:
         self._launch_pending()
 
     def set_enclosing_pid(self, one: EnclosingRun, pid: int) -> None:
-        """Record the first process, which may have become a snapshot already."""
+        """Record the pid of the enclosing run's first process. That process may already have become
+        a snapshot, with another one executing the callers."""
         one.pid = pid
         if not one.left:
             self._set_current_process(one, pid)
@@ -1110,7 +1162,8 @@ class Analysis:
                 self._compare_calls(one, planned, given)
 
     def _compare_calls(self, one: EnclosingRun, planned: PlannedRun, given: GivenCalls) -> None:
-        """Skip tracing a target if its arguments are the same as before."""
+        """Do not trace a target whose recorded calls have the same arguments as in ``given``; send
+        ``CalledAgain`` instead."""
         target, name = planned.target, planned.info.name
         taken = {probe: made for (of, probe), made in sorted(one.taken.items()) if of == target}
         if {probe: made.call for probe, made in taken.items()} != dict(enumerate(given.calls)):
@@ -1119,13 +1172,14 @@ class Analysis:
         self._waiting.pop(target, None)
         self._settled[target] = name
         self._reported.add((name, planned.info.range))
-        # Without a call in the file, the source is the probe's.
+        # If the file does not call the target, use the source text of the target's planned inputs.
         usual = planned.probe_info.source
         sources = tuple(made.source or usual for made in taken.values())
         self._host.send(CalledAgain(self.request.request, name, sources))
 
     def handle_enclosing_end(self, one: EnclosingRun) -> None:
-        """Handle the end of the first process, which ends all snapshots."""
+        """Record that the enclosing run's first process has ended, which also ended its snapshots
+        and the runs forked from them."""
         if self._finished:
             return
         one.watched.pid, one.watched.kill_at, one.pid = 0, float("inf"), 0
@@ -1137,7 +1191,7 @@ class Analysis:
         self._launch_pending()
 
     def _plan_further(self, one: EnclosingRun) -> None:
-        """Plan runs for the remaining snapshots."""
+        """Plan runs for the recorded calls, if the engine traces every call of the target."""
         for target in one.further:
             waiting = self._waiting.get(target, [])
             ready = [planned for planned in waiting if planned.at in one.taken]
@@ -1149,7 +1203,8 @@ class Analysis:
         return not one.over and any(self._waiting.get(target) for target in one.further)
 
     def _remember_search(self, done: RunDone) -> None:
-        """Store or forget the result of a search, for later runs and for the next edit."""
+        """Store the inputs that a search for the target found, or that it found none, for later
+        runs and for the next edit."""
         report = done.report
         probe = report.probe
         if report.status == "no-probe":
@@ -1166,7 +1221,8 @@ class Analysis:
             self._host.found.forget(self.request.path, report.name)  # the text calls it
 
     def _report_paths(self, plan: PlannedRun, done: RunDone) -> None:
-        """Report the further paths in the report of the first run."""
+        """Send the target's first report again, with the coverage and further execution paths that
+        ``done`` found."""
         first = self._firsts.get(plan.at)
         if first is None or first.done is None or done.paths is None:
             return
@@ -1184,16 +1240,18 @@ class Analysis:
         )
 
     def _report_missing_paths(self, plan: PlannedRun, status: PathStatus, reason: str) -> None:
-        """Report why further paths were not traced, or not to the end."""
+        """Send the target's first report again with the reason why its further execution paths were
+        not traced, or only in part."""
         first = self._firsts.get(plan.at)
         if first is not None and first.done is not None:
             paths = (PathReport("along other paths", status, reason),)
             self._send_report(replace(_numbered_report(first, first.done), paths=paths))
 
     def _mode_after(self, attempt: Attempt, done: RunDone) -> Mode | None:
-        """Return the mode for repeating a run, or None.
+        """Return the mode in which a run is repeated, or None if its result is final.
 
-        Real tensors have the values that fake ones lack; fake tensors replace a missing GPU.
+        Real tensors have values that fake tensors lack; fake tensors work without the GPU that real
+        ones need.
         """
         if done.needs_real and attempt.mode == "auto":
             return "real"
@@ -1202,7 +1260,8 @@ class Analysis:
         return "fake" if attempt.mode == "real" and missed and not asked_for else None
 
     def _retract_findings(self, before: LaunchedRun, launched: LaunchedRun) -> None:
-        """Retract findings from fake tensors that did not recur with real tensors."""
+        """Retract the findings of the earlier run with fake tensors that the run with real tensors
+        did not report again."""
         for identity, finding in before.findings.items():
             if identity and identity not in launched.findings:
                 self._send_finding(replace(finding, count=0))
@@ -1247,30 +1306,33 @@ class Analysis:
 
     @property
     def waiting(self) -> int:
-        """Number of runs that may soon need a process."""
+        """Number of pending runs; each needs a process."""
         return len(self._pending)
 
     def next_deadline(self) -> float:
         return min(self._supervisor.next_deadline, self._retry_at)
 
     def tick(self, now: float) -> None:
-        """Interrupt and then kill processes that exceed their limits."""
+        """Retry a postponed process start, and interrupt, then kill, the processes that exceed
+        their limits at time ``now``."""
         if now >= self._retry_at:
             self._retry()
         self._supervisor.tick(now)
         for one in self._enclosing_runs():
             if one.watched.cause is not None and not one.over:
-                # Existing snapshots remain usable; other runs continue without them.
+                # Runs can still be launched from existing snapshots; the other runs continue
+                # without one.
                 self._enclosing_over(one)
                 self._launch_pending()
 
     @property
     def source(self) -> int:
-        """The pid of the preamble that the module process is forked from; 0 without one."""
+        """Pid of the saved process, with imports executed, that the module process is forked from;
+        0 without one."""
         return self._process.source if self._process is not None else 0
 
     def find_parent(self, process: WatchedProcess) -> int:
-        """Return the pid of the process that a run is forked from; 0 if it is unknown."""
+        """Return the pid of the process that ``process`` was forked from; 0 if it is unknown."""
         for launched in self._running.values():
             if launched.watched is process and launched.snapshot_of is not None:
                 return launched.snapshot_of.pid
@@ -1278,7 +1340,8 @@ class Analysis:
         return module or self.source
 
     def count_children(self, process: WatchedProcess) -> int:
-        """Return the number of forks of the module process."""
+        """Return the number of processes forked from ``process``; 0 unless it is the module
+        process."""
         if process is not self._module:
             return 0
         return len(self._running) + sum(1 + one.left for one in self._enclosing_runs())
@@ -1353,7 +1416,8 @@ class Analysis:
 
 
 def _numbered_report(launched: LaunchedRun, done: RunDone) -> TargetReport:
-    """Return the report of a run with the number of its probe and the arguments of its call."""
+    """Return the report of a run with two additions: the number of the inputs, and the digest of
+    the recorded call's arguments (None without a recorded call)."""
     plan, one = launched.attempt.plan, launched.snapshot_of
     taken = one.taken.get(plan.at) if one is not None else None
     call = taken.call if taken is not None else None
@@ -1366,7 +1430,8 @@ def _with_answer(attempt: Attempt, speculation: Speculation) -> Attempt:
 
 
 def _restart_notes(statement: int | None) -> tuple[str, ...]:
-    """Return the note about how the engine continues after this statement ended the process."""
+    """Return the note that the module is executed again without the statement that ended the
+    process; no note if ``statement`` is None."""
     if statement is None:
         return ()
     if statement == PACKAGES:
@@ -1381,7 +1446,8 @@ def _trace_mode(mode: Mode) -> TraceMode:
 def _missing_answer(
     question: BranchBegun, code: int | None, watched: WatchedProcess, request: Analyze
 ) -> BranchAnswer:
-    """Return the answer for a process that ended before it gave one."""
+    """Return a substitute answer that explains why the process exited with ``code`` before it
+    answered ``question``."""
     used = time.monotonic() - watched.started
     if watched.cause == "timeout" or limits.ran_out_of_time(code):
         lost = branches.late_words(question.seconds)

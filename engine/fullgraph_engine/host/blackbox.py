@@ -1,7 +1,7 @@
-"""Record where a process is, so that the parent process can read it after a crash.
+"""Record what a process is executing, so that the engine's main process can read it after a crash.
 
-The record is an in-memory file shared with one process. A segmentation fault or a kill does not
-lose what was written, and writing never blocks as a pipe might.
+The record (black box) is an in-memory file shared with one process. A segmentation fault or a kill
+does not lose what was written, and writing never blocks as a pipe might.
 """
 
 from __future__ import annotations
@@ -26,30 +26,33 @@ _FRAME = re.compile(rb'^  File "(.*)", line (\d{1,9}) in (.*)$')
 
 @dataclass(frozen=True)
 class LastWords:
-    """The last recorded position of a process.
+    """The last position that a process recorded before it ended.
 
-    ``statement`` and ``line`` are the index and the zero-based line of the top-level statement in
-    execution, or ``wire.PACKAGES`` and 0. Both are None before and after the statements.
+    ``statement`` and ``line`` are the index and the zero-based line of the top-level statement
+    being executed, or ``wire.PACKAGES`` and 0 for the parent packages. Both are None before and
+    after the statements.
     """
 
     statement: int | None
     line: int | None
     stack: tuple[Frame, ...]
     place: Range | None
-    """Range of the last finding; eager execution continued after it."""
+    """Range of the last finding that the process reported; its execution continued after it."""
     fatal: str
-    """Name that the interpreter gives to the fatal error, as ``Segmentation fault``; or empty."""
+    """Name of the fatal error, such as ``Segmentation fault``, as the interpreter wrote it; empty
+    without one."""
 
 
 def enable_fault_dump(descriptor: int) -> None:
-    """Let the interpreter write the stack to this descriptor when the process gets a fatal
-    signal."""
+    """Make the interpreter write the stack to ``descriptor`` when the process gets a fatal signal,
+    such as a segmentation fault."""
     faulthandler.disable()  # otherwise the handlers would not be installed again after a reset
     faulthandler.enable(descriptor, all_threads=True)
 
 
 def dump_at(descriptor: int, seconds: float) -> None:
-    """Write the stacks of all threads after this many seconds, even if C code never returns."""
+    """Make the interpreter write the stacks of all threads to ``descriptor`` after ``seconds``,
+    even if C code never returns."""
     faulthandler.dump_traceback_later(max(seconds, 0.05), repeat=False, file=descriptor)
 
 
@@ -61,7 +64,7 @@ def undo_dump() -> None:
 def at_statement(descriptor: int, index: int, line: int) -> None:
     """Record the index and the zero-based line of the top-level statement that begins.
 
-    The index is ``wire.PACKAGES`` while the packages above the module are imported.
+    The index is ``wire.PACKAGES`` while the parent packages of the module are imported.
     """
     _append_line(descriptor, b"%b%d %d\n" % (_STATEMENT, index, line))
 
@@ -72,17 +75,19 @@ def after_statements(descriptor: int) -> None:
 
 
 def at_stack(descriptor: int, stack: tuple[Frame, ...]) -> None:
-    """Record a stack with columns; the reader prefers it to the interpreter's own dump."""
+    """Record a stack with columns, which the reader prefers to the stack that the interpreter
+    writes."""
     _append_line(descriptor, _STACK + _dumps(to_plain(stack)).encode() + b"\n")
 
 
 def at_place(descriptor: int, place: Range) -> None:
-    """Record the range of the last finding."""
+    """Record the source range of the finding that was just reported."""
     _append_line(descriptor, _PLACE + _dumps(to_plain(place)).encode() + b"\n")
 
 
 def read_last_words(descriptor: int, path: str) -> LastWords:
-    """Read the record of a process; of several threads, return the stack that contains ``path``."""
+    """Read what a process recorded. If several threads have stacks, use the one that contains the
+    file ``path``."""
     try:
         size = os.fstat(descriptor).st_size
         data = os.pread(descriptor, _MOST, max(0, size - _MOST))
@@ -112,8 +117,8 @@ def read_last_words(descriptor: int, path: str) -> LastWords:
             function = _unescape_name(found[3])
             threads[-1][1].insert(0, Frame(name, function, int(found[2]) - 1))
     if not stack:
-        # The interpreter lists the newest thread first, so the main thread is the last of the
-        # others.
+        # faulthandler lists the newest thread first, so the last thread that is not the current one
+        # is the main thread.
         ordered = [frames for current, frames in threads if current]
         ordered += [frames for current, frames in reversed(threads) if not current]
         in_file = [frames for frames in ordered if any(frame.path == path for frame in frames)]

@@ -13,7 +13,8 @@ _realpath = os.path.realpath
 
 
 def cache_folder(cache: Cache, env: Mapping[str, str] | None = None) -> str:
-    """Return the cache folder of a library: from its environment variable, or the default."""
+    """Return the cache folder of a library: the value of its environment variable in ``env``
+    (default: ``os.environ``), or its default."""
     env = os.environ if env is None else env
 
     def join_path(*parts: str) -> str:
@@ -31,15 +32,16 @@ def cache_folder(cache: Cache, env: Mapping[str, str] | None = None) -> str:
 
 
 def allowed_folders(allowed: Allowed) -> tuple[WritableFolder, ...]:
-    """Return all folders that the user allows writing to, existing or not."""
+    """Return the folders that the user allows the analyzed code to write to, whether they exist or
+    not."""
     return (*allowed.writable, *(WritableFolder(cache_folder(cache)) for cache in allowed.caches))
 
 
 def make_caches(allowed: Allowed) -> None:
-    """Create the allowed cache folders, as the libraries would.
+    """Create the cache folders of libraries that the user allows writing to.
 
-    Folders that the user names are not created: a path relative to the workspace would appear in
-    every workspace.
+    Other allowed folders are not created: a path relative to the workspace would appear in every
+    workspace.
     """
     for cache in allowed.caches:
         with contextlib.suppress(OSError):
@@ -47,7 +49,8 @@ def make_caches(allowed: Allowed) -> None:
 
 
 def writable_folders(allowed: Allowed) -> tuple[str, ...]:
-    """Return the allowed folders that exist, with symbolic links resolved."""
+    """Return the paths of existing folders that the user allows the analyzed code to write to, with
+    symbolic links resolved."""
     return tuple(_existing_folders(allowed_folders(allowed)))
 
 

@@ -1,4 +1,4 @@
-"""A process without user code that compares what the runs of two texts recorded."""
+"""A process without user code that compares what the runs of two versions of a file recorded."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def main(
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:
-    """Compare the recorded behavior, report the result and exit. User code may have forged the
-    records."""
+    """Compare the recorded behavior of two versions, report the result and exit. The records may be
+    false, since user code can write to them."""
     report = descriptors.move_to_end(report)
     request, analyze = order.request, order.request.analyze
     try:

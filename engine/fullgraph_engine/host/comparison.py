@@ -1,8 +1,9 @@
-"""Handle a ``Compare`` request: run two texts on the same inputs, then compare their behavior.
+"""Handle a ``Compare`` request: run two versions of a file on the same inputs, then compare their
+behavior.
 
-The original text chooses the test cases, then both texts execute them. If they differ, the original
-runs again to check that it is deterministic. If they differ only in the last bits, it also runs in
-double precision. Then the comparison is repeated.
+The original version chooses the inputs, then both versions are called with them. If they differ,
+the original runs again to check that it is deterministic. If they differ only in the last bits, it
+also runs in double precision. Then the comparison is repeated.
 """
 
 from __future__ import annotations
@@ -35,25 +36,26 @@ from .services import Services
 from .wire import BackendTried, CasesChosen, ComparisonOrder
 
 _GRACE = 5.0
-"""Number of seconds that a run may exceed its time budget before it is ended; runs limit their own
-time."""
+"""Number of seconds by which a run may exceed its time budget before it is killed; runs also limit
+their own time."""
 _JUDGING = 60.0
-"""Seconds after which the comparing process is assumed to hang."""
+"""Maximum seconds for the process that compares; after that it is assumed to hang."""
 _COMPILING = 60.0
 """Maximum seconds for compiling with a backend; C++ compilers are slow."""
 _MANY_LINES = 2_000
-"""Number of lines above which the text between the first and last change counts as changed."""
+"""Number of lines above which no exact comparison is made: all lines between the first and the last
+change count as changed."""
 
 
 @dataclass
 class _ComparedText:
-    """One of the two texts and its state; ``folder`` receives the records of its runs."""
+    """One of the two versions of the file; ``folder`` receives what its runs recorded."""
 
     text: str
     lines: tuple[int, ...]
     folder: Path
     ended: str = ""
-    """Reason why its run ended early; empty if it completed."""
+    """Reason why the run of this version ended early; empty if it completed."""
 
 
 class ComparisonSession:
@@ -75,11 +77,11 @@ class ComparisonSession:
         self._judged: Judged | None = None
         self._tried: BackendTried | None = None
         self._again = self._in_double = False
-        """True if the original has run a second time, and in double precision."""
+        """True if the original version has run a second time, and in double precision."""
         self._finished = False
 
     def begin(self) -> None:
-        """Start the run of the original that chooses the test cases."""
+        """Start the run of the original version that chooses the inputs."""
         request, lines = self.request, self._original.lines
         order = Observe(request.seconds, lines, at_random=request.at_random)
         self._run(self._original, ("cases",), order)
@@ -104,7 +106,8 @@ class ComparisonSession:
             observe=order,
         )
         text.ended = ""
-        # Each run gets its own folder, because a preamble may continue to use it.
+        # Each run gets its own folder, because a saved process with executed imports may continue
+        # to use it.
         left = mkdtemp(dir=self._host.scratch)
         analysis: list[Analysis] = []
 
@@ -118,7 +121,8 @@ class ComparisonSession:
     def _handle_event(
         self, message: Any, text: _ComparedText, analysis: list[Analysis], left: str
     ) -> None:
-        """Handle an event that the analysis would have sent to the server."""
+        """Handle an event that the run of ``text`` would have sent to the server. ``left`` is the
+        folder of its recorded results."""
         if self._finished:
             return
         if isinstance(message, Log) and message.stream == "engine":
@@ -143,14 +147,15 @@ class ComparisonSession:
                 self._next()
 
     def _keep_records(self, left: str, text: _ComparedText) -> None:
-        """Move the records of a run to a folder that outlives the run."""
+        """Move what a run recorded from its folder ``left`` to the folder of ``text``, since the
+        run's folder is removed."""
         text.folder.mkdir(exist_ok=True)
         with contextlib.suppress(OSError):  # the run may have recorded nothing
             for file in list(Path(left, FOLDER).iterdir()):
                 file.rename(text.folder / file.name)
 
     def _observe(self) -> None:
-        """Execute both texts on the test cases."""
+        """Call the target of both versions with the chosen inputs."""
         cases = self._packed_cases()
         if not any(cases):
             reason = next((one.reason for one in self._chosen.values() if one.reason), "")
@@ -163,8 +168,8 @@ class ComparisonSession:
         self._run(self._changed, ("behavior",), Observe(2 * seconds, self._changed.lines, cases))
 
     def _packed_cases(self) -> tuple[str, ...]:
-        """Return the packed test cases by probe number; an empty string for a probe without
-        cases."""
+        """Return the packed inputs, one entry per set of planned inputs; empty strings where none
+        were chosen."""
         chosen = [self._chosen.get(number) for number in range(max(self._chosen, default=-1) + 1)]
         return tuple(one.packed if one is not None else "" for one in chosen)
 
@@ -236,7 +241,8 @@ class ComparisonSession:
             self._finish(compared)
 
     def _after_backend(self, compared: Compared) -> None:
-        """Report the verdict of the backend as the final result."""
+        """Send the result of compiling the changed version with Inductor as the final result of the
+        comparison."""
         tried = self._tried
         if tried is None:
             why = self._changed.ended or "it told nothing"
@@ -251,7 +257,7 @@ class ComparisonSession:
 
     @property
     def waiting(self) -> int:
-        """Number of processes that this request still needs: one per text and one for the
+        """Number of processes that this request still needs: one per version and one for the
         comparison."""
         return 2 if self._running else 0
 
@@ -259,7 +265,7 @@ class ComparisonSession:
         return min([self._deadline, *(one.next_deadline() for one in self._running)])
 
     def tick(self, now: float) -> None:
-        """End processes that exceed their time."""
+        """Kill runs and the comparing process if they exceed their time at ``now``."""
         for one in list(self._running):
             one.tick(now)
         if now >= self._deadline and self._comparer.pid:
@@ -267,7 +273,7 @@ class ComparisonSession:
             self._comparer.kill()
 
     def cancel(self) -> None:
-        """Cancel the request."""
+        """Cancel the request and end its processes."""
         self._end("It was cancelled.", cancelled=True)
 
     # -- the end ------------------------------------------------------------------------------
@@ -294,7 +300,8 @@ class ComparisonSession:
 
 
 def differing_lines(before: str, after: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the zero-based lines of each text that do not occur in the other one."""
+    """Return the zero-based numbers of the lines that occur only in ``before``, and those only in
+    ``after``."""
     old, new = before.splitlines(), after.splitlines()
     first = 0
     while first < min(len(old), len(new)) and old[first] == new[first]:

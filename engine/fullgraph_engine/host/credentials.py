@@ -37,7 +37,8 @@ _LOGIN = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether the name or the value of a variable looks like a secret."""
+    """Whether the name or the value of an environment variable looks like a password, key or
+    token."""
     upper = name.upper()
     return (
         upper in _NAMES
@@ -48,10 +49,11 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def remove_secrets(kept: Iterable[str] = ()) -> frozenset[str]:
-    """Remove secrets from the environment of this process, also as ``/proc`` shows it.
+    """Remove environment variables that look like secrets from this process, also from its memory
+    that ``/proc`` shows.
 
-    Call it before a second thread starts. Variables named in ``kept`` stay; the names of the
-    removed ones are returned.
+    Call it before a second thread starts. Variables named in ``kept`` stay. Return the names of the
+    removed ones.
     """
     kept = frozenset(kept)
     found = {
@@ -65,7 +67,8 @@ def remove_secrets(kept: Iterable[str] = ()) -> frozenset[str]:
 
 
 def _overwrite_values(names: set[bytes]) -> None:
-    """Overwrite the values of removed variables in memory, which ``/proc`` would still show."""
+    """Overwrite in memory the values of the removed variables ``names``, since ``/proc`` would
+    still show them."""
     pointers = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
     index = 0
     while pointers and (address := pointers[index]):

@@ -1,9 +1,10 @@
-"""Import in a preamble the modules that packages import only after the edited file.
+"""Import in a preamble (a saved process with a file's imports executed) the modules that packages
+import after that file.
 
 A package may import the edited file (``from .model import Net``) and then many other modules. A
 preamble stops in the middle of the package, where the edited file begins, so every edit would
-repeat the remaining imports. The preamble can import those modules early that need neither the
-edited file nor names that its packages bind later. A fork tries which modules these are.
+repeat the remaining imports. The preamble can import early those modules that need neither the
+edited file nor names that its packages bind later. A forked process tries which modules these are.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _IGNORED = frozenset(("__path__", "__wrapped__", "__warningregistry__"))
 
 
 def modules_in_progress() -> list[types.ModuleType]:
-    """Return the modules whose code is currently being executed."""
+    """Return the modules whose import has begun but not ended."""
     found = []
     for module in list(sys.modules.values()):
         spec = getattr(module, "__spec__", None) if type(module) is types.ModuleType else None
@@ -39,7 +40,8 @@ def modules_in_progress() -> list[types.ModuleType]:
 
 
 class _Unfinished(types.ModuleType):
-    """A module class that records access to names that the module has not bound yet."""
+    """A class for modules in the middle of their import. It records access to names that the module
+    has not bound yet."""
 
     def __getattr__(self, name: str) -> NoReturn:
         if name not in _IGNORED and not self._is_module(name):
@@ -57,11 +59,12 @@ class _Unfinished(types.ModuleType):
 
 
 _asked: set[str] = set()
-"""Names of modules in execution from which an unbound name was requested."""
+"""Names of unfinished modules from which some code requested a name that was not bound yet."""
 
 
 def import_all(names: Iterable[str]) -> list[str]:
-    """Import modules while other imports are in progress; return the names that succeeded.
+    """Import modules while other imports are in progress; return the names of the modules whose
+    import succeeded.
 
     Failed modules are removed from ``sys.modules``; other side effects of their code remain.
     """
@@ -92,7 +95,8 @@ def import_all(names: Iterable[str]) -> list[str]:
 
 
 def try_imports(names: Iterable[str], seconds: float, forking: Callable[[bool], None]) -> list[str]:
-    """Return the modules that ``import_all`` can import here, tried in a fork within ``seconds``.
+    """Return the modules in ``names`` that can be imported now, tried in a forked process within
+    ``seconds``.
 
     ``forking`` is called with True before a process is started or ended, and with False after it.
     """

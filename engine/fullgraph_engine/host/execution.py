@@ -1,4 +1,5 @@
-"""Execute the top-level statements of a module one at a time and continue after failures."""
+"""Execute the top-level statements of a module one at a time, and continue with the next one after
+a failure."""
 
 from __future__ import annotations
 import __future__
@@ -22,18 +23,19 @@ from .import_failures import TIME_USED_UP, ModuleTimeIsUp, failure_reason, relat
 
 @dataclass
 class Clock:
-    """The time limit of statements, and whether they may be interrupted now."""
+    """A record of whether user code is executing and whether the time limit interrupted it, shared
+    with the signal handler."""
 
     executing: bool = False
     over: bool = False
     interrupted: bool = False
-    """True if the current statement was interrupted at the time limit."""
+    """True if the signal of the time limit interrupted the current statement."""
 
 
 @dataclass
 class Execution:
-    """The executor of the statements of one text; ``unavailable`` has the reasons for unbound
-    names."""
+    """An executor of a module's top-level statements. ``unavailable`` maps each name that a failed
+    statement left undefined to the reason."""
 
     tree: ast.Module
     path: str
@@ -45,19 +47,20 @@ class Execution:
     clock: Clock = field(default_factory=Clock)
     unavailable: dict[str, Unavailable] = field(default_factory=dict)
     refused: tuple[Range, ...] = ()
-    """Calls that torch will refuse, according to an earlier check; their errors are not reported
-    again."""
+    """Source ranges of calls that torch rejects, found before the execution; their exceptions are
+    not reported again."""
     guard: sandbox.Sandbox | None = None
-    """Sandbox that refuses forbidden operations of the statements."""
+    """Sandbox that records operations it denied to the statements; None without a sandbox."""
     beside: str = ""
-    """Folder searched last for imported modules."""
+    """Folder, for example of a script, to append to ``sys.path``; empty for none."""
     failures: int = 0
     late: int | None = None
-    """Index of the statement that exceeded the time limit, if any; it may be a skipped one."""
+    """Index of the statement that exceeded the time limit, possibly in an earlier process; None if
+    none did."""
     _roots: set[object] = field(default_factory=set)
-    """Root causes of the failed imports that were already reported."""
+    """Original causes of failed imports that were already reported, each to be reported once."""
     _open_import: Unavailable | None = None
-    """Failed ``from x import *``; any unknown name may have come from it."""
+    """Failed statement ``from x import *``; any undefined name may have come from it."""
 
     def __post_init__(self) -> None:
         self._flags = syntax.future_flags(self.tree)
@@ -65,12 +68,14 @@ class Execution:
     def switch_text(
         self, tree: ast.Module, lines: list[str], box: int, refused: tuple[Range, ...]
     ) -> None:
-        """Switch to another text that begins with the statements executed so far."""
+        """Continue with another version of the file, which begins with the statements executed so
+        far."""
         self.tree, self.lines, self.box, self.refused = tree, lines, box, refused
         self._flags = syntax.future_flags(tree)
 
     def run_statements(self, module: types.ModuleType, start: int, stop: int) -> None:
-        """Execute the statements ``start`` to ``stop`` (exclusive) in the namespace of a module."""
+        """Execute the top-level statements with indices ``start`` to ``stop`` (exclusive) in the
+        namespace of ``module``."""
         namespace = module.__dict__
         # Otherwise exec() would insert the engine's own builtins.
         namespace["__builtins__"] = builtins
@@ -79,7 +84,7 @@ class Execution:
         for index in range(start, stop):
             node = self.tree.body[index]
             if index in self.skip:
-                # The process that the statement ended has reported the failure already.
+                # The statement ended an earlier process, and that failure is already reported.
                 self._bind_placeholders(node, namespace, node.lineno - 1, self.skip[index])
                 self.clock.over |= index == self.late
                 continue
@@ -108,7 +113,8 @@ class Execution:
             self._report_failure(node, error, namespace)
 
     def _try_statement(self, node: ast.stmt, namespace: dict[str, Any]) -> BaseException | None:
-        """Execute a statement, with fallbacks; return the first error if all attempts fail."""
+        """Execute a statement. If it fails, retry with lazy annotations or fake tensors where these
+        may help. Return the first exception, or None."""
         error = self._execute_statement(node, namespace, self._flags)
         if error is None:
             return None
@@ -118,12 +124,13 @@ class Execution:
             if error is None:
                 return None
         if find_unavailable(error) and isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            # If only an annotation needs the missing name, the definition works with lazy
-            # annotations.
+            # Without evaluating annotations, a definition works even if its annotations contain a
+            # missing name.
             if self._execute_statement(node, namespace, self._flags | _LAZY_ANNOTATIONS) is None:
                 return None
         elif _wants_fake(error):
-            # Without the device or enough memory, fake tensors suffice: tracing only needs shapes.
+            # If a GPU or memory is missing, execute the statement with fake tensors: tracing needs
+            # only their shapes.
             try:
                 with self.fake_mode():
                     if self._execute_statement(node, namespace, self._flags) is None:
@@ -153,8 +160,8 @@ class Execution:
     def _bind_imports(
         self, node: ast.Import | ast.ImportFrom, error: BaseException, namespace: dict[str, Any]
     ) -> None:
-        """Bind the names that can be imported, and report one finding per reason why others
-        cannot."""
+        """Import each name of a failed import statement separately. Bind the names that exist, and
+        report one finding per cause for the others."""
         for alias in node.names:
             single = syntax.one_alias(node, alias)
             own = (
@@ -200,7 +207,8 @@ class Execution:
         self._emit_failure(finding, import_failures.root_cause(error))
 
     def _is_beside(self, node: ast.stmt, error: BaseException) -> bool:
-        """Whether a file inside a package imports a sibling module as a script would."""
+        """Whether an import failed because the file, which is inside a package, imports a sibling
+        module by its bare name, as a script could."""
         if not self.beside or self.beside in sys.path:
             return False
         if isinstance(node, ast.Import):
@@ -222,8 +230,8 @@ class Execution:
         self.failures += 1
         cause = self._earlier_failure(node, error)
         if cause is not None:
-            # The root cause was reported at its statement; only the names of this statement are
-            # affected.
+            # The original failure was reported at its own statement. Only mark the names of this
+            # statement as unavailable.
             self._bind_placeholders(node, namespace, cause.line, cause.reason)
             return
         why = failure_reason(error)
@@ -273,7 +281,8 @@ class Execution:
         self._emit_failure(finding, error)
 
     def _emit_failure(self, finding: Finding, error: BaseException) -> None:
-        """Report a failure together with an operation that the sandbox refused before it."""
+        """Report a failed statement. If the sandbox denied an operation shortly before, add this as
+        the explanation."""
         if self.guard is not None and not isinstance(error, (ModuleTimeIsUp, SystemExit)):
             finding = self.guard.explain_refusal(finding, failure_reason(error))
         self.emit(finding)
@@ -283,7 +292,8 @@ class Execution:
         return explains or _is_denied_natively(error)
 
     def _is_refused(self, here: Frame, node: ast.stmt) -> bool:
-        """Whether a frame lies in a call for which a refusal by torch was already reported."""
+        """Whether the stack frame ``here`` lies in a call that torch rejects and that was already
+        reported."""
         place = frames.range_of(here, self.lines)
         for call in self.refused:
             within = call.start.line <= here.line <= call.end.line
@@ -291,8 +301,8 @@ class Execution:
                 if within and _contains_range(call, place):
                     return True
                 continue
-            # Without columns, compare lines and the statement. Errors of a decorator have the line
-            # of the function.
+            # Without column numbers, compare line numbers. An exception in a decorator has the line
+            # of the decorated function.
             decorates = call.end.line < node.lineno - 1 == here.line
             if here.function != "<module>":
                 if within:
@@ -302,7 +312,8 @@ class Execution:
         return False
 
     def _earlier_failure(self, node: ast.stmt, error: BaseException) -> Unavailable | None:
-        """Return the earlier failure that caused this error, if any."""
+        """Return the earlier failed statement that caused ``error``; None if the error is a new
+        one."""
         found = self._spreading_failure(error)
         if found is not None:
             return found
@@ -315,7 +326,7 @@ class Execution:
 
     @staticmethod
     def _spreading_failure(error: BaseException) -> Unavailable | None:
-        """Return the missing name or the failed package that an exception results from."""
+        """Return the failed import or undefined name from which an exception results, or None."""
         found = find_unavailable(error)
         if found is not None:
             return found
@@ -338,7 +349,8 @@ class Execution:
         line: int,
         reason: str,
     ) -> None:
-        """Bind placeholders to the names that the failed statement would have bound."""
+        """Bind a placeholder to each name that the failed statement would have bound. Using a
+        placeholder raises an exception with ``reason``."""
         star = isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
         if star:
             self._open_import = Unavailable("*", line, reason)
@@ -351,7 +363,8 @@ class Execution:
 
 
 def _place_of(error: SyntaxError, lines: list[str]) -> Range:
-    """Return the range at which the compiler rejects a tree, with columns in bytes."""
+    """Return the source range of a syntax error, with columns in bytes; the whole line if the
+    columns are unknown."""
     line = (error.lineno or 1) - 1
     whole = frames.line_range(line, lines)
     if not error.offset:
@@ -366,7 +379,7 @@ _LAZY_ANNOTATIONS = __future__.annotations.compiler_flag
 
 
 def _decorated_range(node: ast.stmt) -> Range:
-    """Return the range of a statement including its decorators."""
+    """Return the range of a statement, beginning at its first decorator if it has any."""
     first: ast.AST = next(iter(getattr(node, "decorator_list", ())), node)
     end_line, end_byte = node.end_lineno or node.lineno, node.end_col_offset or 0
     start_line, start_byte = getattr(first, "lineno", 1), getattr(first, "col_offset", 0)
@@ -379,8 +392,8 @@ def _contains_range(outer: Range, inner: Range) -> bool:
 
 
 def _is_deeper(node: ast.stmt) -> bool:
-    """Whether a statement is ``import a.b`` without ``as``, whose failure keeps an existing ``a``
-    bound."""
+    """Whether a statement is ``import a.b`` without ``as``. If it fails, an earlier binding of
+    ``a`` remains valid."""
     return isinstance(node, ast.Import) and any(
         "." in alias.name and alias.asname is None for alias in node.names
     )
@@ -397,15 +410,16 @@ def _wants_gpu(error: BaseException) -> bool:
 
 
 def _asks_for_gpu(node: ast.stmt) -> bool:
-    """Whether a statement tests for a GPU, as ``assert torch.cuda.is_available()``, and fails
-    without one."""
+    """Whether a statement tests for a GPU, as ``assert torch.cuda.is_available()`` does, so that it
+    fails without one."""
     test = node.test if isinstance(node, (ast.Assert, ast.If)) else None
     asked = ("cuda.is_available(", "cuda.device_count(")
     return test is not None and any(name in ast.unparse(test) for name in asked)
 
 
 def _is_denied_natively(error: BaseException) -> bool:
-    """Whether C++ code (``torch.save``) failed because the kernel refused to open a file."""
+    """Whether C++ code (for example ``torch.save``) failed because the kernel denied it to open a
+    file."""
     return isinstance(error, RuntimeError) and any(
         words in texts.error_message(error)
         for words in ("Permission denied", "Read-only file system")

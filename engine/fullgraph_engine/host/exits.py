@@ -12,7 +12,8 @@ _exit, _getframe = os._exit, sys._getframe
 
 
 def record_exits(box: int) -> None:
-    """Replace ``os._exit`` by a function that first writes the stack to the black box."""
+    """Replace ``os._exit`` by a function that writes the stack to ``box`` (the file for the last
+    stack) before it exits."""
 
     def leave(status: int = 0) -> NoReturn:
         try:
@@ -24,6 +25,6 @@ def record_exits(box: int) -> None:
 
 
 def restore_exit() -> None:
-    """Restore the original ``os._exit`` for user code, since the tracer would trace into a
+    """Restore the original ``os._exit`` before tracing, since Dynamo would trace into a
     replacement."""
     os._exit = _exit

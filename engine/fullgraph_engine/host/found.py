@@ -14,7 +14,8 @@ _V = TypeVar("_V")
 
 
 class CacheByFile(Generic[_K, _V]):
-    """A cache of values by file path, limited to the files that were added to most recently."""
+    """A cache with values by file path and key. It keeps only the files that were added to most
+    recently."""
 
     def __init__(self) -> None:
         self._by_path: dict[str, dict[_K, _V]] = {}
@@ -34,10 +35,11 @@ class CacheByFile(Generic[_K, _V]):
 
 
 class FoundProbes(CacheByFile[str, FoundProbe]):
-    """Probes that searches found, by target name; the next search tries them first."""
+    """Inputs that searches found, by target name; the next search tries them first."""
 
     def forget_unfound(self, path: str) -> None:
-        """Forget failed searches of a file, because the modules that it imports have changed."""
+        """Forget which searches in a file failed, because the modules that it imports have
+        changed."""
         for one in list(self.entries_of(path).values()):
             if not one.comment:
                 self.forget(path, one.target)

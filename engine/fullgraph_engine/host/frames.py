@@ -1,4 +1,4 @@
-"""Convert frames of the interpreter to frames of the protocol."""
+"""Convert frames of the Python interpreter to frames of the server's protocol."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _getframe, _getline = sys._getframe, linecache.getline
 
 
 def of_traceback(trace: types.TracebackType | None) -> tuple[Frame, ...]:
-    """Return the frames of a traceback, outermost first, without frames of the engine and
+    """Return the frames of a traceback, outermost first, without frames of the engine and of
     importlib."""
     frames = []
     while trace is not None:
@@ -30,7 +30,8 @@ def of_traceback(trace: types.TracebackType | None) -> tuple[Frame, ...]:
 
 
 def of_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
-    """Return the live stack, outermost first, without frames of the engine and importlib."""
+    """Return ``frame`` and its callers, outermost first, without frames of the engine and of
+    importlib."""
     frames = []
     while frame is not None:
         if not _is_machinery(frame.f_code.co_filename):
@@ -40,10 +41,10 @@ def of_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
 
 
 def drop_scratch_paths(finding: Finding, scratch: str) -> Finding:
-    """Return a finding without paths below the scratch folder, which is removed with the run.
+    """Return a finding without paths below the temporary folder, which is removed after the run.
 
-    Libraries generate code there and import it. Frames keep the file name only; related places are
-    dropped.
+    Libraries generate code there and import it. Stack frames keep only the file name; related
+    locations in that folder are dropped.
     """
     below = f"{scratch}{os.sep}"
 
@@ -62,12 +63,13 @@ def drop_scratch_paths(finding: Finding, scratch: str) -> Finding:
 
 
 def innermost_frame(stack: tuple[Frame, ...], path: str) -> Frame | None:
-    """Return the innermost frame in the analyzed file, where a finding is reported."""
+    """Return the most recently called frame that lies in the analyzed file, or None. A finding is
+    reported at this frame."""
     return next((frame for frame in reversed(stack) if frame.path == path), None)
 
 
 def range_of(frame: Frame, lines: list[str]) -> Range:
-    """Return the columns of a frame, or its whole line without indentation."""
+    """Return the source range of a frame, or its whole line if the columns are unknown."""
     if frame.end_byte >= 0:
         end_line = max(frame.end_line, frame.line)
         return Range(Position(frame.line, frame.byte), Position(end_line, frame.end_byte))
@@ -75,7 +77,8 @@ def range_of(frame: Frame, lines: list[str]) -> Range:
 
 
 def line_range(line: int, lines: list[str]) -> Range:
-    """Return the range of a zero-based line without surrounding blanks; empty outside ``lines``."""
+    """Return the range of a zero-based line without surrounding blanks; an empty range if ``lines``
+    has fewer lines."""
     text = lines[line].rstrip("\r\n") if 0 <= line < len(lines) else ""
     start = len(text[: len(text) - len(text.lstrip())].encode())
     end = len(text.rstrip().encode("utf-8", "surrogatepass"))

@@ -1,4 +1,5 @@
-"""Explain failed imports with one finding at the root cause, however many names are affected."""
+"""Explain failed imports with one finding at their original cause, however many names are
+affected."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class ModuleTimeIsUp(BaseException):
 
 
 def failure_reason(error: BaseException) -> str:
-    """Return the reason for a failed import in one line, in Python's words."""
+    """Return why a statement failed, in one line with Python's own error message."""
     if isinstance(error, SystemExit):
         code = "" if error.code is None else texts.safe_repr(error.code)
         return f"sys.exit({code})"
@@ -49,8 +50,7 @@ def failure_reason(error: BaseException) -> str:
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """Return the root cause of an exception, through chains of ``raise ImportError(...) from
-    error``."""
+    """Return the exception that originally caused ``error``, following ``raise ... from ...``."""
     seen: set[int] = set()
     while error.__cause__ is not None and id(error) not in seen:
         seen.add(id(error))
@@ -59,7 +59,7 @@ def root_cause(error: BaseException) -> BaseException:
 
 
 def stack_of(error: BaseException) -> tuple[Frame, ...]:
-    """Return the frames down to the root cause, outermost first."""
+    """Return the stack frames from ``error`` down to its original cause, outermost first."""
     stack: list[Frame] = []
     last, current = root_cause(error), error
     while True:
@@ -70,8 +70,8 @@ def stack_of(error: BaseException) -> tuple[Frame, ...]:
 
 
 def related_frames(stack: Iterable[Frame], path: str, why: str = "") -> tuple[Related, ...]:
-    """Return the frames below the analyzed file, innermost first, with the reason at the first
-    one."""
+    """Return the frames that the analyzed file called, innermost first. ``why`` is the message at
+    the first of them."""
     found: list[Related] = []
     for frame in stack:
         if frame.path == path:
@@ -87,19 +87,22 @@ def related_frames(stack: Iterable[Frame], path: str, why: str = "") -> tuple[Re
 
 
 def same_root(error: BaseException, path: str) -> object:
-    """Return a key for the root cause; failures with the same cause have equal keys."""
+    """Return a key for the original cause of ``error``; failures with the same cause have equal
+    keys."""
     last = root_cause(error)
     deepest = related_frames(stack_of(error), path)[:1]
     return failure_reason(last), [(place.path, place.range) for place in deepest].__repr__()
 
 
 def statement_finding(name: str, error: BaseException, where: Range, path: str) -> Finding:
-    """Create the finding for a failed import statement of the file."""
+    """Create the finding for a failed import statement at ``where``, which imports the module
+    ``name``."""
     return _import_finding(f"Cannot import `{name}`", name, error, where, path, "import-error")
 
 
 def package_finding(name: str, error: BaseException, where: Range, path: str) -> Finding:
-    """Create the finding for a failure in the file's parent packages."""
+    """Create the finding for an exception in the parent packages of the file; ``name`` is the
+    innermost package."""
     if isinstance(error, ModuleTimeIsUp):
         stack = stack_of(error)
         return Finding(

@@ -28,15 +28,16 @@ Executor = Callable[[types.ModuleType], None]
 
 @dataclass(frozen=True)
 class ModulePlace:
-    """The import position of a text: its module name, and the folders that its imports are searched
-    in."""
+    """The module name of a file as Python would import it, and the folders to search for its
+    imports."""
 
     name: str
     package: bool
     """True if the file is an ``__init__.py``."""
     search: tuple[str, ...]
     beside: str = ""
-    """Folder of a file inside a package, searched last for imported modules."""
+    """Folder of a file inside a package, which is appended to ``sys.path`` as a last resort; empty
+    for none."""
 
 
 def locate_module(
@@ -81,7 +82,8 @@ def locate_module(
 
 
 def _editable_name(file: Path) -> str:
-    """Return the module's name in an editable install that maps packages to folders; or empty.
+    """Return the module name of a file that belongs to an editable install with a mapping of
+    packages to folders; otherwise an empty string.
 
     setuptools creates such a mapping if the name of a folder differs from its package.
     """
@@ -105,7 +107,8 @@ def _namespace_folders(
     user_path: Sequence[str],
     tree: ast.Module | None,
 ) -> list[str]:
-    """Return the namespace packages among ``folder`` and its parents."""
+    """Return ``folder`` and its parents, as far as they are namespace packages (without
+    ``__init__.py``). ``packages`` is the number of packages found below."""
     search = (*roots, *user_path)
     if str(folder) in search:
         return []
@@ -131,7 +134,8 @@ def _is_at(module: types.ModuleType, folder: Path) -> bool:
 
 
 def _is_first(folder: Path, search: Sequence[str]) -> bool:
-    """Whether Python finds the package of this name in this folder first."""
+    """Whether Python, searching the folders in order, does not find another package with the name
+    of this folder first."""
     spec = PathFinder.find_spec(folder.name, list(search))
     return spec is None or str(folder) in list(spec.submodule_search_locations or ())
 
@@ -146,13 +150,14 @@ def _module_stem(path: str) -> str:
 
 
 def _unused_name(name: str) -> str:
-    """Return an unused module name: a file ``torch.py`` must not replace the module ``torch``."""
+    """Return ``name``, or a changed name if a module of that name exists: a file ``torch.py`` must
+    not replace ``torch``."""
     taken = name in sys.modules or name in sys.stdlib_module_names
     return f"{name}__file" if taken else name
 
 
 class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """An import hook for one module: the analyzed text instead of the file on disk.
+    """An import hook that loads one module from the editor's text instead of from the file on disk.
 
     It is in ``sys.meta_path``, so a package whose ``__init__`` imports the file gets the edited
     text too. Circular imports behave as they do in Python.
@@ -170,7 +175,8 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         self._name, self._path, self._text = name, path, text
         self._package, self._execute = package, execute
         self._looked_for = looked_for
-        """Callback for the name of each module that Python has not loaded yet."""
+        """Callback that gets the name of each module that Python searches for, before it is
+        loaded."""
 
     def find_spec(
         self,
@@ -212,13 +218,14 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return self._path
 
     def replace(self, text: str) -> None:
-        """Replace the text, for the next generation of a preamble."""
+        """Replace the text of the module by another version, when a saved process continues with
+        that version."""
         self._text = text
         cache_source(self._path, text)
 
 
 class OpenTexts(importlib.abc.MetaPathFinder):
-    """An import hook for other modules open in an editor; it loads their unsaved texts."""
+    """An import hook that loads the other modules open in an editor from their unsaved texts."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
@@ -227,7 +234,8 @@ class OpenTexts(importlib.abc.MetaPathFinder):
         self._names: frozenset[str] = frozenset()
 
     def replace(self, files: Iterable[OpenFile]) -> None:
-        """Replace the set of open files; modules imported before stay unchanged."""
+        """Replace the set of files open in the editor. Modules that were already imported stay
+        unchanged."""
         self.texts = {file.path: file.text for file in files}
         self._names = frozenset(map(_module_name, self.texts))
 
@@ -268,21 +276,22 @@ def _module_name(path: str) -> str:
 
 
 def cache_source(path: str, text: str) -> None:
-    """Let tracebacks and ``inspect`` use the text instead of the file on disk."""
+    """Make tracebacks and ``inspect`` show ``text`` as the source of ``path``, instead of the file
+    on disk."""
     # Without a modification time, linecache never compares the entry with the disk.
     linecache.cache[path] = (len(text), None, syntax.lines_of(text), path)
 
 
 class FailedPackage(types.ModuleType):
-    """A substitute for a parent package whose code failed; it has the names bound before the
-    failure.
+    """A substitute for a parent package whose code raised an exception. It has the names that were
+    bound before.
 
-    Access to any other name raises an error with ``reason``, which was reported once.
+    Access to any other name raises ``AttributeError`` with ``reason``.
     """
 
     reason = ""
     line = 0
-    """Zero-based line where the failure was reported."""
+    """Zero-based line of the analyzed file where the failure was reported."""
 
     def __getattr__(self, name: str) -> Any:
         child = f"{self.__name__}.{name}"
@@ -294,7 +303,7 @@ class FailedPackage(types.ModuleType):
 
 
 def failed_package(error: BaseException) -> FailedPackage | None:
-    """Return the failed package that an exception results from, if any."""
+    """Return the ``FailedPackage`` whose missing name caused ``error``, or None."""
     owner: object = None
     if isinstance(error, AttributeError):
         owner = error.obj
@@ -304,14 +313,18 @@ def failed_package(error: BaseException) -> FailedPackage | None:
 
 
 def load_module(name: str) -> types.ModuleType:
-    """Return a module from ``sys.modules``, or import it; errors of the import propagate."""
+    """Return a module from ``sys.modules``, or import it. Exceptions of the import propagate."""
     module = sys.modules.get(name)
     return module if module is not None else importlib.import_module(name)
 
 
 def stand_in(name: str, path: str, error: BaseException | None, reason: str, line: int = 0) -> None:
-    """Put substitutes into ``sys.modules`` for the parent packages of a module that failed to
-    import."""
+    """Put a ``FailedPackage`` into ``sys.modules`` for each parent package of the module ``name``
+    that failed to import.
+
+    ``error`` is the exception of the import; ``reason`` and ``line`` tell users what failed and
+    where it was reported.
+    """
     left = _left_by(error)
     parts = name.split(".")
     folder = Path(path).parent
@@ -333,7 +346,8 @@ def stand_in(name: str, path: str, error: BaseException | None, reason: str, lin
 
 
 def _left_by(error: BaseException | None) -> dict[str, dict[str, Any]]:
-    """Return the namespaces of the modules in which an exception was raised, by module name."""
+    """Return the global variables of each module that appears in the traceback of ``error``, by
+    module name."""
     found: dict[str, dict[str, Any]] = {}
     trace = error.__traceback__ if error is not None else None
     while trace is not None:

@@ -15,20 +15,22 @@ _monotonic = time.monotonic
 class ImportProgress:
     """A reporter of imports in progress.
 
-    ``say`` is called with names of modules whose import begins: slow modules, and a few others.
+    ``say`` is called with the name of a module when its import begins, at most every 0.2 seconds,
+    and for the first module of each package.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self.silent = False
-        """True if reports are suppressed because the server does not wait for these imports."""
+        """True to suppress reports, because the server does not wait for the current imports."""
         self._packages: set[str] = set(sys.stdlib_module_names)
         self._until = _monotonic() + _PAUSE
         self.names: list[str] | None = None
-        """Names of the modules looked up, if recording is on."""
+        """Names of all modules looked up so far; None if they are not recorded."""
 
     def begins(self, name: str) -> None:
-        """Handle the start of a module lookup."""
+        """Report that Python begins to look up the module ``name``, unless another report was sent
+        shortly before."""
         if self.names is not None:
             self.names.append(name)
         if self.silent:

@@ -1,8 +1,9 @@
-"""Build the operator index of the installed torch in low-priority processes.
+"""Build the index of the installed torch's operators in low-priority processes.
 
-The first process reads the binding YAML while this one imports torch. The second has torch imported
-and adds what only the running torch knows. Without forks the second does both. If an earlier engine
-saved the index, ``boot`` announces that index and this module does nothing.
+The first process reads the YAML file of PyTorch's bindings while this process imports torch. The
+second process has torch imported and adds what only the running torch knows. Without forks the
+second process does both. If an earlier engine saved the index, ``boot`` announces that index and
+this module does nothing.
 """
 
 from __future__ import annotations
@@ -26,21 +27,22 @@ from .services import Services
 from .wire import IndexOrder
 
 _MOST_SECONDS = 60
-"""Maximum seconds for a process that builds the index; it ends itself after that."""
+"""Maximum seconds that a process which builds the index may run; it ends itself after that."""
 _PATIENCE = 2.0
-"""Number of seconds that the second stage waits for the first traces to end."""
+"""Maximum seconds that the second process waits until the first traces have ended."""
 _SOON = 0.02
-"""Number of seconds in which requests arrive that waited for the engine to be ready."""
+"""Number of seconds between the end of the first process and the start of the second, in which
+waiting requests arrive."""
 _WRITING = 1000
-"""Maximum milliseconds for one write to the server."""
+"""Maximum milliseconds to wait for the first process to finish its write to the server."""
 _NICE = {"read": 5, "survey": 10}
 _STATIC = "static.index"
-"""File name, in the engine's scratch folder, of the index from the YAML alone."""
+"""Name of the file, in the engine's temporary folder, with the index from the YAML alone."""
 
 
 class Inventory:
-    """The operator index of one engine; it does nothing until ``begin`` gets the means to build
-    it."""
+    """The building of the operator index for one engine. It does nothing if ``begin`` was not
+    called with operators."""
 
     def __init__(self, write: int, scratch: str) -> None:
         self._yaml: str | None = None
@@ -49,7 +51,7 @@ class Inventory:
         self._scratch = Path(scratch)
         self._host: Services | None = None
         self._reader: tuple[int, LineReader] | None = None
-        """Process that reads the YAML, and the reader of its reports."""
+        """Process that reads the YAML, and the reader of its messages; None before and after it."""
         self._survey: LineReader | None = None
         self._baton = -1
         self._due: float | None = None
@@ -57,7 +59,8 @@ class Inventory:
     # -- before torch is imported -------------------------------------------------------------
 
     def begin(self, operators: Operators | None, yaml: str, *, fork: bool) -> None:
-        """Start reading the YAML while torch is imported, in a forked process where possible."""
+        """Start reading the YAML file of PyTorch's bindings in a forked process, while this process
+        imports torch. Without ``fork``, the second process reads it."""
         if operators is None:
             return
         try:
@@ -84,8 +87,8 @@ class Inventory:
     def _read(self, operators: Operators, report: int) -> None:
         operators.write_static_index(self._static)
         event = IndexWritten(str(self._static), False)
-        # Importing torch keeps the parent process busy for seconds, so this process notifies the
-        # server. The event must fit into the buffer of a pipe to be written atomically between
+        # Importing torch keeps the engine's main process busy for seconds, so this process notifies
+        # the server. The event must fit into the buffer of a pipe to be written atomically between
         # lines.
         fits = len(protocol.encode(event)) <= select.PIPE_BUF
         pipe = stat.S_ISFIFO(os.fstat(self._write).st_mode)
@@ -93,7 +96,8 @@ class Inventory:
         wire.write_message(self._write if direct else report, event)
 
     def take_over_writing(self) -> None:
-        """Take over writing to the server; after this call only the parent process writes."""
+        """Wait until the first process has finished writing to the server. After this call, only
+        this process writes."""
         if self._baton < 0:
             return
         taken = not os.read(self._baton, 1)
@@ -104,18 +108,20 @@ class Inventory:
             descriptors.is_readable(self._reader[1].descriptor, _WRITING)
 
     def abandon(self) -> None:
-        """Stop building because the engine ends before its event loop begins."""
+        """End the first process because the engine ends before its event loop begins."""
         if self._reader is not None:
             processes.kill_trees([self._reader[0]])
 
     def open_descriptors(self) -> set[int]:
-        """Return the descriptors that other processes must not inherit."""
+        """Return the descriptors of the index's processes that other forked processes must
+        close."""
         return set() if self._reader is None else {self._reader[1].descriptor}
 
     # -- in the event loop -------------------------------------------------------------------
 
     def join_loop(self, host: Services) -> None:
-        """Register with the event loop; the second stage starts once the first has ended."""
+        """Register with the event loop of ``host``. The second process starts once the first has
+        ended."""
         self._host = host
         if self._yaml is None:
             return
@@ -127,14 +133,16 @@ class Inventory:
         host.watch_child(pid, lambda code: self._first_ended(said))
 
     def due(self, busy: bool) -> float | None:
-        """Return the seconds until :meth:`turn` must be called; None without pending work."""
+        """Return the seconds until :meth:`turn` should be called; None if no process waits to be
+        started. ``busy``: whether analyses are running."""
         if self._due is None:
             return None
         wait = _PATIENCE if busy else 0.0
         return max(self._due + wait - time.monotonic(), 0.0)
 
     def turn(self, busy: bool) -> None:
-        """Start the second stage once it cannot delay a trace."""
+        """Start the second process if it cannot delay a trace now. ``busy``: whether analyses are
+        running."""
         if self.due(busy) != 0.0 or self._host is None or self._yaml is None:
             return
         self._due = None
@@ -147,10 +155,10 @@ class Inventory:
         said = self._survey = self._host.watch_reports(launched, lambda: self._read_lines(said))
 
     def set_pid(self, pid: int) -> None:
-        """Ignore the pid, which is known from the beginning."""
+        """Ignore the pid, which is already known from the start of the process."""
 
     def handle_end(self, code: int | None) -> None:
-        """Handle the end of the second stage."""
+        """Close the channels of the second process after it has ended."""
         if self._survey is not None:
             self._finish(self._survey)
 
@@ -175,7 +183,8 @@ class Inventory:
 
 
 def complete_index(order: IndexOrder, report: int, pipeline: Pipeline) -> None:
-    """Complete the index, in a process with torch imported, which then ends."""
+    """Write the complete operator index in this process, which has torch imported, and report
+    it."""
 
     def work() -> None:
         operators = pipeline.make_operators(order.yaml)
@@ -197,7 +206,7 @@ def complete_index(order: IndexOrder, report: int, pipeline: Pipeline) -> None:
 
 
 def _work_quietly(stage: str, report: int, work: Callable[[], None]) -> None:
-    """Do work at the lowest priority and turn any exception into one log line."""
+    """Call ``work`` at the lowest priority; send any exception as one line of the log."""
     limits.give_way(_NICE[stage])
     limits.end_after(_MOST_SECONDS)
     descriptors.detach_streams()

@@ -1,4 +1,4 @@
-"""Read whole lines from descriptors without blocking the parent process."""
+"""Read whole lines from descriptors without blocking the engine's main process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _LONGEST = 32 << 20
 class Line(bytes):
     """A line without its newline.
 
-    ``sender`` is the pid of the process that wrote it, from the kernel; 0 if unknown.
+    ``sender`` is the pid of the process that wrote it, as reported by the kernel; 0 if it is
+    unknown.
     """
 
     sender = 0
@@ -31,7 +32,7 @@ class LineReader:
         self.descriptor = descriptor
         self.ended = False
         self._begun: dict[int, list[bytes]] = {}
-        """Parts of the unfinished line of each process."""
+        """Beginning of the unfinished line of each process, by pid."""
         self._held = 0
 
     def read(self) -> list[Line]:
@@ -59,7 +60,8 @@ class LineReader:
         return lines
 
     def drain(self) -> list[Line]:
-        """Return all remaining lines after the last writer has ended."""
+        """Return the lines that can still be read, after all processes that write to the descriptor
+        have ended."""
         found: list[Line] = []
         while not self.ended:
             try:

@@ -1,4 +1,4 @@
-"""A substitute for the event loop that intercepts the events of an analysis."""
+"""A substitute for the event loop that receives the events of an analysis instead of the server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from .services import Services
 
 
 class EventInterceptor:
-    """A proxy for the event loop: it passes events to a callback and forwards all other calls."""
+    """A proxy for the event loop ``host``: it passes the events of an analysis to ``heard``, and
+    all other calls to the loop."""
 
     def __init__(self, host: Services, heard: Callable[[Any], None]) -> None:
         self._host, self._heard = host, heard
@@ -28,4 +29,5 @@ class EventInterceptor:
             self._heard(message)
 
     def remove_request(self, request: int) -> None:
-        """Ignore the end of the analysis; the creator of the analysis handles it."""
+        """Ignore that the analysis has ended, since the request that started the analysis
+        continues."""

@@ -1,5 +1,5 @@
-"""Parent process of the engine: it imports torch once, starts processes and forwards their
-events."""
+"""The engine's main process: it imports torch once, starts the processes that execute user code,
+and forwards their events to the server."""
 
 from __future__ import annotations
 
@@ -72,12 +72,13 @@ from .wire import Order
 
 _TICK = 0.25
 _REST = 0.03
-"""Seconds after an analysis until its leftovers are cleaned up; meanwhile the kernel frees the
-memory of its processes."""
+"""Number of seconds between the end of an analysis and the removal of its files and remaining
+processes. Meanwhile the kernel frees the memory of its processes."""
 _LEAST_AT_ONCE = 2
-"""Minimum number of concurrent analyses, so that one hanging file does not delay the others."""
+"""Minimum number of concurrent analyses, so that a file that hangs does not delay the others."""
 _MOST_WAITING = 8 << 20
-"""Bytes that the server has not read yet; above this, output of user code is dropped."""
+"""Maximum number of bytes that wait for the server to read them. Beyond it, the output of user code
+is dropped."""
 
 
 def serve(
@@ -92,18 +93,20 @@ def serve(
     allowed: str = "{}",
     without: Sequence[str] = (),
 ) -> int:
-    """Serve requests until the pipe closes; return the exit status of the engine.
+    """Serve the requests that arrive on the descriptor ``read`` until it is closed. Return the exit
+    status of the engine.
 
     ``indexed``: whether a complete operator index exists already or is not wanted. ``processes``:
-    how processes are started: "fork", "spawn" or "auto". ``allowed`` is JSON. ``without`` lists
-    parts of the sandbox to leave out, where processes are forked.
+    how processes are started: "fork", "spawn" or "auto". ``allowed``: permissions of user code, as
+    JSON. ``without``: parts of the sandbox to leave out where processes are forked.
     """
     may = from_plain(Allowed, json.loads(allowed))
     confinement.leave_out(without)
     descriptors.fill_standard()
     limits.ignore_interrupts()
     read, write = descriptors.move_to_end(read), descriptors.move_to_end(write)
-    # Thread pools do not survive a fork; numpy starts one when torch imports it.
+    # Threads do not survive a fork. numpy starts a thread pool when torch imports it, unless
+    # limited here.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
     left = confinement.is_left_out("credentials")
@@ -120,8 +123,8 @@ def serve(
         return _serve_requests(read, write, start, scratch)
     except CollectorEnded:
         shutil.rmtree(scratch, ignore_errors=True)
-        # Whatever killed the collector may have targeted the engine; the server starts another
-        # engine.
+        # Whatever killed the first process of the namespace may have targeted the engine too. The
+        # server starts another engine.
         os.kill(os.getpid(), signal.SIGKILL)
         raise
     finally:
@@ -129,13 +132,13 @@ def serve(
 
 
 class CollectorEnded(Exception):
-    """The first process of the pid namespace was killed; the namespace cannot start other
-    processes."""
+    """Raised when the first process of the engine's pid namespace was killed, after which no
+    process can be started in it."""
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """The options of an engine, as ``serve`` receives them.
+    """The options of an engine; ``serve`` explains them.
 
     ``yaml`` is None if the operator index is not wanted.
     """
@@ -152,8 +155,8 @@ def _serve_requests(read: int, write: int, start: EngineOptions, scratch: str) -
     started = time.monotonic()
     processes.die_with_server()
     spares = Spares(Starter(start.pipeline, start.permissions))
-    # Imported modules stay in memory. Repeated garbage collection of them would take a tenth of the
-    # startup time and find little.
+    # Imported modules stay in memory. Garbage collection during imports would take a tenth of the
+    # startup time and free little.
     gc.disable()
     inventory = Inventory(write, scratch)
     forks = process_backends.can_fork() and start.processes != "spawn"
@@ -225,7 +228,8 @@ def _broken_torch(error: BaseException) -> Unusable:
 
 
 def _describe_error(error: BaseException) -> str:
-    """Describe an error for use in the middle of a sentence, without a full stop."""
+    """Return the type and message of an exception, without a full stop, for use within a
+    sentence."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": .")
 
 
@@ -233,7 +237,8 @@ _SCRATCH = "fullgraph-engine-"
 
 
 def _remove_abandoned() -> None:
-    """Remove scratch folders of engines that were killed before they could do so."""
+    """Remove the temporary folders of earlier engines that were killed before they could remove
+    them."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*-*"):
         owner = folder.name.removeprefix(_SCRATCH).partition("-")[0]
         if owner.isdigit() and not processes.process_exists(int(owner)):
@@ -242,7 +247,7 @@ def _remove_abandoned() -> None:
 
 @dataclass(frozen=True)
 class _Leftovers:
-    """The leftovers of one finished analysis."""
+    """The processes and temporary folder of a finished analysis that remain to be removed."""
 
     pids: frozenset[int]
     """Pids of its killed processes."""
@@ -250,8 +255,8 @@ class _Leftovers:
 
 
 class EngineLoop:
-    """The event loop of the parent process; it never executes user code and never blocks on a
-    child."""
+    """The event loop of the engine's main process. It never executes user code and never waits for
+    another process."""
 
     def __init__(
         self,
@@ -276,7 +281,7 @@ class EngineLoop:
         self._waiting = bytearray()
         self._analyses: dict[int, Analysis | ProgramRun | ReproSession | ComparisonSession] = {}
         self._queue: list[tuple[Analyze, float]] = []
-        """Waiting requests and the times at which they arrived."""
+        """Requests that wait for their start, and the times at which they arrived."""
         self._left: list[_Leftovers] = []
         self._clean_at = math.inf
         self.found = FoundProbes()
@@ -302,13 +307,14 @@ class EngineLoop:
     # -- for the analyses ---------------------------------------------------------------------
 
     def send(self, event: Event) -> None:
-        """Queue an event for the server."""
+        """Queue an event for the server. Output of user code is dropped if the queue is too
+        long."""
         if isinstance(event, Log) and len(self._waiting) > _MOST_WAITING:
             return
         self.forward(protocol.encode(event))
 
     def forward(self, line: bytes) -> None:
-        """Queue an encoded event for the server."""
+        """Queue an event, encoded as a line, for the server."""
         self._waiting += line
         self._flush()
 
@@ -325,23 +331,25 @@ class EngineLoop:
         os.close(descriptor)
 
     def watch_reports(self, launched: LaunchedProcess, ready: Callable[[], None]) -> LineReader:
-        """Watch the reports of a process, and close its output and black box."""
+        """Return a reader for the reports of a process, whose new lines ``ready`` is called for.
+        Close its output and its file for the last stack."""
         ours = launched.channels
         descriptors.close_all((ours.stdout, ours.stderr, ours.box))
         self.watch(ours.reports, ready)
         return LineReader(ours.reports)
 
     def own_descriptors(self) -> set[int]:
-        """Return the descriptors that other processes must not inherit."""
+        """Return the descriptors of the engine that forked processes must close."""
         return self._own
 
     def perform_order(self, order: Order, ends: ProcessEnds) -> NoReturn:
-        """Execute an order, in a process that was forked for it."""
+        """Perform an order in the current process, which was forked for it, and exit."""
         rights = self._permissions
         orders.perform_order(order, ends, self.pipeline, self._user_path, rights, forks=True)
 
     def watch_child(self, pid: int, ended: Callable[[int | None], None]) -> None:
-        """Register a child of this process; ``ended`` is called with its exit code."""
+        """Register a forked process; ``ended`` is called with its exit code, or None if the code is
+        unknown."""
         self._children[pid] = ended
 
     def remove_request(self, request: int) -> None:
@@ -377,7 +385,8 @@ class EngineLoop:
                     if key.fd == self._write:
                         self._flush()
                     elif mask:
-                        # An earlier callback of this iteration may have closed the descriptor.
+                        # An earlier callback of this iteration may have stopped watching the
+                        # descriptor.
                         with contextlib.suppress(KeyError):
                             self._selector.get_key(key.fd).data()
                 self._tick()
@@ -436,13 +445,14 @@ class EngineLoop:
                 ended(code)
 
     def kill_strangers(self, parents: dict[int, int]) -> None:
-        """Kill processes that user code left behind, which become children of this process."""
+        """Kill processes that user code started and left behind. The system made them children of
+        the engine."""
         strangers = self._find_strangers(parents)
         if strangers:
             processes.kill_trees(strangers)
 
     def _find_strangers(self, parents: dict[int, int]) -> list[int]:
-        # One of these processes adopts orphans.
+        # Orphaned processes become children of the engine or of the namespace's first process.
         above = [os.getpid()] if self.adopting else []
         above += [self._collector] if self._collector else []
         return [pid for pid, up in parents.items() if up in above and pid not in self._children]
@@ -472,10 +482,10 @@ class EngineLoop:
             raise SystemExit
 
     def _admit_request(self, request: Analyze | Reproduce | Compare) -> None:
-        """Start a request or queue it: at most as many analyses as runs proceed at once.
+        """Start a request, or queue it if too many analyses are running.
 
-        Low-priority analyses (``nice``) and repros start immediately, as the former delay nothing
-        and a user waits for the latter.
+        Analyses at low priority (``nice``), reproductions and comparisons start at once: the former
+        do not delay others, and a user waits for the latter.
         """
         number = request.request
         if number in self._analyses or any(one.request == number for one, _ in self._queue):
@@ -487,8 +497,8 @@ class EngineLoop:
             self._begin_request(request)
 
     def _begin_next(self) -> None:
-        """Start the newest waiting requests first, since the user most likely looks at the last
-        one."""
+        """Start queued requests while the limit allows, newest first, since the user most likely
+        looks at the latest one."""
         for request, came in self._queue[::-1]:
             begun = [one.request for one in self._analyses.values()]
             counted = sum(

@@ -1,5 +1,5 @@
-"""A module process: executes the top-level statements of a text, then forks a run for each
-probe."""
+"""The process that executes the top-level statements of a user's file and then forks one run for
+each target and its inputs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ from .wire import (
 )
 
 _DESCRIPTORS = (errno.EBADF, errno.EMFILE, errno.ENOTSOCK)
-"""Error numbers that occur when user code closes, exhausts or redirects descriptors."""
+"""Error numbers of system calls after user code closed, used up or redirected file descriptors."""
 _exit, _monotonic, _dup = os._exit, time.monotonic, os.dup
 
 
@@ -92,8 +92,8 @@ def main(
     *,
     forks: bool,
 ) -> NoReturn:
-    """Execute the module, serve runs and exit. With ``forks``, runs are forked; otherwise this
-    process becomes the only run."""
+    """Execute the user's module, launch runs on request and exit. If ``forks`` is False, this
+    process itself becomes the only run."""
     run.exit_after(
         lambda: _ModuleExecutor(job, ends, pipeline, user_path, permissions, forks).run(),
         ends.report,
@@ -133,20 +133,26 @@ class _ModuleExecutor:
         self.place = import_hook.ModulePlace("", False, ())
         self.progress: ImportProgress | None = None
         self.text_ended = 0.0
-        """Time when the text was executed, if packages that import it were still being imported."""
+        """Time at which the file's statements were finished while packages that import the file
+        were still being imported; 0 otherwise."""
         self.fault: BaseException | None = None
-        """Exception in the engine's own code during the import."""
+        """Exception that the engine's own code raised during the import; None if only user code
+        failed."""
         self.said: list[Finding] = []
-        """Findings from executing the imports, repeated for every generation."""
+        """Findings from executing the imports. They are reported again for each edited version of
+        the file."""
         self.reads: Reads | None = None
-        """Recorder of the files read; None if the server does not need it."""
+        """Recorder of the files that user code reads; None if the server does not need them."""
         self.may_stay_since: float | None = None
-        """Start time of the statements that a preamble would save; None if it cannot stay."""
+        """Time at which the imports began, to measure what keeping the process would save; None if
+        the process cannot be kept."""
         self.watch = Stopwatch("process", job.began)
         self.generation = False
-        """True if this process is a preamble or was forked from one."""
+        """True if this process, or the process it was forked from, is kept after the imports for
+        later versions of the file."""
         self.inside_packages = False
-        """True if it is a preamble whose packages are still being imported around the text."""
+        """True if the process was kept while packages that import the user's module were still
+        being imported."""
 
     @property
     def analyze(self) -> Analyze:
@@ -163,7 +169,8 @@ class _ModuleExecutor:
         self.send(Importing(self.analyze.request, module))
 
     def report_execution_finding(self, finding: Finding) -> None:
-        """Report a finding from execution, and keep it for later generations."""
+        """Report a finding from executing the imports, and store it to report it again for later
+        versions of the file."""
         if self.may_stay_since is not None:
             self.said.append(finding)
         self.report_finding(finding)
@@ -183,8 +190,8 @@ class _ModuleExecutor:
             self.send(PhasesTaken(self.watch.phase_times()))
         late = self.execution.late if self.execution is not None else None
         if not runs or not self.forks:
-            # Nothing waits for this process afterwards. A forked run reports these files with its
-            # own, because examining all modules is slow.
+            # Nothing waits for this process after this point. A forked run reports these files
+            # together with its own, because examining all modules is slow.
             self.report_registered()
             self.report_reads()
         self.send(RunsPlanned(tuple(runs), late))
@@ -224,7 +231,8 @@ class _ModuleExecutor:
         run.main(traced, ends)
 
     def next_command(self) -> tuple[wire.Downward, ProcessEnds]:
-        """Wait for the command that tells which run this process becomes."""
+        """Wait for the command to launch a run. With forks, return it in the process forked for the
+        run."""
         ends = self.ends
         if self.forks:
             server = ForkServer(ends.control, ends.report, self.forking)
@@ -251,7 +259,8 @@ class _ModuleExecutor:
         except OSError:
             os.chdir(self.job.scratch)
         if "PWD" in os.environ:
-            # The engine inherited it from the process that started it, perhaps for another project.
+            # The engine inherited this variable from the process that started it, perhaps for
+            # another project.
             os.environ["PWD"] = os.getcwd()  # noqa: PTH109
         sys.dont_write_bytecode = True
         sys.argv = [self.analyze.path]
@@ -261,7 +270,8 @@ class _ModuleExecutor:
         self.pipeline.note_registrations()
 
     def settle_generation(self) -> None:
-        """Set up the descriptors, limits and scratch folder of a generation."""
+        """Set up the file descriptors, memory limits and scratch folder for the current version of
+        the file."""
         ends = self.ends
         if self.job.again is not None:
             descriptors.detach_streams()  # an earlier process has printed the same output
@@ -282,24 +292,27 @@ class _ModuleExecutor:
         blackbox.dump_at(self.ends.box, seconds + run.GRACE)
 
     def handle_interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Record the stack when the parent process interrupts; at the time limit, also stop the
-        statement."""
+        """Record the stack when the engine's main process sends a signal. If it is the signal of
+        the time limit, also stop the executing statement."""
         blackbox.at_stack(self.ends.box, frames.of_stack(frame))
         if self.clock.executing and number == limits.INTERRUPT:
             self.clock.interrupted = True
             raise ModuleTimeIsUp
 
     def read(self, imports: int = 0) -> bool:
-        """Find and report the targets; False if there is nothing to execute.
+        """Find the targets and report them to the server. Return False if the file has nothing to
+        execute.
 
-        ``imports`` is the number of statements that were executed already and must be unchanged.
+        ``imports`` is the number of top-level statements that this process has already executed;
+        they must be unchanged.
         """
         text, path = self.analyze.text, self.analyze.path
         self.watch.enter_phase("reading")
         self.lines = syntax.lines_of(text)
         try:
             tree = parse_module(text)
-            # Findings and placeholders of the imports refer to positions in the text.
+            # Findings and placeholders from the imports refer to line numbers, so unchanged lines
+            # are required.
             places = bool(self.said)
             if imports and not syntax.same_beginning(tree, self.tree, imports, places=places):
                 self.send(PreambleStale())
@@ -322,7 +335,8 @@ class _ModuleExecutor:
         return bool(wanted) or alone
 
     def check_text(self) -> None:
-        """Report operator definitions that torch will refuse."""
+        """Find the operator definitions in the file that torch will reject, before it is
+        executed."""
         self.refused = ()
         try:
             wrong = self.pipeline.check_text(self.analyze.text)
@@ -334,7 +348,7 @@ class _ModuleExecutor:
             self.report_finding(each.finding)
 
     def check_registered(self) -> None:
-        """Report defects of the operators that the text defined."""
+        """Report defects of the operators that the user's file registered."""
         try:
             found = self.pipeline.check_registered(self.analyze.text)
         except Exception:
@@ -344,13 +358,13 @@ class _ModuleExecutor:
             self.report_finding(finding)
 
     def log_own_error(self) -> None:
-        """Log the exception being handled as an error of fullgraph, and continue."""
+        """Log the current exception as an error of the engine, and continue."""
         words = traceback.format_exc()
         self.send(Log(self.analyze.request, "engine", words))
 
     def choose_targets(self) -> list[int]:
-        """Return the indices of the targets to trace: the requested ones, or those nearest to the
-        cursor."""
+        """Return the indices of the targets to trace: the requested ones, or all. If there are too
+        many, keep the targets nearest to the cursor."""
         only, most = self.analyze.only, self.analyze.limits.targets
         wanted = [i for i, target in enumerate(self.targets) if not only or target.name in only]
         if len(wanted) > most:
@@ -400,7 +414,7 @@ class _ModuleExecutor:
         descriptors.flush_streams()
 
     def load(self, place: import_hook.ModulePlace) -> None:
-        """Import the module and its parent packages as Python would."""
+        """Import the user's module and its parent packages as Python's import system would."""
         skipped = next((skip for skip in self.job.skip if skip.statement == PACKAGES), None)
         failed, reason = None, skipped.reason if skipped is not None else ""
         if skipped is None:
@@ -417,7 +431,7 @@ class _ModuleExecutor:
                 raise failed
 
     def import_module(self, name: str) -> BaseException | None:
-        """Import the module; return the exception of its parent packages, if they failed."""
+        """Import the module. Return the exception that its parent packages raised, or None."""
         error: BaseException | None = None
         if "." in name:
             blackbox.at_statement(self.ends.box, PACKAGES, 0)
@@ -432,13 +446,14 @@ class _ModuleExecutor:
             raise self.fault
         if isinstance(error, wire.ParentUnreachable):
             raise error
-        # Code may remove itself from sys.modules, although it was executed.
+        # User code may remove its own module from sys.modules after it was executed.
         gone = isinstance(error, KeyError) and error.args == (name,) and self.execution is not None
         blackbox.after_statements(self.ends.box)
         return None if gone else error
 
     def package_failed(self, error: BaseException) -> None:
-        """Report why the parent packages failed, unless the text itself is the reason."""
+        """Report why importing the parent packages failed, unless the cause is a statement of the
+        user's file that was already reported."""
         if isinstance(error, ModuleTimeIsUp):
             self.clock.over = True
         if placeholder.find_unavailable(error) is None:
@@ -449,12 +464,13 @@ class _ModuleExecutor:
             )
 
     def package_line(self) -> int:
-        """Return the zero-based line that first needs the parent packages."""
+        """Return the zero-based number of the first line that imports from the module's parent
+        packages."""
         node = syntax.first_import_of(self.tree, self.place.name)
         return node.lineno - 1 if node is not None else 0
 
     def run_module(self, module: types.ModuleType) -> None:
-        """Execute the module's statements while Python imports it."""
+        """Execute the top-level statements of the module, called by Python's import system."""
         try:
             self.execute_text(module)
         except BaseException as error:
@@ -494,13 +510,14 @@ class _ModuleExecutor:
         execution.run_statements(module, imports, len(self.tree.body))
         if replaced := replaced_builtins.restore_builtins():
             self.report_finding(replaced_builtins.replacement_finding(replaced, self.lines))
-        # The parent packages may still be importing.
+        # Executing the module is over, but its parent packages may still be importing.
         blackbox.at_statement(self.ends.box, PACKAGES, 0)
         if self.inside_packages and self.progress is not None:
             self.text_ended, self.progress.names = _monotonic(), []
 
     def report_followed(self) -> None:
-        """Report the modules imported after the text, if importing them early would save time."""
+        """Report the modules that packages imported after the user's module, if importing them in
+        advance would save time."""
         names: tuple[str, ...] = ()
         progress = self.progress
         seconds = _monotonic() - self.text_ended
@@ -511,7 +528,7 @@ class _ModuleExecutor:
             self.send(LateImports(names, seconds))
 
     def skipped_statements(self) -> dict[int, str]:
-        """Return the statements to skip, with reasons, by index."""
+        """Return the top-level statements to skip: the reason for each, by its index."""
         skipped = {skip.statement: skip.reason for skip in self.job.skip}
         again = self.job.again
         if again is not None and again.late is not None:
@@ -524,17 +541,20 @@ class _ModuleExecutor:
         took = _monotonic() - since
         blackbox.undo_dump()  # the timer of the dump has a thread
         good = imports > 0 and not self.clock.over and processes.count_threads() == 1
-        # For edited texts it also saves the operator results of earlier runs.
+        # If the file was edited before, later versions also reuse the operator results of earlier
+        # runs.
         return good and (self.job.edited or took >= preamble.WORTH_KEEPING)
 
     def stay_as_preamble(self, reads: Reads, imports: int) -> None:
-        """Stay as a preamble. Returns in each generation, which continues after the imports."""
+        """Keep this process after the imports. Return only in a process forked for a new version of
+        the file, to continue after the imports."""
         ends = self.ends
         files = reads.file_states()
         self.sandbox.note_shared_memory()
         self.before_runs()
         self.generation = True
-        # Examine modules before a fork, since that copies the memory pages that contain them.
+        # Examine all modules before a fork, since this writes to their memory pages, which copies
+        # them.
         self.inside_packages = len(early_imports.modules_in_progress()) > 1
         server = ForkServer(ends.keep_control, ends.keep_report, self.forking)
         lines = self.tree.body[imports - 1].end_lineno or 0
@@ -554,8 +574,8 @@ class _ModuleExecutor:
         self.go_on(fresh, imports)
 
     def import_ahead(self, command: ImportAhead) -> None:
-        """Import in the preamble what packages import after the text, if it works without the
-        text."""
+        """In the kept process, import the modules that packages import after the user's module, as
+        far as they do not need that module."""
         assert self.progress is not None
         self.progress.silent = True
         names = early_imports.try_imports(command.names, 5 * command.seconds + 5, self.forking)
@@ -567,14 +587,16 @@ class _ModuleExecutor:
         self.before_runs()
 
     def repeat(self, packed: bytes) -> Iterator[None]:
-        """Repeat the operator calls of a run in the preamble, one per step."""
+        """Repeat in the kept process the operator calls that a run packed, one per step of the
+        iterator."""
         yield from self.pipeline.repeat_operator_calls(packed.decode())
         if processes.count_threads() > 1:
             wire.write_message(self.ends.keep_report, PreambleStale())
         self.before_runs()
 
     def go_on(self, fresh: ProcessEnds, imports: int) -> None:
-        """Become the process of another text that begins with the same imports."""
+        """Continue in this forked process with another version of the file that begins with the
+        same ``imports`` statements."""
         with open(fresh.paper, "rb") as file:  # noqa: PTH123
             self.job = wire.decode_message(file.read())
         self.watch = Stopwatch("process", self.job.began)
@@ -648,7 +670,8 @@ class _ModuleExecutor:
         return list(self.pipeline.plan_probes(target, namespace, self.targets, *known))
 
     def report_registered(self) -> None:
-        """Report the operators that exist after executing the text and its imports."""
+        """Report to the server the operators that executing the file and its imports has
+        registered."""
         request = self.analyze.request
         try:
             operators = self.pipeline.registered_operators()
@@ -687,12 +710,13 @@ class _ModuleExecutor:
 
 
 def target_info(target: PipelineTarget) -> TargetInfo:
-    """Return the name, kind and range of a target for events of the protocol."""
+    """Return the name, kind and range of a target as the server's protocol encodes them."""
     return TargetInfo(target.name, target.kind, target.range)
 
 
 def line_distance(body: Range, line: int) -> int:
-    """Return the number of lines between a statement and a line; 0 inside the statement."""
+    """Return the number of lines between the statement ``body`` and ``line``; 0 if the line is
+    inside the statement."""
     return max(body.start.line - line, line - body.end.line, 0)
 
 
@@ -702,7 +726,7 @@ def _syntax_error(error: BaseException, lines: list[str]) -> Finding:
     text = lines[line] if 0 <= line < len(lines) else ""
     offset = getattr(error, "offset", None)
     if offset:
-        # Columns count characters from one; the end may be missing or on another line.
+        # Column offsets begin with one; the end may be missing or on another line.
         end = getattr(error, "end_offset", None)
         same = getattr(error, "end_lineno", None) == line + 1
         stop = end if same and end and end > offset else offset + 1

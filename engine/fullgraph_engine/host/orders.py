@@ -1,5 +1,5 @@
-"""Execute the single order of a process: a text, a program, a minimization, a comparison or an
-index."""
+"""Perform the order of a process: execute a module or a program, minimize, compare, or build the
+operator index."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def perform_order(
     forks: bool,
     option: str = "",
 ) -> NoReturn:
-    """Execute an order and exit.
+    """Perform an order and exit the process.
 
-    ``forks``: a module process forks its runs; otherwise ``option`` selects the pipeline for the
-    processes that it starts.
+    ``forks``: whether a module process forks its runs. Otherwise ``option`` selects the pipeline
+    (see ``pipeline.choose_pipeline``) of the processes that it starts.
     """
     try:
         if isinstance(order, ModuleOrder):
@@ -51,9 +51,9 @@ def perform_order(
 
 
 def await_order(beginning: str, user_path: list[str], pipeline: str) -> NoReturn:
-    """Prepare a spare process, wait for one order and execute it.
+    """Prepare a newly started interpreter, wait for one order and perform it.
 
-    ``beginning`` is the text that ``spare.Starter`` passed to it.
+    ``beginning`` holds the startup parameters that ``spare.Starter`` passed to it.
     """
     ends, parent, permissions = spare.decode_beginning(beginning)
     descriptors.fill_standard()

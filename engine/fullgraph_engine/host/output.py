@@ -14,7 +14,7 @@ _READ = 1 << 16
 
 
 class OutputBudget:
-    """Number of bytes that one process may still print on both streams together."""
+    """A counter of the bytes that one process may still print, on both streams together."""
 
     def __init__(self, most: int = MOST) -> None:
         self.left = most
@@ -22,7 +22,8 @@ class OutputBudget:
 
 
 class OutputCapture:
-    """A reader for one output stream of one process; output beyond the budget is dropped."""
+    """A reader of one output stream of a process. It sends the text to ``log``; output beyond the
+    budget is dropped."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class OutputCapture:
         self._text = ""
 
     def read(self) -> bool:
-        """Read at most one buffer; False at the end of the stream."""
+        """Read at most one buffer of output. Return False at the end of the stream."""
         try:
             data = os.read(self.descriptor, _READ)
         except BlockingIOError:
@@ -55,7 +56,7 @@ class OutputCapture:
         return True
 
     def drain(self) -> None:
-        """Read the remaining output after all writers have ended."""
+        """Read the remaining output after all processes that write to the stream have ended."""
         left = -1
         while left != self._budget.left and self._budget.left >= 0:
             left = self._budget.left
@@ -64,7 +65,7 @@ class OutputCapture:
         self.flush()
 
     def flush(self) -> None:
-        """Send the buffered output."""
+        """Send the buffered output as a log event, and once a note if output was dropped."""
         if self._text:
             self._log(Log(self._request, self._stream, self._text))
             self._text = ""

@@ -1,4 +1,5 @@
-"""Manage a process that executes one order for a request: a reducer or a comparison."""
+"""Manage a process that performs one order for a request, such as minimizing a program or comparing
+two versions of a file."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from .wire import Order
 
 
 class Performer:
-    """The process of one order.
+    """The process that performs one order.
 
-    ``hear`` is called with each line that the process reports. ``over`` is called after its last
-    line when it ends, unless it was closed before.
+    ``hear`` is called with each line that the process sends. ``over`` is called after the last line
+    when the process ends, unless ``close`` was called before.
     """
 
     def __init__(
@@ -23,10 +24,10 @@ class Performer:
         self._host, self._hear, self._over = host, hear, over
         self._reports: LineReader | None = None
         self.pid = 0
-        """Pid of the process; 0 if it is not running."""
+        """Pid of the process; 0 before its start and after its end."""
 
     def begin(self, order: Order) -> None:
-        """Start the process.
+        """Start a process that performs ``order``.
 
         Raises:
             OSError: the system lacks resources for a process.
@@ -44,10 +45,10 @@ class Performer:
             self._host.unwatch(self._reports.descriptor)
 
     def set_pid(self, pid: int) -> None:
-        """Ignore the pid, which is known from the beginning."""
+        """Ignore the pid, which is already known from the start of the process."""
 
     def handle_end(self, code: int | None) -> None:
-        """Handle the end of the process."""
+        """Read the last lines of the process after it ended, and call ``over``."""
         self.pid = 0
         if self._reports is None:
             return

@@ -1,4 +1,4 @@
-"""Permissions of user code in one engine; each process that executes user code gets them."""
+"""Permissions of user code, which each process that executes user code receives."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ..protocol.sandbox import Allowed
 
 @dataclass(frozen=True)
 class Permissions:
-    """Operations that the user allows, and removed variables.
+    """The operations that the user allows to the analyzed code.
 
-    ``hidden`` names environment variables that were removed because they look like secrets.
+    ``hidden`` names the environment variables that were removed because they look like secrets.
     """
 
     allowed: Allowed

@@ -1,8 +1,4 @@
-"""Interface between the process host and the engine's analysis packages.
-
-The host calls only this module for targets, findings and tracing. Tests replace the implementation
-(``boot.py --pipeline FILE:NAME``) to test processes without torch.
-"""
+"""The interface through which the process host calls the packages that find and trace targets."""
 
 from __future__ import annotations
 
@@ -53,7 +49,8 @@ from . import frames
 
 
 class PipelineTarget(Protocol):
-    """A target as the host sees it; ``range`` covers its name, ``body`` its whole statement."""
+    """A function, method or module to trace; ``range`` covers its name, ``body`` its whole
+    statement."""
 
     @property
     def name(self) -> str: ...
@@ -66,26 +63,27 @@ class PipelineTarget(Protocol):
 
 
 class PipelineProbe(Protocol):
-    """A probe as the host sees it."""
+    """The inputs that a target is traced with, and where they come from."""
 
     @property
     def info(self) -> ProbeInfo: ...
     @property
     def waits(self) -> bool:
-        """Whether the run of another probe of the target decides if this one is needed."""
+        """Whether these inputs are used only if an earlier run of the same target requests them."""
 
     @property
     def after(self) -> tuple[str, ...]:
-        """Names of targets whose runs should end before."""
+        """Names of the targets whose runs should end before this run begins."""
 
     @property
     def users(self) -> tuple[str, ...]:
-        """Names of targets that call this one; one run of them shows the arguments of all their
-        callees."""
+        """Names of the targets that call this one. Executing the callers once shows the arguments
+        of all targets in them."""
 
 
 class DiscoveredTargets(Protocol):
-    """The targets found in a text; ``off`` is true if a comment excludes the file."""
+    """The targets found in a file's text; ``off`` is true if a comment excludes the file from
+    analysis."""
 
     @property
     def targets(self) -> Sequence[PipelineTarget]: ...
@@ -96,7 +94,8 @@ class DiscoveredTargets(Protocol):
 
 
 class RefusedOperator(Protocol):
-    """An operator definition that torch will refuse, and the call that will raise."""
+    """An operator definition that ``torch.library`` will reject, and the call that will raise the
+    exception."""
 
     @property
     def finding(self) -> Finding: ...
@@ -105,7 +104,7 @@ class RefusedOperator(Protocol):
 
 
 class Outcome(Protocol):
-    """The result of a run; see ``findings.runs.Outcome``."""
+    """The result of tracing a target once; the implementation is ``findings.runs.Outcome``."""
 
     @property
     def report(self) -> TargetReport: ...
@@ -127,7 +126,7 @@ class Outcome(Protocol):
     def steps(self) -> Sequence[TraceStep]: ...
     @property
     def further(self) -> int:
-        """Number of waiting probes to run after this one."""
+        """Number of the target's waiting inputs to trace after this run."""
 
     @property
     def raised(self) -> bool: ...
@@ -148,7 +147,7 @@ class Outcome(Protocol):
 class ExtractedCandidates(Protocol):
     """Packed programs that may reproduce a finding, or the reason why there are none.
 
-    ``needs_real`` is the reason to repeat the run with real tensors.
+    ``needs_real`` is the reason to repeat the run with real tensors; None if fake tensors suffice.
     """
 
     @property
@@ -160,7 +159,8 @@ class ExtractedCandidates(Protocol):
 
 
 class ChosenCases(Protocol):
-    """Packed test cases for comparing two texts, or the reason why there are none."""
+    """Packed inputs for comparing the behavior of two versions of a file, or the reason why there
+    are none."""
 
     @property
     def packed(self) -> str: ...
@@ -169,7 +169,7 @@ class ChosenCases(Protocol):
 
 
 class BackendAttempt(Protocol):
-    """The result of compiling a target with a backend."""
+    """The result of compiling a target with a ``torch.compile`` backend."""
 
     @property
     def outcome(self) -> BehaviorOutcome: ...
@@ -178,59 +178,66 @@ class BackendAttempt(Protocol):
 
 
 class Operators(Protocol):
-    """A builder of the operator index for the installed torch."""
+    """A builder of the index of PyTorch's operators, for the installed version."""
 
     def write_static_index(self, out: Path) -> None:
-        """Write the index from the binding YAML to ``out``, without importing torch."""
+        """Write the operators listed in the YAML file of PyTorch's bindings to ``out``, without
+        importing torch."""
 
     def write_complete_index(
         self, static: Path | None, scratch: Path, say: Callable[[str], None]
     ) -> Path:
-        """Write the complete index, including what only the running torch knows; return its path.
+        """Write the index of all operators, including those known only after importing torch;
+        return its path.
 
-        ``static`` is the file that ``write_static_index`` wrote. ``say`` receives progress messages
-        for the user.
+        ``static`` is the file that ``write_static_index`` wrote, or None. ``say`` receives progress
+        messages for the user.
         """
 
 
 class Pipeline(Protocol):
-    """The operations that the host calls; ``run_target`` passes findings to ``emit`` as they
-    occur."""
+    """The operations that the process host calls to find, trace, execute and measure targets."""
 
     def make_operators(self, yaml: str) -> Operators | None:
-        """Return the index builder, or None without torch. ``yaml`` is a folder that contains
-        PyYAML."""
+        """Return the builder of the operator index, or None if torch is not installed. ``yaml`` is
+        a folder that contains PyYAML."""
 
     def torch_version(self) -> str:
-        """Import torch and return its version; errors of the import propagate."""
+        """Import torch and return its version. Exceptions of the import propagate."""
 
     def warm_up(self) -> None: ...
 
     def self_check(self) -> tuple[Hook, ...]:
-        """Return the private names of torch that fullgraph uses, and whether they exist."""
+        """Return the private names of torch that fullgraph uses, each with whether it exists in
+        this version."""
 
     def missing_facts(self) -> tuple[Degraded, ...]:
-        """Return the facts that cannot be shown because private names of torch are missing."""
+        """Return the kinds of information that cannot be shown because private names of torch are
+        missing."""
 
     def prove_facts(self) -> tuple[Degraded, ...]:
-        """Trace a test program and return the unobservable facts; call it in a temporary
-        process."""
+        """Trace a test program and return the kinds of information that this torch version does not
+        provide. Call it in a temporary process."""
 
     def build_key(self) -> str:
-        """Return a cache key for the result of ``prove_facts``; empty if it must not be cached."""
+        """Return the cache key for the result of ``prove_facts``, which identifies the
+        installation; empty if the result must not be cached."""
 
     def discover(
         self, text: str, path: str, methods: tuple[str, ...] = ()
     ) -> DiscoveredTargets: ...
 
     def check_text(self, text: str) -> Sequence[RefusedOperator]:
-        """Return the wrong operator definitions of a text before it is executed."""
+        """Return the operator definitions in ``text`` that torch will reject, before the text is
+        executed."""
 
     def check_registered(self, text: str) -> Sequence[Finding]:
-        """Return findings about the operators that a text defined, after it was executed."""
+        """Return findings about defects of the operators that ``text`` registered, after it was
+        executed."""
 
     def confirm(self, target: PipelineTarget, namespace: dict[str, Any]) -> bool:
-        """Whether a target found in the text really is one, according to the executed module."""
+        """Whether ``target``, found by parsing, exists in the executed module's ``namespace`` as a
+        function or module to trace."""
 
     def plan_probes(
         self,
@@ -240,10 +247,10 @@ class Pipeline(Protocol):
         recorded: Sequence[RecordedClass],
         examples: Sequence[ExampleKind],
     ) -> Sequence[PipelineProbe]:
-        """Return the probes of a target.
+        """Return the inputs that a target can be traced with.
 
-        ``others`` are all targets of the text, ``recorded`` comes from a run of the program, and
-        ``examples`` may be executed.
+        ``others`` are all targets of the file, ``recorded`` are classes seen in a run of the user's
+        program, and ``examples`` are the kinds of example code that may be executed.
         """
 
     def leave_snapshots(
@@ -256,16 +263,17 @@ class Pipeline(Protocol):
         fake: bool,
         found: Sequence[FoundProbe],
     ) -> tuple[PipelineTarget, int] | None:
-        """Execute the callers of targets once, and leave a process at each call of a wanted target.
+        """Execute the callers of targets once, and keep a forked copy of the process at each call
+        of a wanted target.
 
-        At each such call ``stay`` forks and returns True in the process that stays. In that
-        process, this method returns the target and the number of the probe whose call is about to
-        happen.
+        At each such call ``stay`` forks; it returns True in the copy. There, this method returns
+        the target and the number of the inputs of the call. In the original process, it returns
+        None at the end.
         """
 
     def given_call(self, namespace: dict[str, Any]) -> tuple[GivenCall | None, str]:
-        """Return the arguments of the call at which this process has stayed, and a description of
-        it."""
+        """Return a digest of the arguments of the call at which this copy of the process stopped,
+        and the source text of the call."""
 
     def missing_probe(self, target: PipelineTarget, text: str) -> Finding: ...
 
@@ -277,23 +285,28 @@ class Pipeline(Protocol):
         run: RunId,
         **options: Any,
     ) -> Outcome:
-        """Trace one part of a run.
+        """Trace or execute a target; ``part`` is the kind of run. Each finding is passed to
+        ``emit`` as soon as it occurs.
 
-        ``options`` has optional arguments: ``documents`` to write, and a stop ``watch``.
+        ``options`` may hold ``documents`` (reports to write) and ``watch`` (a stopwatch of the
+        run's phases).
         """
 
     def write_candidates(self, tracee: Tracee, wanted: Wanted, until: float) -> ExtractedCandidates:
-        """Trace a target again and write programs that may reproduce the finding, ``until`` a time
-        of ``time.monotonic``."""
+        """Trace a target again and write programs that may reproduce the finding. Stop at
+        ``until``, a time of ``time.monotonic``."""
 
     def minimize(self, job: MinimizationJob, around: Surroundings, say: Say) -> None:
-        """Minimize a program that ``write_candidates`` packed, in a process without user code."""
+        """Minimize a program that ``write_candidates`` packed. The calling process has not executed
+        user code."""
 
     def choose_cases(self, tracee: Tracee, order: Observe) -> ChosenCases:
-        """Choose inputs for comparing the behavior of a text and its changed version."""
+        """Choose inputs with which to compare the behavior of the original file and its changed
+        version."""
 
     def record_behavior(self, tracee: Tracee, order: Observe, part: Part, probe: int) -> None:
-        """Execute the test cases and write the results to the scratch folder."""
+        """Call a target with the chosen inputs and write the results to the scratch folder named in
+        ``order``."""
 
     def try_backend(
         self,
@@ -302,10 +315,12 @@ class Pipeline(Protocol):
         probe: int,
         let_start: Callable[[frozenset[str]], bool],
     ) -> BackendAttempt:
-        """Compile a target with Inductor and call it on the first test cases."""
+        """Compile a target with Inductor and call it with the first chosen inputs. ``let_start``
+        permits programs, such as a C++ compiler, to be started."""
 
     def measure(self, tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
-        """Measure the time of eager and compiled calls of a target."""
+        """Measure how long eager and compiled calls of a target take. ``let_start`` permits
+        programs, such as a C++ compiler, to be started."""
 
     def judge_behavior(
         self,
@@ -315,11 +330,12 @@ class Pipeline(Protocol):
         cases: tuple[str, ...],
         ended: str,
     ) -> Judged:
-        """Judge the recorded behavior of two texts; the first of each pair belongs to the
-        original."""
+        """Compare the recorded behavior of two versions of a file. The first of each pair belongs
+        to the original version."""
 
     def is_program(self, text: str, path: str, roots: tuple[str, ...]) -> bool:
-        """Whether a text is a program; false for a text with a syntax error."""
+        """Whether a text is a program to run rather than a module to import; False if it has a
+        syntax error."""
 
     def make_program(
         self,
@@ -329,57 +345,68 @@ class Pipeline(Protocol):
         stop: Callable[[Any], None],
         lacks: Lack,
     ) -> Any:
-        """Return a ``programs.Program``, ready to run; ``stop`` ends the process."""
+        """Return the ``programs.Program`` that runs the user's file; ``stop`` is called to end the
+        process."""
 
     def program_results(self, program: Any, ending: Any, text_of: Callable[[str], str]) -> Any:
-        """Return the ``programs.results.ProgramResults`` of a run, or of its part so far."""
+        """Return the ``programs.results.ProgramResults`` of a program's run, which may still be
+        incomplete."""
 
     def without_tracing(self) -> AbstractContextManager[Any]:
-        """Return a context in which ``torch.compile`` returns functions that run eagerly."""
+        """Return a context manager under which functions made by ``torch.compile`` run eagerly."""
 
     def fake_mode(self) -> AbstractContextManager[Any]:
-        """Return a context with fake tensors; runs of this process enter the same mode."""
+        """Return a context manager that makes tensors fake. All runs forked from this process share
+        its mode."""
 
     def pass_over(self, code: CodeType) -> None:
-        """Make the tracer skip a code object wherever it occurs."""
+        """Make Dynamo skip the frames of ``code``."""
 
     def disable_tracing(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function with tracing disabled in it and its callees."""
+        """Return a version of ``function`` that Dynamo does not trace, and neither the functions it
+        calls."""
 
     def audit_native_writes(self) -> None:
-        """Make writes through C++ raise the same audit events as Python's own."""
+        """Raise Python's audit event for opening a file also where PyTorch's C++ code writes
+        files."""
 
     def note_registrations(self) -> None:
-        """Start recording where operators are registered."""
+        """Start recording the source position at which each operator is registered."""
 
     def may_register(self, text: str) -> bool:
-        """Whether a text may register operators, so that it is executed even without targets."""
+        """Whether executing ``text`` may register operators. Then it is executed even without
+        targets."""
 
     def registered_operators(self) -> tuple[Operator, ...]:
-        """Return the operators that this process has and the parent process does not have."""
+        """Return the operators that were registered since this process was forked."""
 
     def note_operator_calls(self) -> None:
-        """Start recording the results of operators on fake tensors; call it in a run."""
+        """Start recording the results of operators on fake tensors in the process of a run."""
 
     def operator_calls(self) -> str:
-        """Return the recorded operator calls, packed; empty without any."""
+        """Return the recorded results of operators on fake tensors, packed; empty if none were
+        recorded."""
 
     def repeat_operator_calls(self, packed: str) -> Iterator[None]:
-        """Repeat the operator calls of a run, one per step, so that processes forked from this one
-        reuse the results."""
+        """Repeat the operator calls that a run packed, one per step of the iterator. Processes
+        forked afterwards reuse the cached results."""
 
     def check_operator_calls(self) -> None:
-        """Discard cached operator results that user code may have invalidated since."""
+        """Discard cached results of operators that user code may have redefined since they were
+        recorded."""
 
     def before_forks(self) -> None:
-        """Prepare a process for forking others."""
+        """Prepare this process for forking; for example, stop threads, which do not survive a
+        fork."""
 
     def user_stack(self, frame: FrameType | None) -> tuple[Frame, ...]:
-        """Return the user's stack, also while the tracer evaluates a frame symbolically."""
+        """Return the stack of user code. While Dynamo traces a function, the stack includes the
+        frames that Dynamo is evaluating."""
 
 
 class RealPipeline:
-    """The engine's own packages, imported on first use because they import torch."""
+    """A pipeline that calls the engine's own packages. They import torch, so each is imported on
+    first use."""
 
     def make_operators(self, yaml: str) -> Operators | None:
         from ..operators.stages import InstalledOperators
@@ -607,7 +634,8 @@ class RealPipeline:
     def audit_native_writes(self) -> None:
         import torch
 
-        # torch.save opens files with this class. Replacing torch.save itself would show in traces.
+        # torch.save opens files with this class. Replacing torch.save itself would be visible to
+        # Dynamo.
         writer = getattr(torch.serialization, "_open_zipfile_writer_file", None)
         if writer is None:
             return
@@ -657,7 +685,7 @@ class RealPipeline:
     def before_forks(self) -> None:
         import torch
 
-        # A thread pool does not survive a fork; a single thread needs none.
+        # A forked process does not have the threads of a thread pool, so use a single thread.
         torch.set_num_threads(1)
 
     def user_stack(self, frame: FrameType | None) -> tuple[Frame, ...]:
@@ -672,8 +700,8 @@ class RealPipeline:
 
 
 def _read_own_lines() -> None:
-    """Read source lines early, since a fake tensor mode formats the stack of its creation in each
-    run."""
+    """Cache the source lines of the engine's modules before forking. Each new fake tensor mode
+    formats a stack, which would read them in every run."""
     own = (__package__, "fullgraph_engine.findings.runs", contextlib.__name__, "__main__")
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None) if name.startswith(own) else None
@@ -682,7 +710,8 @@ def _read_own_lines() -> None:
 
 
 def choose_pipeline(option: str) -> Pipeline:
-    """Return the real pipeline, or the object ``NAME`` of the file in ``FILE:NAME``."""
+    """Return the engine's own pipeline for an empty option. For ``FILE:NAME``, call ``NAME`` of
+    that file and return the result."""
     if not option:
         return RealPipeline()
     file, _, name = option.rpartition(":")

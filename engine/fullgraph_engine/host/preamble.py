@@ -1,10 +1,11 @@
-"""Preambles: waiting processes with the imports of a file already executed.
+"""Preambles: saved processes that have executed the imports of a file and are forked for later
+versions of it.
 
-With a preamble, an edit below the imports costs only the statements below them. A text uses a
-preamble if it begins with the same code, the files that the imports read are unchanged, and no
-package was installed. Processes whose imports start threads cannot become preambles. Fast imports
-become one only if the file is being edited. Between edits a preamble repeats the operator calls of
-earlier runs, so that later runs find the results for fake tensors in torch's cache.
+With a preamble, an edit below the imports costs only the statements below them. A version of the
+file uses a preamble if it begins with the same code, the files that the imports read are unchanged,
+and no package was installed. Processes whose imports start threads cannot become preambles. Fast
+imports become one only if the file is being edited. Between edits, a preamble repeats the operator
+calls of earlier runs, so that later runs find the results for fake tensors in torch's cache.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ from .wire import (
 )
 
 WORTH_KEEPING = 0.05
-"""Minimum seconds that the imports must take."""
+"""Minimum seconds that the imports must have taken for the process to be kept."""
 _MOST = 10
 _MOST_MEMORY = 2048 * MIB
 _MOST_AHEAD = 50_000
-"""Maximum number of characters of module names in one packet."""
+"""Maximum number of characters of module names in one command to import modules in advance."""
 
 
 class PreambleHost(Protocol):
-    """The part of the event loop that preambles use."""
+    """The operations of the event loop that preambles use."""
 
     def watch(self, descriptor: int, ready: Callable[[], None]) -> None: ...
     def unwatch(self, descriptor: int) -> None: ...
@@ -54,9 +55,10 @@ class PreambleHost(Protocol):
 
 
 class Preamble:
-    """A process that executes a text and may stay as a preamble after the imports.
+    """A process that executes a file and may be kept after the imports, to be forked for later
+    versions of the file.
 
-    Until it stays, it is the module process of its first generation.
+    Until it is kept, it is the module process of the file's first version.
     """
 
     def __init__(
@@ -86,13 +88,14 @@ class Preamble:
         self._generations[0] = first
 
     def fits(self, request: Analyze) -> bool:
-        """Whether a text may continue from this preamble, without parsing the text."""
+        """Whether ``request`` can continue from this process; the test compares its text without
+        parsing it."""
         own = self.request
         if self.kept is None or self._doomed:
             return False
         if (own.path, own.roots, own.cwd) != (request.path, request.roots, request.cwd):
             return False
-        # The parent process enforces the time limit of a run.
+        # The engine's main process enforces the time limit of a run.
         if replace(own.limits, seconds=request.limits.seconds) != request.limits:
             return False
         imports = syntax.code_of(syntax.lines_of(own.text)[: self.kept.lines])
@@ -106,7 +109,8 @@ class Preamble:
     def fork_generation(
         self, job: ModuleOrder, ends: ProcessEnds, generation: ForkedProcessOwner
     ) -> bool:
-        """Fork a generation; False if the process has ended."""
+        """Fork a process for another version of the file. Return False if the saved process has
+        ended."""
         self._number += 1
         command = wire.encode_message(ForkGeneration(self._number, gives_way=job.analyze.nice > 0))
         sent = self._send(command, ends.open_descriptors(), wire.encode_message(job))
@@ -116,7 +120,8 @@ class Preamble:
         return sent
 
     def _send(self, command: bytes, rights: list[int], content: bytes) -> bool:
-        """Send a command with descriptors and a file; False if the process has ended."""
+        """Send a command with descriptors (``rights``) and a file with ``content``. Return False if
+        the process has ended."""
         paper = descriptors.in_memory("fullgraph-job")
         try:
             descriptors.write_all(paper, content)
@@ -126,7 +131,8 @@ class Preamble:
             os.close(paper)
 
     def import_early(self, message: LateImports) -> None:
-        """Make the process import, once, the modules that a generation imported after the text."""
+        """Make the saved process import, once, the modules that packages imported after the user's
+        module."""
         if self.kept is None or self._doomed or self._asked_ahead:
             return
         self._asked_ahead = True
@@ -141,21 +147,23 @@ class Preamble:
         )
 
     def repeat_calls(self, calls: OperatorCalls) -> None:
-        """Make the process repeat the operator calls of a run while it is idle."""
+        """Make the saved process repeat, while it is idle, the operator calls that a run
+        recorded."""
         if self.kept is not None and not self._doomed:
             self._send(wire.encode_message(RepeatOperatorCalls()), [], calls.packed.encode())
 
     def discard(self) -> None:
-        """End the process after its generations have ended."""
+        """Use the process for no further version of the file, and kill it when its forks have
+        ended."""
         self._doomed = True
         if not self._generations and self.pid:
             processes.kill_trees([self.pid])
 
     def set_pid(self, pid: int) -> None:
-        """Ignore the pid, which is known from the fork."""
+        """Ignore the pid, which is already known from the fork."""
 
     def handle_end(self, code: int | None) -> None:
-        """Handle the end of the process, which ends all generations."""
+        """Close the channels of the saved process after its end, which also ended all its forks."""
         self._doomed = True
         self._handle_lines(self._reports.drain())
         self._control.close()
@@ -201,17 +209,18 @@ class Preamble:
 
 
 def _open_texts(request: Analyze, paths: set[str]) -> dict[str, str]:
-    """Return the unsaved texts of the files that the imports read."""
+    """Return the texts in the editor of those files in ``paths`` that the imports have read."""
     return {file.path: file.text for file in request.open_files if file.path in paths}
 
 
 class Shelf:
-    """A cache of a few preambles; the least recently used one is dropped first."""
+    """A cache of a few preambles (saved processes with executed imports), which drops the least
+    recently used one first."""
 
     def __init__(self) -> None:
         self._kept: list[Preamble] = []
         self.alive: list[Preamble] = []
-        """All preamble processes, including module processes that did not stay, and ending ones."""
+        """All processes that were kept or might have been, until they have ended."""
 
     def uses_folder(self, scratch: str) -> bool:
         return any(one.kept is not None and one.scratch == scratch for one in self.alive)
@@ -236,7 +245,7 @@ class Shelf:
         preamble.discard()
 
     def drop_oldest(self) -> bool:
-        """Drop the least recently used preamble; False if the cache is empty."""
+        """Drop the least recently used preamble. Return False if the cache is empty."""
         if self._kept:
             self.drop(self._kept[0])
             return True

@@ -1,4 +1,5 @@
-"""A process that executes a text as a program and reports what its compiled regions did."""
+"""The process that executes a user's file as a program and reports the findings of the functions
+that it compiled."""
 
 from __future__ import annotations
 
@@ -36,14 +37,14 @@ from .wire import ProgramDone, ProgramOrder, ProgramShows, StageBegun, Upward
 
 _exit, _monotonic = os._exit, time.monotonic
 _SHARE = 4.0
-"""Ratio of the time between two partial reports to the time that a report takes."""
+"""Minimum ratio of the time between two partial reports to the time that one report takes."""
 _RAISES = ("trace/eager-error", "trace/compile-error")
 _OUT_OF_LIMIT = ("MemoryError", "can't allocate memory", "[Errno 27] File too large")
 _NO_NETWORK = ("EPERM: operation not permitted", "to a (local) address", "DistNetworkError")
 _DATA = ("FileNotFoundError", "URLError", "ConnectionError", "LocalEntryNotFoundError")
-"""Names of exceptions that indicate missing data on this machine."""
+"""Names of exceptions which indicate that the program's data is not on this machine."""
 _ASKS_FOR_FILE = re.compile(r"\b(is_?file|is_?dir|exists)\(")
-"""Pattern of calls that check whether a file exists, as in ``assert path.is_file()``."""
+"""Pattern of calls that test whether a file exists, as in ``assert path.is_file()``."""
 
 
 def main(
@@ -53,7 +54,7 @@ def main(
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:
-    """Execute the program, report and exit."""
+    """Execute the program, report its results and exit."""
     run.exit_after(
         lambda: _ProgramProcess(order, ends, pipeline, user_path, permissions).run_program(),
         ends.report,
@@ -118,7 +119,8 @@ class _ProgramProcess:
     # -- before the program ---------------------------------------------------------------------
 
     def enter_sandbox(self) -> None:
-        """Confine this process and set up the environment of a program started directly."""
+        """Apply the sandbox to this process, and set ``sys.argv`` and the environment as for a
+        program started directly."""
         analyze, ends = self.order.analyze, self.ends
         descriptors.attach_streams(ends.stdout, ends.stderr)
         limits.reset_signals(self.handle_interrupt)
@@ -152,14 +154,14 @@ class _ProgramProcess:
         private = tuple(str(folder) for folder in folders if folder != folder.parent)
         self.sandbox.install(analyze.limits.memory, private=private)
         self.reads.discarded = self.sandbox.discarded
-        # Set this last, because the sandbox itself lists folders.
+        # Set this last, because entering the sandbox lists folders itself.
         self.sandbox.noted = self.open_texts.loaded = self.reads.opened
         self.pipeline.audit_native_writes()
         self.pipeline.note_registrations()
         os._exit = self.exit
 
     def text_of(self, path: str) -> str:
-        """Return the text of a file as the program read it."""
+        """Return the text of a file as the program read it; empty if it cannot be read."""
         if path == self.path:
             return self.order.text
         known = self.open_texts.texts.get(path)
@@ -173,7 +175,7 @@ class _ProgramProcess:
     # -- its end --------------------------------------------------------------------------------
 
     def handle_interrupt(self, number: int, frame: FrameType | None) -> None:
-        """End the program at the request of the parent process."""
+        """Report the results and end the program when the engine's main process sends a signal."""
         blackbox.at_stack(self.ends.box, frames.of_stack(frame))
         if self.program is None:
             return
@@ -181,7 +183,8 @@ class _ProgramProcess:
         self.finish_and_exit(self.program.describe_ending(how, frame))
 
     def exit(self, status: int = 0) -> NoReturn:
-        """Replace ``os._exit`` by a function that reports first."""
+        """Report the results, then end the process; this function replaces ``os._exit`` for user
+        code."""
         try:
             if self.program is not None and not self.finishing:
                 frame = sys._getframe(1)
@@ -191,14 +194,15 @@ class _ProgramProcess:
             _exit(status)
 
     def finish_and_exit(self, ending: Any) -> None:
-        """Report the recorded results and end this process."""
+        """Report the recorded results with the description ``ending`` of how the program ended, and
+        end this process."""
         if self.finishing:
             return
         work = functools.partial(self.finish, ending)
         run.exit_after(work, self.ends.report, self.order.analyze.request)
 
     def finish(self, ending: Any) -> None:
-        """Report all results and how the program ended."""
+        """Report all results, and how the program ended as described by ``ending``."""
         self.finishing = True
         descriptors.flush_streams()
         lacks = self.program.lacks_after(ending)
@@ -220,7 +224,8 @@ class _ProgramProcess:
         self.send_message(ProgramDone(ran=True, how=ending.how, called=called, note=results.note))
 
     def flush(self) -> None:
-        """Report the results so far, if reporting takes a small share of the program's time."""
+        """Report the results so far, unless that would take too large a share of the program's
+        time."""
         began = _monotonic()
         if self.finishing or began < self.next_flush:
             return
@@ -232,7 +237,7 @@ class _ProgramProcess:
         self.next_flush = now + _SHARE * (now - began)
 
     def report(self, shown: Any, path: str) -> None:
-        """Send the results of one file, each result once."""
+        """Send the results for one file, without the results that were sent before."""
         number = self.order.analyze.request
         for finding in shown.findings:
             deeper = shown.deeper.get(finding.identity, ())
@@ -261,7 +266,7 @@ class _ProgramProcess:
             self.send_message(message)
 
     def check_operators(self, path: str) -> None:
-        """Report wrong operator definitions of a file."""
+        """Report operator definitions in a file that torch rejects, and operators with defects."""
         text = self.text_of(path)
         if not self.pipeline.may_register(text):
             return
@@ -270,8 +275,8 @@ class _ProgramProcess:
             self.send(path, FindingFound(self.order.analyze.request, finding))
 
     def explain_failure(self, finding: Finding, path: str) -> Finding:
-        """Add to a failure in the file ``path`` the limit of fullgraph or of this machine that
-        caused it, if any."""
+        """Return ``finding`` with the limit of fullgraph or of this machine that caused the
+        failure, if there is one."""
         finding = frames.drop_scratch_paths(finding, self.sandbox.root)
         if finding.code not in _RAISES:
             return finding

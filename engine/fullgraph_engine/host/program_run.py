@@ -1,5 +1,5 @@
-"""Handle an ``Analyze`` request of a text with programs: run them, then trace the remaining
-targets."""
+"""Handle an ``Analyze`` request of a file that programs execute: run the programs, then trace the
+targets that they did not compile."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from .wire import ProgramShows
 _MAY_COMPILE = re.compile(r"compile|export|import")
 _MAY_ACT = re.compile(r"^\S.*\(|__main__", re.MULTILINE)
 _LONGEST = 1_000_000
-"""Maximum bytes of the file of another program."""
+"""Maximum size in bytes of another program's file to run."""
 
 
 def may_have_program(request: Analyze) -> bool:
-    """Whether a request may involve a program; true in case of doubt."""
+    """Whether a request may involve running a program; this quick test may be true without need."""
     known = request.program.candidates
     return request.may_run_programs and (bool(known) or _may_be_program(request.text))
 
@@ -48,10 +48,10 @@ def _may_be_program(text: str) -> bool:
 
 
 class ProgramRun:
-    """The state of a request with programs; the event loop treats it like an ``Analysis``.
+    """The state of a request for which programs run; the event loop treats it like an ``Analysis``.
 
-    It runs the text's own program, then the ``candidates`` until one reaches a target of the text,
-    then an analysis of the rest.
+    The file's own program runs first, then other programs (``candidates``) until one reaches a
+    target of the file. Finally, the remaining targets are traced.
     """
 
     def __init__(self, request: Analyze, host: Services, scratch: str, waited: float) -> None:
@@ -64,22 +64,22 @@ class ProgramRun:
         self._notes: list[str] = []
         self._targets: dict[str, TargetInfo] = {}
         self._compiled = False
-        """True if a program compiled anything, in this file or another."""
+        """True if a program compiled any function, in this file or in another one."""
         self._failures: list[FindingFound] = []
-        """Reasons why this text failed as a program; another program may run the text
-        successfully."""
+        """Findings that explain why this file failed as a program. They are sent only if no other
+        program executes the file successfully."""
         self._analysis: Analysis | None = None
         self._finished = False
 
     def begin(self) -> None:
-        """Run the first program."""
+        """Start the first program."""
         self._next_program()
 
     # -- programs -------------------------------------------------------------------------------
 
     def _next_program(self, *, again: str = "", lacks: Lack = "") -> None:
-        """Run the program ``again`` on fake tensors for the resource it ``lacks``, or run the next
-        program."""
+        """Start the next program. If ``again`` is the path of a program, start that one again, on
+        fake tensors, because it lacked the resource ``lacks``."""
         while self._paths or again:
             path, again = again or self._paths.pop(0), ""
             text = self.request.text if path == self.request.path else _text_of(path, self.request)
@@ -121,8 +121,8 @@ class ProgramRun:
         self._host.send(event)
 
     def _may_be_otherwise(self, finding: Finding) -> bool:
-        """Whether a finding only says that this text fails as a program while other programs
-        remain."""
+        """Whether a finding only explains why this file failed as a program, while other programs
+        may still execute it."""
         alone = self._process is not None and self._process.key.path == self.request.path
         stopped = finding.code == "trace/eager-error" or finding.code.startswith("program/")
         return stopped and alone and bool(self._paths)
@@ -137,7 +137,7 @@ class ProgramRun:
             self._host.send(FilesRead.from_files(self.request.request, files))
         done = process.done
         if done is None and process.was_started:
-            # The process died, and would die again.
+            # The program's process was killed and would be killed again.
             self._end_now()
             return
         if done is not None and done.refused:
@@ -163,7 +163,8 @@ class ProgramRun:
     def _trace_rest(self) -> None:
         """Trace the targets that no program reached.
 
-        If a program of this file compiles something, targets that it does not compile are left out.
+        If the file's own program compiled something, only the targets are traced that it is not
+        expected to compile.
         """
         request = self.request
         self._report_failures()
@@ -177,14 +178,15 @@ class ProgramRun:
         self._analysis.begin()
 
     def _end_now(self) -> None:
-        """End the request with the results of the programs."""
+        """End the request with only the results of the programs."""
         self._report_failures()
         self._report_targets()
         seconds = round(time.monotonic() - self._began, 4)
         self._end_with(Analyzed(self.request.request, self.request.generation, seconds))
 
     def _forward_event(self, message: Any) -> None:
-        """Forward an event of the analysis of the remaining targets."""
+        """Forward an event from the analysis of the targets that programs did not reach. Its list
+        of targets is merged with the programs' targets."""
         if isinstance(message, TargetsFound):
             own_targets = self._targets
             others = tuple(one for one in message.targets if one.name not in own_targets)
@@ -201,13 +203,13 @@ class ProgramRun:
         self._host.send(message)
 
     def _report_failures(self) -> None:
-        """Report why the text failed as a program, unless another program ran it."""
+        """Send the findings that explain why the file failed as a program."""
         failures, self._failures = self._failures, []
         for event in failures:
             self._host.send(event)
 
     def _report_targets(self) -> None:
-        """Report the targets that the programs reached so far."""
+        """Report the targets that the programs have reached so far."""
         number, note = self.request.request, " ".join(self._notes)
         self._host.send(TargetsFound(number, _sort_targets(self._targets.values()), note))
 
@@ -215,7 +217,7 @@ class ProgramRun:
 
     @property
     def waiting(self) -> int:
-        """Number of runs that may soon need a process."""
+        """Number of runs that wait for a process."""
         return self._analysis.waiting if self._analysis is not None else 0
 
     def next_deadline(self) -> float:
@@ -232,7 +234,7 @@ class ProgramRun:
     # -- the end --------------------------------------------------------------------------------
 
     def cancel(self) -> None:
-        """Cancel the request; events that were sent remain valid."""
+        """Cancel the request. Events that were already sent remain valid."""
         if self._analysis is not None:
             self._analysis.cancel()
             return
@@ -255,13 +257,13 @@ class ProgramRun:
 
 
 def _sort_targets(targets: Iterable[TargetInfo]) -> tuple[TargetInfo, ...]:
-    """Sort targets in the order of the text."""
+    """Sort targets by their positions in the file."""
     return tuple(sorted(targets, key=lambda one: (one.range.start.line, one.range.start.byte)))
 
 
 def _text_of(path: str, request: Analyze) -> str:
-    """Return the text of another program from the editor or the disk; empty if it cannot be
-    read."""
+    """Return the text of another program's file from the editor or the disk; empty if it is too
+    large or cannot be read."""
     for file in request.open_files:
         if file.path == path:
             return file.text

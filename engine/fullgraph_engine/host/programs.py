@@ -1,4 +1,4 @@
-"""Cache of processes that run programs, shared by all requests for the same run."""
+"""Cache of program runs, so that requests about several files of the same program share one run."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ from .supervision import Supervisor, WatchedProcess, explain_end
 from .wire import ProgramDone, ProgramOrder, ProgramShows, StageBegun
 
 _REPORTING = 6.0
-"""Maximum seconds for the last report of a program after its interruption."""
+"""Maximum seconds in which a program's process, after its interruption, may send its last
+results."""
 _MOST_KEPT = 8
 
 
 class ProgramHost(Protocol):
-    """The part of ``services.Services`` that a program's process uses."""
+    """The operations of the event loop that a program's process uses."""
 
     scratch: str
     backend: ProcessBackend
@@ -55,7 +56,7 @@ class ProgramHost(Protocol):
 
 @dataclass(frozen=True)
 class ProgramKey:
-    """Everything a run depends on, except the files it reads."""
+    """All inputs of a program's run, except the files it reads; runs with equal keys are shared."""
 
     path: str
     text: str
@@ -67,13 +68,14 @@ class ProgramKey:
     roots: tuple[str, ...]
     open_files: tuple[OpenFile, ...]
     lacks: Lack = ""
-    """Reason to run on fake tensors; an empty string for real ones."""
+    """Resource that was lacking, so that the program runs on fake tensors; an empty string for real
+    tensors."""
     uncompiled: bool = False
 
     @classmethod
     def for_request(cls, request: Analyze, path: str, text: str, lacks: Lack) -> ProgramKey:
-        """Return the key of a program's run, for a request about the program or a file that it
-        imports."""
+        """Return the key for running the program ``path`` with ``text``. The request may be about
+        the program or about a file that it imports."""
         files = {one.path: one for one in request.open_files}
         files[request.path] = OpenFile(request.path, request.text)
         files.pop(path, None)
@@ -95,7 +97,7 @@ class ProgramKey:
 
 
 class ProgramProcess:
-    """One run of a program; ``shown`` has its reports in order."""
+    """One run of a program; ``shown`` lists the results that it has sent, in order."""
 
     def __init__(self, key: ProgramKey, request: Analyze, host: ProgramHost) -> None:
         self.key, self.request = key, request
@@ -104,17 +106,17 @@ class ProgramProcess:
         self.done: ProgramDone | None = None
         self.files: list[FileState] = []
         self.was_started = False
-        """True if a process was started."""
+        """True if a process was started; False if the system lacked resources."""
         self.is_over = False
         self.listeners: list[Callable[[ProgramShows | None], None]] = []
-        """Functions called with each new report, and with None at the end."""
+        """Functions to call with each new result, and with None at the end of the run."""
         self._scratch = ""
         self._began = time.time_ns()
         self._supervisor = Supervisor(host, request.request, request.limits)
         self._watched: WatchedProcess | None = None
 
     def begin(self) -> None:
-        """Start the process; if the system lacks resources, the run ends at once."""
+        """Start the process. If the system lacks resources, the run counts as ended."""
         try:
             self._scratch = tempfile.mkdtemp(dir=self._host.scratch)
             key = self.key
@@ -132,18 +134,19 @@ class ProgramProcess:
 
     @property
     def holds(self) -> bool:
-        """Whether the files that the run read are unchanged."""
+        """Whether the files that the program read are still unchanged."""
         return all(file.is_unchanged() for file in self.files)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the run reported everything and its files are unchanged."""
+        """Whether the program's process sent all its results, and neither a time limit nor a kill
+        ended the program."""
         return self.done is not None and self.done.how not in ("time", "killed")
 
     # -- the process ----------------------------------------------------------------------------
 
     def set_pid(self, pid: int) -> None:
-        """Ignore the pid, which is known from the beginning."""
+        """Ignore the pid, which is already known from the start of the process."""
 
     def _read(self) -> None:
         watched = self._watched
@@ -170,10 +173,10 @@ class ProgramProcess:
             self._show(message)
 
     def _as_seen_here(self, file: FileState) -> FileState:
-        """Return the state of a file outside the program's private view.
+        """Return the state of a file as processes outside the program see it.
 
-        Folders that the program wrote to look changed in that view. A file that changed during the
-        run gets an impossible state, so that the run does not count as current.
+        Folders that the program wrote to appear changed to the program only. A file that changed
+        during the run gets an impossible state, so that the run does not count as current.
         """
         if file.modified == OPEN:
             return file
@@ -186,7 +189,7 @@ class ProgramProcess:
             listener(message)
 
     def handle_end(self, code: int | None) -> None:
-        """Handle the end of the process."""
+        """Report the end of the process, whose exit code is ``code``, to the listeners."""
         watched = self._watched
         if watched is not None:
             for line in watched.reports.drain():
@@ -196,7 +199,8 @@ class ProgramProcess:
         self._finish()
 
     def _report_end(self, watched: WatchedProcess, code: int | None) -> None:
-        """Report a finding for a program whose process died before it could report its end."""
+        """Report a finding for a program whose process ended with ``code`` before it could report
+        its own end."""
         words = blackbox.read_last_words(watched.box, self.key.path)
         lines = self.key.text.split("\n")
         here = frames.innermost_frame(words.stack, self.key.path)
@@ -236,7 +240,7 @@ class ProgramProcess:
     # -- limits ---------------------------------------------------------------------------------
 
     def next_deadline(self) -> float:
-        """Return the time of the next possible limit, in ``time.monotonic``."""
+        """Return the next time, in ``time.monotonic``, at which a limit may be exceeded."""
         return self._supervisor.next_deadline
 
     def tick(self, now: float) -> None:
@@ -244,21 +248,22 @@ class ProgramProcess:
         self._supervisor.tick(now)
 
     def kill(self) -> None:
-        """End the process and discard its later reports."""
+        """Kill the process; results that it sends afterwards are ignored."""
         if self._watched is not None and self._watched.pid:
             processes.kill_process(self._watched.pid)
         self._finish()
 
 
 class ProgramProcesses:
-    """A cache of program runs: the running ones and the last finished ones, by their keys."""
+    """A cache of program runs by their keys: the running ones and the most recently finished
+    ones."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[ProgramKey, ProgramProcess] = OrderedDict()
 
     def find(self, key: ProgramKey, request: Analyze, host: ProgramHost) -> ProgramProcess:
-        """Return a program's run: one in progress, a finished one if its files are unchanged, or a
-        new one, which the caller starts."""
+        """Return the run for ``key``: one in progress, a finished one if its files are unchanged,
+        or a new one for the caller to start."""
         known = self._kept.get(key)
         if known is not None and (not known.is_over or (known.is_whole and known.holds)):
             self._kept.move_to_end(key)

@@ -1,5 +1,5 @@
-"""Determine which facts the installed torch cannot show, by tracing a test program once per
-build."""
+"""Determine which kinds of information the installed torch does not provide, by tracing a test
+program once per installation."""
 
 from __future__ import annotations
 
@@ -13,26 +13,30 @@ from ..protocol.facts import Degraded, Fact
 from .process_backends.branches import Branches, evaluate_here
 
 _SECONDS = 60.0
-"""Seconds of processor time for the test program, which usually takes a third of a second."""
+"""Maximum seconds of processor time for tracing the test program, which usually takes a third of a
+second."""
 _MOST_KEPT = 16
 
 
 class ProofPipeline(Protocol):
-    """The part of the pipeline that checks torch."""
+    """The operations of the pipeline that check the installed torch."""
 
     def missing_facts(self) -> tuple[Degraded, ...]:
-        """Return the facts that cannot be shown because private names of torch are missing."""
+        """Return the kinds of information that cannot be shown because private names of torch are
+        missing."""
 
     def prove_facts(self) -> tuple[Degraded, ...]:
-        """Trace a test program and return the unobservable facts; call it in a temporary
-        process."""
+        """Trace a test program and return the kinds of information that torch does not provide.
+        Call it in a temporary process."""
 
     def build_key(self) -> str:
-        """Return a cache key for the result of ``prove_facts``; empty if it must not be cached."""
+        """Return the cache key for the result of ``prove_facts``, which identifies the
+        installation; empty if the result must not be cached."""
 
 
 def degraded_facts(pipeline: ProofPipeline, *, forks: bool) -> tuple[Degraded, ...]:
-    """Return the unreliable facts, each once with all reasons.
+    """Return the kinds of information that the installed torch does not provide, each once with all
+    reasons.
 
     Without ``forks``, the test program runs in this process, from which no others are forked.
     """
@@ -52,7 +56,7 @@ def _proven_facts(pipeline: ProofPipeline, forks: bool) -> tuple[Degraded, ...]:
         Branches()(pipeline.prove_facts, _SECONDS) if forks else evaluate_here(pipeline.prove_facts)
     )
     if forks and answer.value is None and not answer.late:
-        # Something else may have killed the process; without a retry the proof would be missing.
+        # Something outside the engine may have killed the process, so retry once to get a result.
         answer = Branches()(pipeline.prove_facts, _SECONDS)
     if answer.value is None:
         return (Degraded("graphs", f"a test program could not be traced: {answer.lost}"),)

@@ -1,4 +1,5 @@
-"""Record the files that a process read while executing a text, since its results depend on them."""
+"""Record the files that a process reads while it executes user code, because the results depend on
+their contents."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _abspath, _exists = os.path.abspath, os.path.exists
 
 
 class UnfoundModules(importlib.abc.MetaPathFinder):
-    """The last finder in ``sys.meta_path``: records where a missing module was searched for."""
+    """A finder at the end of ``sys.meta_path`` that finds nothing. It records the paths where a
+    missing module was searched for."""
 
     def __init__(self) -> None:
         self.places: set[str] = set()
@@ -37,34 +39,38 @@ class UnfoundModules(importlib.abc.MetaPathFinder):
 
 
 class Reads:
-    """The files read by this process since the object was created, and by processes forked from it.
+    """The files that this process, and the processes it was forked from, have read since the object
+    was created.
 
     ``path`` is the analyzed file, which is left out because its text comes from the editor.
-    ``scratch`` is the engine's own folder and is left out too.
+    ``scratch``, the engine's own folder, is left out too.
     """
 
     def __init__(self, path: str, user_path: list[str], scratch: str) -> None:
         self._path, self._user_path, self._scratch = path, user_path, scratch
         self.open_files: Collection[str] = ()
-        """Files open in an editor: reading them is reported, but not their state on disk."""
+        """Paths of files open in the editor. Reading one is reported, but not its state on disk."""
         self._before = frozenset(sys.modules)
         self._last = next(reversed(sys.modules.items()))
         self.unfound = UnfoundModules()
         self.opened: set[str] = set()
-        """Files that were opened, including listed folders and files with an editor's text."""
+        """Paths that user code opened, including listed folders and files with unsaved text in the
+        editor."""
         self.discarded: Collection[str] = ()
-        """Files that the process itself changed, so their state says nothing about later runs."""
+        """Paths that the process itself changed, so that a later change does not make results
+        outdated."""
         self._told: set[str] = set()
 
     def file_states(self) -> tuple[FileState, ...]:
-        """Return the current states of the files read.
+        """Return the current state (such as the modification time) of every file read.
 
-        For installed packages, except the package of the text, only the folders are included.
+        For installed packages, only the folders are included, except for the package that contains
+        the analyzed file.
         """
         return tuple(map(self._state, sorted(self._read_names())))
 
     def new_states(self) -> tuple[FileState, ...]:
-        """Return the states of files that were not returned before."""
+        """Return the states of the files that earlier calls did not return."""
         new = self._read_names() - self._told
         self._told |= new
         return tuple(map(self._state, sorted(new)))
@@ -116,13 +122,14 @@ class Reads:
 
 
 def _outermost_package(path: str, folder: str) -> str:
-    """Return the folder of the outermost package of a path below ``folder``."""
+    """Return the folder directly below ``folder`` in which ``path`` lies."""
     return f"{folder}/{path[len(folder) :].strip('/').partition('/')[0]}/"
 
 
 @functools.cache
 def _source_path(name: str) -> str:
-    """Return the source file of a bytecode file, or the name itself."""
+    """Return the source file for the path of a bytecode file; any other path is returned
+    unchanged."""
     try:
         return source_from_cache(name) if name.endswith(".pyc") else name
     except ValueError:  # bytecode without a source file

@@ -1,4 +1,4 @@
-"""A process without user code that minimizes a program by executing candidates in other
+"""A process without user code that minimizes a program by executing smaller versions of it in other
 processes."""
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def main(
     permissions: Permissions,
     spares: Spares | None,
 ) -> NoReturn:
-    """Minimize the program, report the result and exit. ``spares`` execute candidates where forks
-    are unavailable."""
+    """Minimize the program in ``order``, report the result and exit. ``spares`` are waiting
+    processes that execute the versions where forks are unavailable."""
     report = descriptors.move_to_end(report)
     number = order.request.request
     try:
@@ -56,7 +56,8 @@ def try_candidate(
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:
-    """Execute one candidate in this process, which was not forked, and exit."""
+    """Execute one version of the program in this process, which was started for it without a fork,
+    and exit."""
     try:
         scratch, path, roots = order.scratch, order.path, order.roots
         box = enter_sandbox(scratch, path, roots, user_path, pipeline, permissions, order.memory)
@@ -75,8 +76,8 @@ def enter_sandbox(
     permissions: Permissions,
     memory: int,
 ) -> sandbox.Sandbox:
-    """Confine this process so that it may execute candidates; return its sandbox. ``memory`` is in
-    MiB."""
+    """Apply the sandbox to this process, so that it may execute programs of the minimization.
+    Return the sandbox. ``memory`` is in MiB."""
     silence_output()
     limits.reset_signals(lambda number, frame: None)
     sys.dont_write_bytecode = True

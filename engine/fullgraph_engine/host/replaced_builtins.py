@@ -15,7 +15,7 @@ _pairs, _get, _set = tuple(_known.items()), vars(builtins).get, vars(builtins)._
 
 
 def restore_builtins() -> tuple[str, ...]:
-    """Restore the replaced builtins; return their names."""
+    """Restore the builtin functions that user code has replaced. Return their names."""
     names: tuple[str, ...] = ()
     for name, value in _pairs:
         if _get(name) is not value:

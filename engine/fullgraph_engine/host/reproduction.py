@@ -1,4 +1,5 @@
-"""Handle a ``Reproduce`` request: a run writes candidates, then a reducer minimizes one of them."""
+"""Handle a ``Reproduce`` request: a run writes programs that may reproduce a finding, then a
+reducer minimizes one of them."""
 
 from __future__ import annotations
 
@@ -33,8 +34,9 @@ from .services import Services
 from .wire import CandidatesMade, ReductionOrder
 
 _GRACE, _COMPILING = 5.0, 120.0
-"""Seconds beyond its time budget after which a reducer is assumed to hang, without and with a
-backend; it limits its own time and excludes the backend's startup."""
+"""Number of seconds by which a reducer (the process that minimizes programs) may exceed its time
+before it is assumed to hang, without and with a backend. It limits its own time, which excludes the
+backend's startup."""
 _TOO_LATE = (
     "The time was up before the target had been run again; give it a longer time budget, or a "
     "probe that takes less."
@@ -50,7 +52,8 @@ class ReproSession:
         self._host = host
         self._began = time.monotonic()
         self._trouble = ""
-        """Reason why candidates may be missing: how the run or the module ended."""
+        """Reason why no programs may have been written: how the run or the module's execution
+        ended; empty so far."""
         self._made: CandidatesMade | None = None
         self._reducer = Performer(host, self._from_reducer, self._reducer_ended)
         self._deadline = self._began + request.seconds
@@ -69,7 +72,8 @@ class ReproSession:
             nice=0,
             wanted=wanted,
         )
-        # The run gets its own folder, because a preamble may continue to use it.
+        # The run gets its own folder, because a saved process with executed imports may continue to
+        # use it.
         self._left = tempfile.mkdtemp(dir=host.scratch)
         self._analysis: Analysis | None = Analysis(
             analyze,
@@ -79,16 +83,16 @@ class ReproSession:
         )
 
     def begin(self) -> None:
-        """Start the run that writes the candidates."""
+        """Start the run that writes programs which may reproduce the finding."""
         if self._analysis is not None:
             self._analysis.begin()
 
     # -- the run ------------------------------------------------------------------------------
 
     def handle_event(self, message: Any) -> None:
-        """Handle an event that the analysis would have sent to the server."""
+        """Handle an event that the run would have sent to the server."""
         if isinstance(message, CandidatesMade):
-            # The first probe that shows the finding counts.
+            # Several runs may report programs. Use the first that shows the finding.
             if self._made is None or (message.packed and not self._made.packed):
                 self._made = message
         elif isinstance(message, Log):
@@ -149,7 +153,8 @@ class ReproSession:
             self._host.forward(line + b"\n")
 
     def _hand_over(self, names: tuple[str, ...]) -> None:
-        """Move the data files of a script to a folder that outlives this request."""
+        """Link or copy the data files of a program from the temporary folder to the folder that the
+        request names."""
         if not self.request.folder:
             return
         for name in names:
@@ -171,7 +176,8 @@ class ReproSession:
 
     @property
     def waiting(self) -> int:
-        """Number of processes that this request still needs: the reducer, after the run."""
+        """Number of processes that this request still needs: one for the minimization, after the
+        run."""
         return 1 if self._analysis is not None else 0
 
     def next_deadline(self) -> float:
@@ -180,7 +186,7 @@ class ReproSession:
         return min(self._deadline, self._next_watch)
 
     def tick(self, now: float) -> None:
-        """End processes that exceed their limits."""
+        """End the request or its processes if they exceed their limits at time ``now``."""
         if self._analysis is not None:
             self._analysis.tick(now)
             if self._analysis is not None and now >= self._deadline:
@@ -209,7 +215,7 @@ class ReproSession:
             self._reducer.kill()
 
     def cancel(self) -> None:
-        """Cancel the request; events that were sent remain valid."""
+        """Cancel the request. Events that were already sent remain valid."""
         self._end("It was cancelled.", cancelled=True)
 
     # -- the end ------------------------------------------------------------------------------

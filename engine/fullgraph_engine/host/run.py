@@ -1,4 +1,4 @@
-"""A run: traces one probe of one target in its own process."""
+"""A run: a process that traces one target with one set of inputs."""
 
 from __future__ import annotations
 
@@ -59,22 +59,25 @@ from .wire import (
 
 _exit, _monotonic = os._exit, time.monotonic
 LOST, BROKEN = 97, 98
-"""Exit statuses: user code closed the pipe to the parent process; code of the engine failed."""
+"""Exit statuses of a run: ``LOST`` if user code closed the pipe to the engine's main process,
+``BROKEN`` if the engine's own code failed."""
 _MOST_FINDINGS = 2000
 _LAST = 0.1
-"""Fraction of a forecast's time reserved for reporting the results."""
+"""Fraction of a recompilation forecast's time that remains reserved for reporting its results."""
 _EXTRACTING = 0.5
-"""Fraction of a repro's remaining time used for writing candidates."""
+"""Fraction of the remaining time of a reproduction that may be used for writing the candidate
+programs."""
 GRACE = 0.15
-"""Number of seconds that the parent process has to act before the interpreter writes the stacks."""
+"""Number of seconds between the main process's signal at a time limit and the moment at which the
+interpreter writes the stacks itself."""
 
 
 @dataclass
 class Run:
     """The state of one run.
 
-    ``forking`` is called with True before a fork and with False after it, in both processes; it is
-    None where forking is not allowed. ``differs`` means that the probe is not the requested one.
+    ``forking`` is called with True before a fork and with False after it, in both processes; None
+    where forking is not allowed. ``differs``: whether the inputs differ from the planned ones.
     """
 
     launch: LaunchRun
@@ -84,7 +87,7 @@ class Run:
     forking: Callable[[bool], None] | None
     refusals: sandbox.Sandbox
     reads: Reads | None = None
-    """Recorder of the files read, if the server needs it."""
+    """Recorder of the files that user code reads; None if the server does not need them."""
     differs: bool = False
     watch: Stopwatch = field(default_factory=lambda: Stopwatch("process"))
     report: int = -1
@@ -99,7 +102,8 @@ class Run:
         return RunId(self.tracee.target.name, self.launch.probe, self.launch.part)
 
     def trace_and_report(self, ends: ProcessEnds) -> None:
-        """Trace the target and report the result."""
+        """Perform the run that was requested (trace, measure or execute the target) and report its
+        result."""
         self.watch = Stopwatch("process", self.launch.began)
         self.prepare_process(ends)
         if self.forking is not None:
@@ -151,7 +155,8 @@ class Run:
         self.send(done)
 
     def prepare_process(self, ends: ProcessEnds) -> None:
-        """Set up descriptors, signal handlers and limits."""
+        """Attach the descriptors ``ends`` to this process, and set its signal handlers and
+        limits."""
         ends.raise_all()
         self.report, self.box = ends.report, ends.box
         settle_process(ends, self.handle_interrupt, self.launch.memory, self.launch.seconds + GRACE)
@@ -201,7 +206,7 @@ class Run:
             self.send(FindingFound(self.analyze.request, finding))
 
     def make_commission(self) -> DocumentRequest:
-        """Return the documents that the run must write."""
+        """Return the documents (such as graphs and guards) that the run must write."""
         request = self.analyze
         saved = {one.number: one.archive for one in request.compare_events if one.run == self.id}
         return DocumentRequest(request.documents, self.report_document, request.save_events, saved)
@@ -257,7 +262,7 @@ class Run:
         )
 
     def report_observations(self, outcome: Outcome) -> None:
-        """Report the observations of a run other than findings."""
+        """Send the values, shapes, guards and trace steps that the run observed."""
         number, target = self.analyze.request, self.tracee.target.name
         probe = self.launch.probe
         if outcome.values:
@@ -276,7 +281,8 @@ class Run:
             self.send(TraceStepsFound(number, target, steps, left_out, probe))
 
     def extract(self) -> RunDone:
-        """Write programs that may reproduce the wanted finding."""
+        """Write programs that may reproduce the requested finding, and return the result of the
+        run."""
         assert self.analyze.wanted is not None
         until = self.launch.began + _EXTRACTING * self.launch.seconds
         extracted = self.pipeline.write_candidates(self.tracee, self.analyze.wanted, until)
@@ -287,7 +293,8 @@ class Run:
         return RunDone(report, extracted.needs_real)
 
     def run_behavior(self) -> RunDone:
-        """Choose test cases, or execute the target on the chosen cases."""
+        """Choose inputs for comparing two versions of the target, or execute the target on the
+        chosen inputs; return the result."""
         order, part, probe = self.analyze.observe, self.launch.part, self.launch.probe
         assert order is not None
         if part == "cases":
@@ -302,19 +309,21 @@ class Run:
         return self.untraced_result()
 
     def measure(self) -> RunDone:
-        """Measure the time of the target's calls."""
+        """Measure the time of the target's calls, send the measurement and return the result of the
+        run."""
         found = self.pipeline.measure(self.tracee, self.refusals.let_start)
         self.send(Measured(self.analyze.request, self.tracee.target.name, self.id, found))
         return self.untraced_result()
 
     def untraced_result(self) -> RunDone:
-        """Return the result of a part that calls a target without tracing it."""
+        """Return the result of a run that called the target without tracing it."""
         target, info = self.tracee.target, self.tracee.probe.info
         report = TargetReport(target.name, target.kind, target.range, "traced", "real", info)
         return RunDone(report, None)
 
     def changed_probe_report(self) -> TargetReport:
-        """Return the report for a probe that changed because the module was executed again."""
+        """Return the report of a target whose inputs changed when the module was executed a second
+        time."""
         target, probe = self.tracee.target, self.tracee.probe
         reason = (
             f"Executed a second time, the module gives `{target.name}` other inputs; give it a "
@@ -325,8 +334,8 @@ class Run:
         )
 
     def report_failure(self, error: BaseException, seconds: float) -> TargetReport:
-        """Report an exception that the pipeline let through: from user code, or a bug in
-        fullgraph."""
+        """Send a finding for an exception from user code or from a bug in fullgraph, and return the
+        target's report."""
         target = self.tracee.target
         mode: TraceMode = "fake" if self.tracee.fake else "real"
         stack = frames.of_traceback(error.__traceback__)
@@ -372,10 +381,10 @@ def settle_process(
     *,
     forks: bool = False,
 ) -> None:
-    """Prepare the process of a run before it calls user code.
+    """Attach output, signal handlers and limits to the process of a run before it calls user code.
 
-    The interpreter writes the stacks after ``seconds``, if given. ``forks`` is as in
-    ``limits.apply_limits``.
+    ``interrupted`` handles the main process's signals. After ``seconds``, if given, the interpreter
+    writes the stacks. ``memory`` is in MiB. ``forks`` is as in ``limits.apply_limits``.
     """
     descriptors.attach_streams(ends.stdout, ends.stderr)
     limits.reset_signals(interrupted)
@@ -393,9 +402,10 @@ def settle_process(
 def exit_after(
     work: Callable[[], None], report: int, request: int, *, lost: Collection[int] = ()
 ) -> NoReturn:
-    """Do the work of this process and end it; log exceptions of the engine.
+    """Call ``work`` and end this process; log exceptions of the engine's code.
 
-    ``lost`` are error numbers which mean that results could not be reported.
+    ``report`` is the descriptor of the log. ``lost`` are error numbers of ``OSError`` which mean
+    that results could not be reported.
     """
     status = BROKEN
     try:
@@ -415,7 +425,8 @@ def exit_after(
 
 
 def main(run: Run, ends: ProcessEnds) -> NoReturn:
-    """Execute the run and exit, whatever user code does to the interpreter."""
+    """Perform the run and exit the process, even if user code has registered exit handlers or
+    started threads."""
     status = BROKEN
     try:
         run.trace_and_report(ends)

@@ -1,8 +1,8 @@
-"""Refuse operations of user code: changing files, starting processes, network access, signals.
+"""Deny operations of user code: changing files, starting processes, network access and signals.
 
-The user may allow some of them (``Permissions``). This audit hook sees operations of Python code
-and explains refusals clearly. User code could disable it; the layers in
-``process_backends/confinement`` cannot be disabled from within the process.
+The user may allow some of them (``Permissions``). An audit hook sees the operations of Python code
+and gives clear error messages. User code could disable the hook; it cannot disable the kernel's
+restrictions, which ``process_backends/confinement`` sets up.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ _realpath, _fsdecode, _getpid, _getpgrp = os.path.realpath, os.fsdecode, os.getp
 _dirname, _listdir, _getframe = os.path.dirname, os.listdir, sys._getframe
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 REFUSED = "fullgraph runs this code only to trace it"
-"""Beginning of every refusal message of the audit hook."""
+"""First words of every error message with which the audit hook denies an operation."""
 _FROM_KERNEL = ("PermissionError: [Errno 1] ", "OSError: [Errno 30] ")
-"""Beginnings of errors from the system call filter (EPERM) and from read-only mounts (EROFS)."""
+"""First words of the errors that the system call filter (EPERM) and read-only mounts (EROFS)
+cause."""
 
 _STREAMS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/zero"})
 _AF_UNIX = 1
@@ -37,29 +38,29 @@ Rule = Callable[[str, tuple[Any, ...]], None]
 
 @dataclass(frozen=True)
 class RefusedOperation:
-    """A refused operation: ``words`` describe it, ``allowance`` is the setting that would permit
-    it."""
+    """An operation that was denied: ``words`` describe it, and ``allowance`` is the permission that
+    would allow it, or None."""
 
     words: str
     allowance: Allowance | None
 
 
 def is_refusal(words: str) -> bool:
-    """Whether the text of an exception, including its type, is a refusal of the sandbox."""
+    """Whether ``words``, the type and message of an exception, come from the sandbox."""
     return any(beginning in words for beginning in (REFUSED, *_FROM_KERNEL))
 
 
 def allowance_hint(allowance: Allowance) -> str:
-    """Return a sentence that explains how to allow an operation."""
+    """Return a sentence that explains to the user how to allow an operation."""
     flag = shlex.quote(str(allowance))
     return f"Allow it with `--allow {flag}`, or in your editor with the setting `sandbox.allow`."
 
 
 class Sandbox:
-    """The audit hook of a process and all processes forked from it.
+    """The audit hook of a process, inherited by all processes forked from it.
 
-    Files may be changed below ``root``, where every generation has a scratch folder. ``pass_over``
-    and ``untouched`` keep the tracer out of the hook's code.
+    Files may be changed below ``root``, which contains the temporary folders. ``pass_over`` and
+    ``untouched`` keep Dynamo from tracing the hook's own code.
     """
 
     def __init__(
@@ -75,30 +76,32 @@ class Sandbox:
         self._writable: tuple[str, ...] = ()
         self._private: tuple[str, ...] = ()
         self.discarded: set[str] = set()
-        """Files that user code changed in its private view."""
+        """Paths that user code changed; these changes are visible only to its own process."""
         self._home = _realpath(os.path.expanduser("~"))  # noqa: PTH111
         # Resolve now, as user code gets other values of the variables that name caches.
         self._caches = {cache: _realpath(caches.cache_folder(cache)) for cache in get_args(Cache)}
         self._pass_over, self._untouched = pass_over, untouched
         self.forking = False
-        """True if the engine itself is forking."""
+        """True while the engine itself forks a process, which is then allowed."""
         self._startable: frozenset[str] = frozenset()
         self._is_held = False
-        """True if the kernel prevents started programs from writing outside ``root``."""
+        """True if the kernel prevents programs that user code starts from writing outside
+        ``root``."""
         self.refusal: RefusedOperation | None = None
-        """Last refused operation; a library may catch the error and raise a different one."""
+        """Last denied operation. It explains a later failure if a library catches the first
+        exception and raises another one."""
         self.noted: set[str] | None = None
-        """Files that user code has read; None if not recorded."""
+        """Paths that user code has read; None if they are not recorded."""
         self._owns_shared_memory = False
         self._shared: frozenset[str] = frozenset()
 
     def install(
         self, memory: int, *, programs: bool = False, private: tuple[str, ...] = ()
     ) -> None:
-        """Install the audit hook and confine the process.
+        """Install the audit hook and apply the sandbox of the kernel to this process.
 
         ``memory`` is the MiB of shared memory. ``programs``: whether programs may be allowed later.
-        ``private`` folders are writable in a private view, which is discarded with the process.
+        Changes in ``private`` folders are visible only to this process and are discarded with it.
         """
         rules: dict[str, Rule] = {
             "open": self._check_open,
@@ -113,7 +116,8 @@ class Sandbox:
         }
         lookup = {event: self._untouched(rule) for event, rule in rules.items()}.get
 
-        # A trace raises about a hundred thousand events, so events without a rule must be cheap.
+        # One trace raises about 100,000 audit events, so events without a check must take little
+        # time.
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
             rule = lookup(event)
             if rule is not None:
@@ -135,19 +139,21 @@ class Sandbox:
         self._owns_shared_memory = "private /dev/shm" in held
 
     def note_shared_memory(self) -> None:
-        """Record the current entries of shared memory, which every generation should find."""
+        """Record which files exist in shared memory before user code of a later version of the file
+        runs."""
         if self._owns_shared_memory:
             self._shared = frozenset(_listdir(confinement.SHARED_MEMORY))
 
     def clear_shared_memory(self) -> None:
-        """Remove shared memory that an earlier generation left and that no other process uses."""
+        """Remove the files in shared memory that code of an earlier version of the file left
+        behind."""
         if self._owns_shared_memory:
             for name in set(_listdir(confinement.SHARED_MEMORY)) - self._shared:
                 descriptors.remove_path(f"{confinement.SHARED_MEMORY}/{name}")
 
     def _refuse_multiprocessing(self) -> None:
-        """Block multiprocessing, which starts an interpreter without an audit event; ``subprocess``
-        keeps the original."""
+        """Deny ``multiprocessing`` the start of an interpreter, which raises no audit event.
+        ``subprocess`` keeps the original function."""
         try:
             import _posixsubprocess
         except ImportError:
@@ -163,7 +169,8 @@ class Sandbox:
         _posixsubprocess.fork_exec = fork_exec
 
     def let_start(self, names: frozenset[str]) -> bool:
-        """Allow starting programs with these names, if the kernel confines them to ``root``."""
+        """Allow starting programs with these names, if the kernel prevents them from writing
+        outside ``root``. Return whether it does."""
         if self._is_held:
             self._startable = names
         return self._is_held
@@ -171,11 +178,13 @@ class Sandbox:
     # -- what came of it ----------------------------------------------------------------------
 
     def is_explained(self, error: str) -> bool:
-        """Whether the text of an exception, including its type, describes a refused operation."""
+        """Whether ``error``, the type and message of an exception, is explained by an operation
+        that the sandbox denied."""
         return is_refusal(error) or self._hidden_variable(error) is not None
 
     def explain_refusal(self, finding: Finding, error: str) -> Finding:
-        """Add to a failure the operation that was refused before it, and how to allow it."""
+        """Return ``finding`` with the denied operation that probably caused it, and a hint on how
+        to allow it."""
         variable = self._hidden_variable(error)
         allowance, notes = None, list(finding.notes)
         if variable is not None:
@@ -250,8 +259,8 @@ class Sandbox:
         raise self._make_refusal("lets it change no files", name, self._write_allowance(real))
 
     def _write_allowance(self, real: str) -> Allowance | None:
-        """Return the permission that would allow writing to a path; the home folder as a whole has
-        none."""
+        """Return the permission that would allow writing to the path ``real``; None for the home
+        folder itself."""
         for cache, folder in self._caches.items():
             if caches.is_below(real, folder):
                 return Allowance(cache)
@@ -275,7 +284,8 @@ class Sandbox:
             self._check_network(event, arguments[1:])
 
     def _check_socket(self, event: str, arguments: tuple[Any, ...]) -> None:
-        # The family of an existing descriptor is unknown. Pairs of local sockets are needed.
+        # The address family of an existing descriptor is unknown, and connected pairs of local
+        # sockets are needed.
         if arguments[1] not in (_AF_UNIX, -1):
             self._check_network(event, ("a socket",))
 
@@ -342,11 +352,11 @@ def _builds_extension() -> bool:
 
 
 def sandbox_environment(scratch: str, allowed: Allowed) -> dict[str, str]:
-    """Return environment variables for user code: caches in the scratch folder, and libraries
-    offline.
+    """Return the environment variables for user code: caches are in the temporary folder, and
+    libraries do not use the network.
 
-    Read-only caches of downloads (weights, tokenizers) stay in place. Allowed folders are not
-    redirected.
+    Caches of downloads (weights, tokenizers) are only read and keep their place. So do the folders
+    that the user allows writing to.
     """
     own = {
         name: f"{scratch}/{folder}"

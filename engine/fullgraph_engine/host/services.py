@@ -1,4 +1,4 @@
-"""Interface of the event loop for requests and for the process back end."""
+"""The operations of the event loop that requests and process back ends use."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .wire import Order
 
 
 class Services(Protocol):
-    """The event loop of the parent process, as seen by requests."""
+    """The event loop of the engine's main process, as requests see it."""
 
     pipeline: Pipeline
     scratch: str
     """Path of the engine's folder, which contains a folder for each request."""
     degraded: tuple[Degraded, ...]
-    """Facts that this torch cannot show."""
+    """Kinds of information that the installed torch version cannot provide."""
     found: FoundProbes
-    """Probes that earlier requests found."""
+    """Inputs for targets that searches of earlier requests found."""
     expected_paths: ExpectedPaths
-    """Further paths that earlier requests traced."""
+    """Targets that had further execution paths in earlier requests."""
     programs: ProgramProcesses
-    """Runs of programs, running or finished."""
+    """Runs of user programs, in progress or finished, for reuse by several requests."""
     backend: ProcessBackend
 
     # -- events -------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ class Services(Protocol):
         """Queue an encoded event for the server."""
 
     def remove_request(self, request: int) -> None:
-        """Remove a request after its last event."""
+        """Forget a request after its last event was sent."""
 
     # -- descriptors --------------------------------------------------------------------------
 
@@ -57,25 +57,27 @@ class Services(Protocol):
         """Stop watching a descriptor and close it."""
 
     def watch_reports(self, launched: LaunchedProcess, ready: Callable[[], None]) -> LineReader:
-        """Watch the reports of a process, and close its output and black box."""
+        """Return a reader for the messages of a process; ``ready`` is called when some arrive.
+        Close its output and its file for the last stack."""
 
     def own_descriptors(self) -> set[int]:
-        """Return the descriptors that other processes must not inherit."""
+        """Return the descriptors of the engine that forked processes must close."""
 
     # -- processes ----------------------------------------------------------------------------
 
     def perform_order(self, order: Order, ends: ProcessEnds) -> NoReturn:
-        """Execute an order, in a process that was forked for it."""
+        """Perform an order in the current process, which was forked for it, and exit."""
 
     def watch_child(self, pid: int, ended: Callable[[int | None], None]) -> None:
-        """Wait for a child of this process; ``ended`` is called with its exit code."""
+        """Register a child process; ``ended`` is called with its exit code, or None if the code is
+        unknown."""
 
     def kill_strangers(self, parents: dict[int, int]) -> None:
         """End processes that user code left behind. ``parents`` maps each pid to its parent."""
 
     def clean_up(self, ended: Sequence[int], scratch: str) -> None:
-        """After these processes have ended, end what they left behind, and remove the scratch
-        folder unless a preamble uses it."""
+        """After the processes ``ended`` have ended, kill processes that they left behind. Remove
+        the folder ``scratch`` unless a saved process uses it."""
 
     def remove(self, scratch: str) -> None:
         """Remove a folder, ignoring errors."""

@@ -1,4 +1,5 @@
-"""Detect a shortage of processes, memory or descriptors, and set how long to retry."""
+"""Detect a shortage of processes, memory or descriptors when a process is started, and set how long
+to retry."""
 
 from __future__ import annotations
 
@@ -8,10 +9,10 @@ import os
 _SHORT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
 WAIT = 0.5
-"""Number of seconds between two attempts during a shortage."""
+"""Number of seconds between two attempts to start a process during a shortage."""
 
 PATIENCE = 20.0
-"""Maximum seconds of retries while no running process could free resources."""
+"""Maximum seconds of repeated attempts, unless a running process may soon free resources."""
 
 
 def is_short(error: OSError) -> bool:
@@ -20,5 +21,5 @@ def is_short(error: OSError) -> bool:
 
 
 def shortage_words(error: OSError) -> str:
-    """Describe what the system lacked, without a full stop."""
+    """Describe for the user what the system lacked, without a full stop."""
     return error.strerror or os.strerror(error.errno or 0) or str(error)

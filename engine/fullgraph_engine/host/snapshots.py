@@ -1,7 +1,8 @@
-"""An enclosing run, which leaves a snapshot of itself at each call of a target to trace.
+"""An enclosing run: it executes the callers of targets and keeps a snapshot of the process at each
+call of a target to trace.
 
-A snapshot is a process that stays in the state before the call, while a fork continues the run. It
-forks the runs of its call, and forwards commands for later snapshots, which descend from it. So
+A snapshot is a process that stops before the call, while a fork continues the run. It forks the
+processes that trace the call, and forwards commands to later snapshots, which descend from it. So
 later operations of the run, or its end, do not affect an earlier snapshot.
 """
 
@@ -26,8 +27,8 @@ _exit, _dup = os._exit, os.dup
 
 
 class Snapshots:
-    """The snapshots of one enclosing run, managed in its process; ``forking`` is as in
-    ``ForkServer``."""
+    """The snapshots of one enclosing run, as seen in the process that executes it. ``forking`` is
+    called with True before a fork and with False after it."""
 
     def __init__(
         self,
@@ -48,9 +49,10 @@ class Snapshots:
         *,
         tells: bool,
     ) -> tuple[LaunchRun, ProcessEnds]:
-        """Execute the enclosing run of the given runs; returns in a run that a snapshot forked.
+        """Execute the callers of the targets in ``runs``. Return the command and descriptors in a
+        process that a snapshot forked to trace a call.
 
-        ``tells``: whether the arguments of the calls are reported.
+        ``tells``: whether to report the arguments of each call.
         """
         self._ends.raise_all()
         memory = self._command.memory
@@ -73,10 +75,10 @@ class Snapshots:
         return self.serve_runs(taken[0] if taken else None, *call)
 
     def fork_snapshot(self) -> bool:
-        """Fork a snapshot: True in the process that stays, False in the process that continues the
-        run.
+        """Fork this process at a call. Return True in the process that stays as a snapshot, False
+        in the process that continues the run.
 
-        False also where forking is unsafe because of threads.
+        Also return False, without a fork, if the process has several threads or lacks descriptors.
         """
         if processes.count_threads() > 1:
             return False
@@ -105,7 +107,8 @@ class Snapshots:
     def serve_runs(
         self, taken: PlannedRun | None, call: GivenCall | None, source: str
     ) -> tuple[LaunchRun, ProcessEnds]:
-        """Fork the runs of a snapshot until the parent process ends; returns in a run."""
+        """Fork processes for this snapshot's call on command, until the engine's main process ends.
+        Return only in a forked process, with its command and descriptors."""
         server = self._server
         if server is None:
             _exit(0)  # the enclosing run has finished

@@ -1,8 +1,9 @@
-"""Remember the further paths of targets by file, to start tracing them early after an edit.
+"""Remember which targets had further execution paths, by file, to trace these in advance after an
+edit.
 
-The first question of these paths usually survives an edit: how the target behaves in its other mode
-(training or evaluation). An idle processor can answer the question while the first run is still
-going.
+The first question about the paths usually survives an edit: how the target behaves in its other
+mode (training or evaluation). An idle processor can answer the question while the target's first
+run is still going.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from .found import CacheByFile
 
 @dataclass(frozen=True)
 class Expected:
-    """The mode in which further paths of a target were traced, and the state they started from."""
+    """The mode (fake or real tensors) in which a target's further execution paths were traced, and
+    the encoded state of its first run."""
 
     mode: Mode
     known: str
 
 
 ExpectedPaths = CacheByFile[tuple[str, int], Expected]
-"""Cache of expected paths by target name and probe number."""
+"""Cache, by file, of the targets that had further execution paths; keys are the target's name and
+the number of its inputs."""

@@ -21,31 +21,33 @@ from .process_backends.limits import MEMORY_SLACK, MIB
 from .wire import Stage, StageBegun
 
 ANSWER_SECONDS = 0.3
-"""Number of seconds between the interruption of a process and its kill, unless the process has its
-own."""
+"""Number of seconds between the interruption of a process and its kill, unless the process has a
+value of its own."""
 
 _STAGES: tuple[Stage, ...] = ("start", "module", "run")
-"""Stages of a process in their order."""
+"""Stages of a process in the order in which it passes through them."""
 _START_SECONDS = 120.0
-"""Maximum seconds in which a new process imports torch."""
+"""Maximum seconds for a new process to start and import torch."""
 _MEASURE_SECONDS = 0.5
 """Number of seconds between two measurements of memory, files and processes."""
 _MOST_REPORTED = 256 * MIB
-"""Maximum bytes that one process may report; large models report a thousandth of it."""
+"""Maximum bytes of messages that one process may send. Large models need a thousandth of it."""
 _MOST_KILLS = 8
-"""Kills, one second apart, after which the pid of a process is assumed to be wrong."""
+"""Number of attempts, one second apart, to kill a process by its pid. After them, the pid is
+assumed to be wrong."""
 
 Cause = Literal["timeout", "memory", "files", "processes", "lost", "stopped", "talk"]
-"""Reasons to end a process: its time or memory is exhausted, its files are too large, it started
-too many processes, it closed the pipe for reports, a signal stopped it, or it reported too much."""
+"""Reasons why the engine ends a process: its time or memory is exhausted, its files are too large,
+it has started too many processes, it has closed the pipe for messages, a signal has stopped it, or
+it has sent too many messages."""
 
 
 @dataclass(eq=False)
 class WatchedProcess:
-    """A supervised process; ``pid`` is 0 until it is known.
+    """A process whose time, memory and output the engine limits; ``pid`` is 0 until it is known.
 
-    ``box`` is the descriptor of its black box. ``started``, ``deadline`` and ``kill_at`` are times
-    of ``time.monotonic``.
+    ``box`` is the descriptor of the file in which it records its last stack. ``started``,
+    ``deadline`` and ``kill_at`` are times of ``time.monotonic``.
     """
 
     pid: int
@@ -54,34 +56,38 @@ class WatchedProcess:
     box: int
     stage: Stage
     seconds: float
-    """Maximum seconds of the stage."""
+    """Maximum seconds of the current stage."""
     started: float
     deadline: float
     late: Cause = "timeout"
-    """Cause for which the process is ended at its deadline."""
+    """Reason to record if the process is still running at its deadline."""
     cause: Cause | None = None
-    """Reason why the process is being ended; None while it may continue."""
+    """Reason why the process was interrupted and is about to be killed; None while it may
+    continue."""
     kill_at: float = float("inf")
     answer_seconds: float = ANSWER_SECONDS
-    """Number of seconds between an interruption and the kill."""
+    """Number of seconds between an interruption for other reasons than the deadline and the
+    kill."""
     late_answer_seconds: float = ANSWER_SECONDS
     """Number of seconds between an interruption at the deadline and the kill."""
     is_timed: bool = True
-    """True if the deadline applies; a module process waits without one after executing the text."""
+    """True if the deadline applies. It does not while a module process waits for commands after
+    executing the module."""
     reported: int = 0
-    """Number of bytes that the process has reported."""
+    """Number of bytes of messages that the process has sent."""
     kills: int = 0
-    """Number of kills that were tried."""
+    """Number of attempts to kill the process."""
 
     def enter_stage(self, stage: Stage, seconds: float) -> None:
-        """Start the time of a stage, and cancel an interruption of the previous stage."""
+        """Start the time limit of a stage, and cancel the kill of a process that was interrupted in
+        the previous stage."""
         now = time.monotonic()
         self.cause, self.kill_at, self.is_timed = None, float("inf"), True
         self.stage, self.seconds, self.started, self.deadline = stage, seconds, now, now + seconds
 
 
 class SupervisorHost(Protocol):
-    """The part of ``services.Services`` that a supervisor uses."""
+    """The operations of the event loop that a supervisor uses."""
 
     scratch: str
 
@@ -97,25 +103,27 @@ class SupervisorHost(Protocol):
 
 
 class Family:
-    """The parent relations between the processes of one request; by default there are none."""
+    """A lookup of the parent and the number of child processes of each process of a request; the
+    default knows none."""
 
     @property
     def source(self) -> int:
-        """Pid of a process outside the request that its processes are forked from; 0 if there is
+        """Pid of a process outside the request that forks the request's processes; 0 if there is
         none."""
         return 0
 
     def find_parent(self, process: WatchedProcess) -> int:
-        """Return the pid of the process that another one is forked from; 0 if it is unknown."""
+        """Return the pid of the process that ``process`` was forked from; 0 if it is unknown."""
         return 0
 
     def count_children(self, process: WatchedProcess) -> int:
-        """Return the number of the request's processes forked from a process."""
+        """Return the number of the request's processes that were forked from ``process``."""
         return 0
 
 
 class Supervisor:
-    """A supervisor that watches the processes of one request and enforces its limits."""
+    """A supervisor that watches the processes of one request and enforces its limits on time,
+    memory, files and output."""
 
     def __init__(
         self, host: SupervisorHost, request: int, limits: Limits, family: Family | None = None
@@ -125,17 +133,18 @@ class Supervisor:
         self._processes: list[WatchedProcess] = []
         self._next_measure = 0.0
         self._held_before = self._measure_files({})
-        """Bytes of files that existed before the request."""
+        """Bytes of files in the temporary folder that existed before the request, which do not
+        count against its limit."""
 
     @property
     def pids(self) -> list[int]:
-        """Known pids of the watched processes."""
+        """Pids of the watched processes, as far as they are known."""
         return [process.pid for process in self._processes if process.pid]
 
     def add(self, launched: LaunchedProcess, stage: Stage, seconds: float) -> WatchedProcess:
-        """Watch a process and forward its output.
+        """Watch a new process and forward its output to the server.
 
-        The time of ``stage`` starts now, or after a fresh process has imported torch.
+        The time of ``stage`` starts now, or, for a fresh interpreter, after it has imported torch.
         """
         channels, budget = launched.channels, OutputBudget()
         captures = [
@@ -162,7 +171,7 @@ class Supervisor:
         self._host.watch(capture.descriptor, read)
 
     def release(self, process: WatchedProcess) -> None:
-        """Forward the last output of a process, close its descriptors and stop watching it."""
+        """Forward the remaining output of a process, close its descriptors and stop watching it."""
         self._processes.remove(process)
         for capture in process.captures:
             capture.drain()
@@ -174,7 +183,7 @@ class Supervisor:
     # -- reports of a process -----------------------------------------------------------------
 
     def begin_stage(self, process: WatchedProcess, begun: StageBegun, most: float) -> None:
-        """Start the time of a stage that a process reports, at most ``most`` seconds.
+        """Start the time limit of the stage that a process has reported, at most ``most`` seconds.
 
         Only the first report of a stage counts, as user code may forge reports.
         """
@@ -183,7 +192,8 @@ class Supervisor:
             process.enter_stage(begun.stage, min(most, max(begun.seconds, 0.0)))
 
     def reports_too_much(self, process: WatchedProcess, line: bytes) -> bool:
-        """Count a reported line; whether the process exceeded its limit and is being ended."""
+        """Count the bytes of a message. Return whether the process has now sent too many, in which
+        case it is being ended."""
         process.reported += len(line)
         if process.reported <= _MOST_REPORTED:
             return False
@@ -200,12 +210,12 @@ class Supervisor:
         return min([self._next_measure, *times])
 
     def tick(self, now: float) -> None:
-        """Interrupt and then kill processes that exceed their limits."""
+        """Interrupt, then kill, processes that exceed their limits at time ``now``."""
         for process in self._limited_processes():
             if process.cause is None and now >= process.deadline:
                 self.interrupt(process, process.late)
             elif process.cause is not None and now >= process.kill_at:
-                # User code may have forged the pid of a forked process.
+                # User code may have sent a false pid for a forked process.
                 named = process.pid if process.kills < _MOST_KILLS else 0
                 pid = named or self._family.find_parent(process)
                 if pid:
@@ -219,7 +229,8 @@ class Supervisor:
                     capture.flush()
 
     def interrupt(self, process: WatchedProcess, cause: Cause) -> None:
-        """Ask a process for its last report and schedule its kill."""
+        """Send a process the signal to report its stack, and schedule its kill for the reason
+        ``cause``."""
         late = cause == "timeout"
         seconds = process.late_answer_seconds if late else process.answer_seconds
         process.cause, process.kill_at = cause, time.monotonic() + seconds
@@ -228,7 +239,8 @@ class Supervisor:
             processes.interrupt_process(process.pid, late=late)
 
     def _limited_processes(self) -> list[WatchedProcess]:
-        """Return the processes with a pending deadline or kill."""
+        """Return the processes with a deadline, or that were interrupted and wait for their
+        kill."""
         return [
             process
             for process in self._processes
@@ -257,7 +269,8 @@ class Supervisor:
     def _measure_process(
         self, process: WatchedProcess, seen: processes.ProcessTable, shared: int, now: float
     ) -> None:
-        """End a process with too many descendants or too much memory."""
+        """Interrupt a process for too many descendants or too much memory; ``shared`` bytes that it
+        has inherited do not count."""
         children = self._family.count_children(process)
         used = processes.measure_usage(process.pid, seen)
         memory = self._limits.memory * MIB * MEMORY_SLACK * (1 + children)
@@ -271,14 +284,15 @@ class Supervisor:
         processes.kill_trees([process.pid])
 
     def _find_stopped(self, process: WatchedProcess, seen: processes.ProcessTable) -> int:
-        """Return the pid of a process that a signal stopped before it could report its pid; 0 if
-        there is none."""
+        """Return the pid of a fork that a signal stopped before it could report its pid; 0 if there
+        is none."""
         parent, known = self._family.find_parent(process), set(self.pids)
         forks = (pid for pid in seen.stopped - known if seen.parents.get(pid) == parent)
         return next(forks, 0)
 
     def _measure_files(self, parents: dict[int, int]) -> int:
-        """Return the bytes of files in the scratch folder and of deleted but open files."""
+        """Return the bytes of the files in the temporary folder, and of deleted files that
+        processes still have open."""
         pids = [os.getpid()]  # it may have inherited some of these files
         for pid in self.pids:
             pids += [pid, *processes.find_descendants(pid, parents)]
@@ -287,13 +301,13 @@ class Supervisor:
 
 
 def was_ended_outside(code: int | None, process: WatchedProcess) -> bool:
-    """Whether something other than the engine or the process itself ended it, as the kernel does
-    when memory runs out."""
+    """Whether something other than the engine or the process itself killed it; for example, the
+    kernel when memory runs out."""
     return process.cause == "stopped" or (process.cause is None and processes.was_killed(code))
 
 
 def explain_end(code: int | None, process: WatchedProcess, limits: Limits) -> str:
-    """Return a clause on how a process ended.
+    """Return a clause for the user that explains why a process ended.
 
     ``code`` is its exit code, negative for a signal and None if unknown.
     """

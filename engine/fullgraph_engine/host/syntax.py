@@ -13,20 +13,21 @@ _FROM = re.compile(rb"from[\s\\]*([.\w\x80-\xff]+)")
 
 
 def lines_of(text: str) -> list[str]:
-    """Split a text into lines as Python does; unlike ``str.splitlines``, a form feed ends no
-    line."""
+    """Split a text into lines as Python's parser does; unlike ``str.splitlines``, it does not split
+    at a form feed."""
     return [line + "\n" for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
 
 
 def code_of(lines: list[str]) -> list[str]:
-    """Return the lines without comments and blank lines; a ``#`` in a string also cuts its line."""
+    """Return the lines without comments and without empty lines. A ``#`` in a string counts as a
+    comment."""
     codes = (line.partition("#")[0].rstrip() for line in lines)
     return [code for code in codes if code]
 
 
 def same_beginning(one: ast.Module, other: ast.Module, count: int, *, places: bool) -> bool:
-    """Whether the first statements of two modules are equal, and at equal ``places`` if
-    required."""
+    """Whether the first ``count`` statements of two modules are equal; with ``places``, their
+    positions must be equal too."""
     return len(one.body) >= count and all(
         ast.dump(left, include_attributes=places) == ast.dump(right, include_attributes=places)
         for left, right in zip(one.body[:count], other.body[:count], strict=False)
@@ -84,7 +85,7 @@ def range_of(node: ast.stmt | ast.expr | ast.alias) -> Range:
 
 
 def head_of(node: ast.stmt, lines: list[str]) -> Range:
-    """Return the range of a statement, or of its first line only."""
+    """Return the range of a statement on one line, or of the first line of a longer one."""
     whole = range_of(node)
     if whole.end.line == whole.start.line:
         return whole
@@ -107,7 +108,8 @@ def module_range(node: ast.ImportFrom, lines: list[str]) -> Range:
 
 
 def bound_names(node: ast.stmt) -> list[str]:
-    """Return the names bound after a statement, in the order of the text.
+    """Return the names that exist after a statement because it binds them, in the order of the
+    text.
 
     The name after ``except … as`` is excluded, because Python deletes it after the block.
     """
@@ -118,13 +120,13 @@ def bound_names(node: ast.stmt) -> list[str]:
 
 
 def _stays_bound(node: ast.AST) -> bool:
-    """Whether the names that a node binds remain bound afterwards."""
+    """Whether the names that a node binds still exist after the statement."""
     deletes = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del)
     return not deletes and not isinstance(node, ast.ExceptHandler)
 
 
 def used_names(node: ast.stmt) -> set[str]:
-    """Return all names that a statement mentions, including those inside functions."""
+    """Return all names that a statement reads, including names inside of functions."""
     return {
         inner.id
         for inner in ast.walk(node)
@@ -133,22 +135,23 @@ def used_names(node: ast.stmt) -> set[str]:
 
 
 def is_compound(node: ast.stmt) -> bool:
-    """Whether a failed statement may have bound some of its names as intended."""
+    """Whether a statement, such as a loop or ``try``, may have bound some of its names correctly
+    before it failed."""
     return isinstance(node, (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.AsyncFor)) or (
         type(node).__name__ in ("TryStar", "Match", "AsyncWith")
     )
 
 
 def is_definition(node: ast.stmt) -> bool:
-    """Whether a statement is a definition, which is executed even after the time limit of the
-    module."""
+    """Whether a statement is a definition or an import, which is executed even after the module's
+    time limit."""
     return isinstance(
         node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
     )
 
 
 def one_alias(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> ast.stmt:
-    """Return an import statement reduced to one of its names, at the same position."""
+    """Return an import statement that imports only ``alias``, at the same position."""
     single: ast.stmt
     if isinstance(node, ast.Import):
         single = ast.Import([alias])
@@ -158,8 +161,8 @@ def one_alias(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> ast.stmt:
 
 
 def imports_end(tree: ast.Module) -> int:
-    """Return the number of statements in the import header: docstring, imports and guarded
-    imports."""
+    """Return the number of statements in the import header of a file: docstring, imports, and
+    ``try`` around imports."""
     for index, node in enumerate(tree.body):
         if not _is_header(node):
             return index

@@ -1,9 +1,10 @@
-"""Messages between the parent process and its module processes and runs.
+"""Messages between the engine's main process and the processes that execute user code.
 
-Messages to the parent are lines. Events of the protocol are unchanged; messages of this module have
-the prefix ``!``. They are JSON, never pickle, because user code may have written them and the
-parent must not execute them. Messages from the parent are socket packets, with the descriptors for
-the process to fork; processes that were not forked receive lines instead.
+Messages to the main process are lines. Events of the protocol are unchanged; messages of this
+module have the prefix ``!``. They are JSON, never pickle, because user code may have written them
+and the main process must not execute them. Messages from the main process are socket packets that
+carry the file descriptors for the process to fork. Processes that were not forked receive lines
+instead.
 """
 
 from __future__ import annotations
@@ -40,12 +41,14 @@ _write, _dumps, _loads = os.write, json.dumps, json.loads
 _INTERNAL = b"!"
 
 Stage = Literal["start", "module", "run"]
-"""Stage of a process: starting, executing the module's statements, or one run."""
+"""Stage of a process, each with its own time limit: starting, executing the module's statements, or
+one run."""
 _PACKET = 1 << 16
 
 
 def starts_programs(request: Analyze) -> bool:
-    """Whether a run of a request may start the compilers of a backend."""
+    """Whether processes of the request may start programs, as a backend of ``torch.compile`` starts
+    a C++ compiler."""
     return "measure" in request.parts or bool(request.observe and request.observe.backend)
 
 
@@ -54,12 +57,12 @@ def starts_programs(request: Analyze) -> bool:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A probe of a target that can be run; ``target`` and ``probe`` are indices in the module
-    process.
+    """A run that can be launched: a target and the inputs to trace it with. ``target`` and
+    ``probe`` are their indices in the module process.
 
-    ``waits``: whether an earlier run of the target decides if this one is needed. ``after`` are
-    targets whose first runs should end before. ``shared`` is the number of the enclosing run that
-    shows its arguments, or None without a shareable one.
+    ``waits``: whether the run is launched only if an earlier run of the target requests it.
+    ``after``: targets whose first runs should end before. ``shared``: number of the enclosing run
+    (a run of callers) that shows the target's arguments; None if none does.
     """
 
     target: int
@@ -73,15 +76,15 @@ class PlannedRun:
 
     @property
     def at(self) -> tuple[int, int]:
-        """Indices of the target and the probe."""
+        """Indices of the target and of its inputs."""
         return self.target, self.probe
 
 
 @dataclass(frozen=True)
 class RunsPlanned:
-    """The module was executed and these runs can be launched.
+    """A message that the module was executed and that these runs can be launched.
 
-    ``late`` is the index of the statement that exceeded the time limit, if any.
+    ``late`` is the index of the top-level statement that exceeded the time limit; None if none did.
     """
 
     runs: tuple[PlannedRun, ...]
@@ -90,7 +93,7 @@ class RunsPlanned:
 
 @dataclass(frozen=True)
 class StageBegun:
-    """The process begins a stage that may take this many seconds."""
+    """A message that the sending process begins a stage, which may take ``seconds``."""
 
     stage: Stage
     seconds: float
@@ -98,14 +101,18 @@ class StageBegun:
 
 @dataclass(frozen=True)
 class TextUnparsable:
-    """The text has a syntax error; nothing was executed."""
+    """A message that the file has a syntax error, described by ``reason``; nothing was executed."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class PreambleReady:
-    """The sender executed the imports, the first ``lines`` lines, and stays as a preamble."""
+    """A message that the sender has executed a file's imports and stays as a preamble, a process
+    that later versions of the file fork from.
+
+    ``lines`` is the number of lines executed; ``files`` are the files that the imports read.
+    """
 
     lines: int
     files: tuple[FileState, ...]
@@ -113,14 +120,14 @@ class PreambleReady:
 
 @dataclass(frozen=True)
 class PreambleStale:
-    """A generation found that its text does not begin like its preamble, or a preamble is
-    outdated."""
+    """A message that the saved process with executed imports cannot be used: the file begins with
+    other statements, or the process has changed."""
 
 
 @dataclass(frozen=True)
 class LateImports:
-    """The parent packages of a generation's text imported these modules after the text, in
-    ``seconds``."""
+    """A message that packages imported the modules ``names`` after the user's module was executed,
+    which took ``seconds``. They may be imported in advance next time."""
 
     names: tuple[str, ...]
     seconds: float
@@ -128,7 +135,7 @@ class LateImports:
 
 @dataclass(frozen=True)
 class ChildForked:
-    """The sender is the child that the command ``number`` requested.
+    """A message from a forked process: it is the child that the command ``number`` requested.
 
     ``pid`` comes from the kernel, because user code could put any pid into the message.
     """
@@ -139,8 +146,8 @@ class ChildForked:
 
 @dataclass(frozen=True)
 class ForkFailed:
-    """The system lacked resources for the child that ``number`` requested; ``error`` is an
-    errno."""
+    """A message that the child which command ``number`` requested was not forked because the system
+    lacks resources. ``error`` is an errno."""
 
     number: int
     error: int
@@ -148,7 +155,8 @@ class ForkFailed:
 
 @dataclass(frozen=True)
 class ChildExited:
-    """A child ended; ``code`` is negative for a signal, None if user code collected the status."""
+    """A message that the child which command ``number`` requested has ended. ``code`` is its exit
+    code: negative for a signal, None if user code collected it."""
 
     number: int
     code: int | None
@@ -156,10 +164,10 @@ class ChildExited:
 
 @dataclass(frozen=True)
 class SnapshotTaken:
-    """An enclosing run left a snapshot at the call of this target and probe.
+    """A message from a snapshot, a copy of the process that stopped at a call of a target.
 
-    The snapshot forks the runs of this probe; both are -1 if it serves none. ``source`` describes
-    the call for the user.
+    The snapshot forks the runs for this call. ``target`` and ``probe`` are -1 if the call is not
+    needed. ``call`` is a digest of the arguments, and ``source`` describes the call for the user.
     """
 
     target: int
@@ -172,9 +180,10 @@ class SnapshotTaken:
 class RunDone:
     """The result of a run.
 
-    ``further`` is the number of waiting runs to start. ``raised``: fake tensors raised, so
-    real ones are needed. ``known`` is the state that a run of the part "paths" starts from, empty
-    if it would find nothing. ``unfound`` is the search that failed.
+    ``needs_real``: reason to repeat the run with real tensors, or None. ``further``: number of
+    waiting runs of the target to launch. ``raised``: whether fake tensors raised an exception.
+    ``known``: encoded state from which further execution paths are traced; empty if there are none.
+    ``unfound``: the search for inputs that failed, or None.
     """
 
     report: TargetReport
@@ -188,10 +197,10 @@ class RunDone:
 
 @dataclass(frozen=True)
 class ProgramDone:
-    """The end of a program's run.
+    """The end of a run of the user's program.
 
-    ``ran`` is false for a text without a program. ``called`` counts the called regions. ``note``
-    says how the run differs from running the program directly.
+    ``ran``: whether the file is a program. ``called``: number of compiled functions that were
+    called. ``note``: how the run differs from running the program directly.
     """
 
     ran: bool
@@ -201,16 +210,17 @@ class ProgramDone:
     called: int = 0
     note: str = ""
     lacks: Lack = ""
-    """Resource that ran out and that fake tensors do not need."""
+    """Resource, such as GPU memory, that the program lacked and that fake tensors do not need;
+    empty if it lacked none."""
 
 
 @dataclass(frozen=True)
 class ProgramShows:
-    """A result of a program's run for the file ``path``; ``event`` is an encoded event of the
+    """A result of a program's run about the file ``path``; ``event`` is an encoded event of the
     protocol.
 
-    ``deeper`` lists workspace files with inner frames of the same finding. The finding is dropped
-    here if one of them shows its own findings.
+    ``deeper`` lists workspace files in which inner stack frames of the same finding lie. If one of
+    them is analyzed too, it shows the finding instead of ``path``.
     """
 
     path: str
@@ -220,8 +230,8 @@ class ProgramShows:
 
 @dataclass(frozen=True)
 class CandidatesMade:
-    """Programs that may reproduce a finding, packed by ``repro.candidate``, or the reason for
-    none."""
+    """A message with packed programs that may reproduce a finding, or with the ``reason`` why there
+    are none."""
 
     packed: str = ""
     reason: str = ""
@@ -229,8 +239,8 @@ class CandidatesMade:
 
 @dataclass(frozen=True)
 class CasesChosen:
-    """Test cases of one probe for comparing two texts, packed by ``behavior``, or the reason for
-    none."""
+    """A message with the packed inputs on which to compare two versions of a target, or with the
+    ``reason`` why there are none."""
 
     probe: int
     packed: str = ""
@@ -239,7 +249,8 @@ class CasesChosen:
 
 @dataclass(frozen=True)
 class BackendTried:
-    """The result of compiling the changed target with a backend, for one probe."""
+    """The result of compiling the changed target with a backend, for one set of inputs; ``reason``
+    explains a failure."""
 
     outcome: BehaviorOutcome
     reason: str = ""
@@ -247,14 +258,14 @@ class BackendTried:
 
 @dataclass(frozen=True)
 class PhasesTaken:
-    """The timed phases of a module process until its runs were planned."""
+    """A message with the durations of a module process's phases, up to the planning of its runs."""
 
     phases: tuple[PhaseTime, ...]
 
 
 @dataclass(frozen=True)
 class OperatorCalls:
-    """Operator results for fake tensors that a run computed, packed by
+    """A message with the results of operators on fake tensors that a run computed, packed by
     ``pipeline.operator_calls``."""
 
     packed: str
@@ -262,7 +273,8 @@ class OperatorCalls:
 
 @dataclass(frozen=True)
 class BranchBegun:
-    """A run that cannot fork announces that it only answers this question and then ends."""
+    """A message from a run that cannot fork: it computes only the answer to the question ``name``,
+    within ``seconds``, and then ends."""
 
     name: str
     seconds: float
@@ -270,10 +282,11 @@ class BranchBegun:
 
 @dataclass(frozen=True)
 class BranchAnswer:
-    """The answer to the question ``name``: a pickled value, or the reason why it is lost.
+    """The answer to the question ``name`` of a run: a pickled value, or the reason ``lost`` why it
+    is missing.
 
-    Only a process with user code may unpickle it. The other fields are as in
-    ``branches.BranchResult``.
+    Only a process with user code may unpickle it. ``late``: whether time ran out. ``used``: seconds
+    of processor time.
     """
 
     name: str
@@ -313,7 +326,8 @@ Upward = Union[
 
 @dataclass(frozen=True)
 class LaunchRun:
-    """Start a run. Attached descriptors, for forked runs: report, stdout, stderr, box."""
+    """A command to start a run. Its packet carries the descriptors for reports, stdout, stderr and
+    the memory file for the last stack."""
 
     number: int
     target: int
@@ -323,25 +337,29 @@ class LaunchRun:
     seconds: float
     memory: int
     answers: tuple[BranchAnswer, ...] = ()
-    """Answers that earlier attempts of the run, or speculative runs, computed."""
+    """Answers to the run's questions that earlier processes of the run, or speculative runs,
+    computed."""
     last: bool = False
-    """True if this is the last attempt for lack of time."""
+    """True if no time is left to compute further answers, so the run completes without them."""
     found: tuple[FoundProbe, ...] = ()
-    """Probes that searches of other runs found."""
+    """Inputs that searches in earlier runs found for targets."""
     known: str = ""
-    """State of the first run of the same target and probe."""
+    """Encoded state of the first run with the same target and inputs, from which further execution
+    paths are traced; otherwise empty."""
     began: float = 0.0
-    """Time at which it was sent, in ``time.monotonic()``."""
+    """Time at which the command was sent, in ``time.monotonic()``."""
     speculative: bool = False
-    """True if to answer the first question only; then ``known`` is from before the edit."""
+    """True if the run only computes the first answer in advance. Then ``known`` is from before the
+    last edit."""
 
 
 @dataclass(frozen=True)
 class LaunchEnclosingRun:
-    """Start an enclosing run that leaves a snapshot at each call of a wanted target.
+    """A command to execute callers of targets and to keep a forked copy of the process at each call
+    of a wanted target.
 
-    Attached descriptors: report, stdout, stderr, box, control. ``shared`` is its number; the other
-    fields are as in a run.
+    Its packet carries the descriptors for reports, stdout, stderr, the last stack and control.
+    ``shared`` is the number of the callers' run in the file.
     """
 
     number: int
@@ -354,25 +372,28 @@ class LaunchEnclosingRun:
 
 @dataclass(frozen=True)
 class ForkGeneration:
-    """Fork a generation from a preamble.
+    """A command to a saved process with executed imports: fork a process that continues with a new
+    version of the file.
 
-    Attached descriptors: report, stdout, stderr, box, control, and a file with the order.
+    Its packet carries the descriptors for reports, stdout, stderr, the last stack, control, and a
+    file with the ``ModuleOrder``.
     """
 
     number: int
     gives_way: bool = False
-    """True if the generation runs at low priority."""
+    """True if the forked process runs at low priority."""
 
 
 PACKAGES = -1
-"""Statement index that stands for the packages above the file."""
+"""Value of a statement index that means the import of the file's parent packages."""
 
 
 @dataclass(frozen=True)
 class ImportAhead:
-    """Import these modules in a preamble if they work before the text is executed.
+    """A command to a saved process to import the modules ``names``, unless they need the user's
+    module.
 
-    It may take several times ``seconds``.
+    The imports may take several times ``seconds``, the time that they took before.
     """
 
     names: tuple[str, ...]
@@ -381,7 +402,8 @@ class ImportAhead:
 
 @dataclass(frozen=True)
 class SkippedStatement:
-    """A top-level statement, or ``PACKAGES``, that ended an earlier process and is skipped."""
+    """A top-level statement to skip because it ended an earlier process. ``statement`` is its
+    index, or ``PACKAGES`` for the import of the parent packages."""
 
     statement: int
     reason: str
@@ -389,10 +411,11 @@ class SkippedStatement:
 
 @dataclass(frozen=True)
 class RepeatedExecution:
-    """The one run for which a module process executes a module again, without reporting other
-    results.
+    """The run for which a new module process executes the module again, reporting only the results
+    of this run.
 
-    ``late`` comes from the first execution; ``probe`` is the probe that the run was planned with.
+    ``late`` is the index of the statement that exceeded the time limit in the first execution, or
+    None. ``probe`` describes the inputs that the run was planned with.
     """
 
     launch: LaunchRun
@@ -402,7 +425,8 @@ class RepeatedExecution:
 
 @dataclass(frozen=True)
 class ModuleOrder:
-    """The order to execute a module."""
+    """The order to execute a user's file as a module. ``skip`` lists statements not to execute;
+    ``again`` is the only run to perform, if any."""
 
     analyze: Analyze
     scratch: str
@@ -411,15 +435,15 @@ class ModuleOrder:
     edited: bool = False
     """True if the file was edited recently, so that another edit is likely."""
     began: float = 0.0
-    """Time of the request, in ``time.monotonic()``."""
+    """Time at which the process was requested, in ``time.monotonic()``."""
 
 
 @dataclass(frozen=True)
 class ProgramOrder:
-    """The order to execute ``text``, the file ``path``, as a program.
+    """The order to execute ``text``, the contents of the file ``path``, as a program.
 
-    The process reports results for each workspace file, first for the file that ``analyze`` is
-    about.
+    The process reports results for every workspace file that the program imports, first for the
+    file in ``analyze``.
     """
 
     analyze: Analyze
@@ -427,13 +451,14 @@ class ProgramOrder:
     text: str
     scratch: str
     lacks: Lack = ""
-    """Resource for whose lack the program runs on fake tensors; empty for real tensors."""
+    """Resource that was lacking, so that the program runs on fake tensors; empty for real
+    tensors."""
 
 
 @dataclass(frozen=True)
 class ReductionOrder:
-    """The order to minimize a program. ``began`` is the time of the request, in
-    ``time.monotonic()``."""
+    """The order to minimize the packed programs that reproduce a finding. ``began`` is the time of
+    the request, in ``time.monotonic()``."""
 
     request: Reproduce
     packed: str
@@ -443,10 +468,12 @@ class ReductionOrder:
 
 @dataclass(frozen=True)
 class ComparisonOrder:
-    """The order to compare the behavior that runs of two texts recorded in these folders.
+    """The order to compare the recorded behavior of two versions of a file, in the folders
+    ``original`` and ``changed``.
 
-    ``cases`` are packed, by probe. ``lines`` and ``changed_lines`` are the lines that only one text
-    has. ``ended`` is the reason why the run of the changed text ended early; empty if it completed.
+    ``cases`` are packed inputs. ``lines`` and ``changed_lines`` are the line numbers that only one
+    version has. ``ended`` is the reason why the run of the changed version ended early; empty if it
+    completed.
     """
 
     request: Compare
@@ -461,8 +488,8 @@ class ComparisonOrder:
 
 @dataclass(frozen=True)
 class IndexOrder:
-    """The order to complete the operator index; ``read``: first read the binding YAML in
-    ``yaml``."""
+    """The order to complete the index of PyTorch's operators. If ``read`` is true, first read the
+    YAML file of the bindings with the PyYAML in the folder ``yaml``."""
 
     yaml: str
     scratch: str
@@ -471,11 +498,11 @@ class IndexOrder:
 
 @dataclass(frozen=True)
 class TrialOrder:
-    """The order to execute one candidate text in a spare process.
+    """The order to execute one program that a minimization tries, in a waiting process.
 
-    ``work`` is a pickled function of the text; only a process for such texts may unpickle it.
-    ``scratch``, ``path`` and ``roots`` are the reduction's. ``start`` names the programs that may
-    be started. ``memory`` is in MiB.
+    ``work`` is a pickled function of the text; only this process may unpickle it. ``scratch``,
+    ``path`` and ``roots`` belong to the minimization. ``start`` names the programs that may be
+    started. ``memory`` is in MiB.
     """
 
     work: str
@@ -490,27 +517,27 @@ class TrialOrder:
 
 @dataclass(frozen=True)
 class RepeatOperatorCalls:
-    """Repeat the operator calls of the attached file in an idle preamble, packed as in
-    ``OperatorCalls``."""
+    """A command to a saved process to repeat, while idle, the operator calls in the attached file,
+    packed as in ``OperatorCalls``. Its later forks then reuse their results."""
 
 
 Downward = Union[LaunchRun, LaunchEnclosingRun, ForkGeneration, ImportAhead, RepeatOperatorCalls]
 Order = Union[ModuleOrder, ProgramOrder, ReductionOrder, ComparisonOrder, IndexOrder, TrialOrder]
-"""Any order that a process is started for."""
+"""Any order for which the main process starts another process."""
 _KINDS: dict[str, type] = {
     kind.__name__: kind for union in (Upward, Downward, Order) for kind in typing.get_args(union)
 }
 
 
 class ParentUnreachable(BaseException):
-    """Raised when user code has closed the descriptor that leads to the parent process."""
+    """Raised when user code has closed the descriptor that leads to the engine's main process."""
 
 
 def write_message(descriptor: int, message: Upward | Event) -> None:
-    """Write one line to the parent process.
+    """Write a message as one line to the engine's main process.
 
     Raises:
-        Lost: user code closed or replaced the descriptor.
+        ParentUnreachable: user code closed or replaced the descriptor.
     """
     line = encode_message(message) + b"\n" if type(message) in _OWN else protocol.encode(message)  # type: ignore[arg-type]
     view = memoryview(line)
@@ -522,7 +549,7 @@ def write_message(descriptor: int, message: Upward | Event) -> None:
 
 
 def parse_message(line: bytes) -> Upward | Event | None:
-    """Decode the message of one line; None if the line is not a message."""
+    """Decode a line as an internal message or an event of the protocol; None if it is neither."""
     try:
         if line.startswith(_INTERNAL):
             message: Upward = decode_message(line)
@@ -541,7 +568,8 @@ def encode_message(message: Upward | Downward | Order) -> bytes:
 
 
 def decode_message(line: bytes) -> Any:
-    """Decode a line that :func:`encode_message` wrote.
+    """Decode a line that :func:`encode_message` wrote, into an object of this module's message
+    classes.
 
     Raises:
         ValueError, TypeError, KeyError, AttributeError: the line is not such a message.

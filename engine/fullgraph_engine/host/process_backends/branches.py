@@ -1,4 +1,4 @@
-"""Evaluate a function in another process, so that its side effects do not affect this one."""
+"""Evaluate a function in a forked process, so that its side effects do not affect this process."""
 
 from __future__ import annotations
 
@@ -29,23 +29,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class BranchResult(Generic[T]):
-    """The result of a function in another process: a value, or a clause ``lost`` on why it is
-    missing."""
+    """The result of a function that was evaluated in another process: its value, or the reason
+    ``lost`` why it is missing."""
 
     value: T | None = None
     lost: str = ""
     late: bool = False
-    """True if the value is missing because time ran out."""
+    """True if the value is missing because the time limit was reached."""
     used: float = 0.0
-    """Seconds of processor time, if a process other than a child of this one computed the
-    answer."""
+    """Seconds of processor time that the answer took, if another run computed it; 0 if a child of
+    this process did."""
 
 
 class Branches:
-    """A way to evaluate functions in forks.
+    """A callable that evaluates functions in forked processes.
 
     ``forking`` is called with True before a fork and with False after it, in both processes. All
-    forks end before ``until``, in monotonic time. ``answers`` were computed earlier.
+    forks end before ``until``, a time of ``time.monotonic``. ``answers`` are results that earlier
+    runs computed.
     """
 
     def __init__(
@@ -59,7 +60,8 @@ class Branches:
         self._answers = {answer.name: answer for answer in answers}
 
     def __call__(self, work: Callable[[], T], seconds: float, name: str = "") -> BranchResult[T]:
-        """Evaluate ``work`` in a fork, within ``seconds`` of processor time.
+        """Evaluate ``work`` in a forked process, within ``seconds`` of processor time, or return
+        the earlier answer called ``name``.
 
         A low-priority process may wait long for a processor, so the limit of elapsed time is
         higher.
@@ -118,16 +120,17 @@ def evaluate_here(work: Callable[[], T]) -> BranchResult[T]:
 
 
 def describe_end(code: int | None) -> str:
-    """Describe how a process ended that returned no answer."""
+    """Return a clause that explains how a process ended before it returned an answer."""
     return f"it {processes.describe_exit(code)}"
 
 
 class Replay:
-    """A way to evaluate functions where forking is impossible, or before the answer is needed.
+    """A callable that evaluates functions where forking is impossible, or in advance of a later
+    run.
 
-    This process evaluates the function itself, reports the answer and ends. Then the same run is
-    repeated with that answer. A run with answers to all questions completes. With ``last``,
-    questions without an answer remain unanswered. ``tell`` reports to the parent process.
+    This process evaluates one function itself, reports the answer and ends. Then the same run is
+    repeated with that answer, until it has all answers. With ``last``, functions without an answer
+    are not evaluated. ``tell`` sends messages to the engine's main process.
     """
 
     def __init__(
@@ -144,7 +147,8 @@ class Replay:
     def __call__(  # noqa: RET503 - it ends with the process
         self, work: Callable[[], T], seconds: float, name: str = ""
     ) -> BranchResult[T]:
-        """Return the known answer to the question ``name``, or compute it and end this process."""
+        """Return the answer called ``name`` that an earlier process computed. Otherwise compute it,
+        report it and end this process."""
         answer = self._answers.get(name)
         if answer is not None:
             return unpack_answer(answer)
@@ -167,18 +171,20 @@ class Replay:
 
 
 def unpack_answer(answer: BranchAnswer) -> BranchResult[Any]:
-    """Decode an answer from another process; its value is unpickled, None if missing."""
+    """Decode an answer that another process has computed; its value is None if it is missing."""
     value = _loads(base64.b64decode(answer.packed)) if answer.packed else None
     return BranchResult(value, answer.lost, answer.late, answer.used)
 
 
 def late_words(seconds: float) -> str:
-    """Return a clause that reports a missing answer after this time."""
+    """Return a clause for the user: the answer is missing because it took longer than
+    ``seconds``."""
     return f"it did not end within {seconds:.1f} seconds"
 
 
 def silence_output() -> None:
-    """Discard all further output: it repeats earlier output or comes from calls by the engine."""
+    """Discard everything that this process prints from now on, since it would repeat earlier
+    output."""
     void = _open("/dev/null", os.O_WRONLY)
     for stream in (1, 2):
         _dup2(void, stream)
@@ -186,7 +192,8 @@ def silence_output() -> None:
 
 
 def _receive_all(descriptor: int, until: float) -> bytes | None:
-    """Read everything up to the end of a descriptor; None if it takes too long."""
+    """Read from a descriptor up to its end. Return None if the end does not come before
+    ``until``."""
     parts: list[bytes] = []
     while True:
         ready, _, _ = _select([descriptor], [], [], max(0.0, until - _monotonic()))

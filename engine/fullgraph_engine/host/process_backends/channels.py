@@ -1,4 +1,5 @@
-"""Create the descriptors that connect the parent process with a process that executes user code."""
+"""Create the descriptors that connect the engine's main process with a process that executes user
+code."""
 
 from __future__ import annotations
 
@@ -10,13 +11,14 @@ from . import descriptors, packets
 
 @dataclass
 class Channels:
-    """The parent's ends of the channels to one process; this object closes them."""
+    """The main process's ends of the channels to one process that executes user code."""
 
     reports: int
     stdout: int
     stderr: int
     box: int
-    """Descriptor of the in-memory file in which the process records where it is (``blackbox``)."""
+    """Descriptor of the in-memory file in which the process records what it executes (see
+    ``blackbox``)."""
 
     def close(self) -> None:
         descriptors.close_all(vars(self).values())
@@ -24,19 +26,22 @@ class Channels:
 
 @dataclass
 class ProcessEnds:
-    """The child's ends of its channels to the parent process."""
+    """The ends of the channels to the engine's main process, in a process that executes user
+    code."""
 
     report: int
     stdout: int
     stderr: int
     box: int
     control: int = -1
-    """Descriptor from which a module process reads commands; -1 in a run."""
+    """Descriptor from which the process reads commands; -1 in a run."""
     paper: int = -1
-    """Descriptor of a file with the order for a generation of a preamble."""
+    """Descriptor of a file with the ``ModuleOrder`` for a process that is forked after the imports;
+    otherwise -1."""
     keep_control: int = -1
     keep_report: int = -1
-    """Descriptors for commands and reports while it is a preamble; -1 if it must not become one."""
+    """Descriptors for commands and reports while the process is saved after its imports; -1 if it
+    must not be saved."""
 
     def open_descriptors(self) -> list[int]:
         return [descriptor for descriptor in vars(self).values() if descriptor >= 0]
@@ -45,11 +50,13 @@ class ProcessEnds:
         descriptors.close_all(self.open_descriptors())
 
     def raise_all(self) -> None:
-        """Move the engine's own descriptors to high numbers, out of the way of user code."""
+        """Move the engine's own descriptors to high numbers, so that user code does not close or
+        reuse them."""
         self._raise("report", "box", "control", "keep_control", "keep_report")
 
     def raise_streams(self) -> None:
-        """Move the descriptors whose copies user code uses to high numbers."""
+        """Move the descriptors of the output pipes to high numbers; user code writes to copies of
+        them."""
         self._raise("stdout", "stderr")
 
     def _raise(self, *names: str) -> None:
@@ -59,7 +66,7 @@ class ProcessEnds:
 
 
 def open_channels() -> tuple[Channels, ProcessEnds]:
-    """Create the channels of a process; programs that it executes do not inherit them.
+    """Create the channels of a new process. Programs that the process executes do not inherit them.
 
     Raises:
         OSError: too many descriptors are open.

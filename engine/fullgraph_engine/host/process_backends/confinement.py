@@ -1,5 +1,5 @@
-"""Combine the kernel's sandbox layers: detect the available ones and confine processes with
-them."""
+"""Combine the sandbox layers of the kernel: detect which ones exist, and apply them to processes
+that execute user code."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ Part = Literal[
     "capabilities",
     "credentials",
 ]
-"""Name of a sandbox layer that can be left out, to measure what it contributes."""
+"""Names of the sandbox layers that can be left out, in order to measure their effect."""
 
 _left_out: set[Part] = set()
 
 
 def leave_out(parts: Iterable[str]) -> None:
-    """Disable parts of the sandbox in this process and all processes forked from it.
+    """Do not apply these layers of the sandbox in this process and all processes forked from it.
 
     Raises:
-        ValueError: a name is not a part of the sandbox.
+        ValueError: a name is not a layer of the sandbox.
     """
     known = {str(part): part for part in get_args(Part)}
     for name in parts:
@@ -50,13 +50,13 @@ def leave_out(parts: Iterable[str]) -> None:
 
 
 def is_left_out(part: Part) -> bool:
-    """Whether a part of the sandbox is disabled."""
+    """Whether a layer of the sandbox was disabled with ``leave_out``."""
     return part in _left_out
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """The sandbox of an engine.
+    """The sandbox that all processes started by an engine share.
 
     ``collector`` is the pid of the first process in the engine's pid namespace; 0 without such a
     namespace.
@@ -66,23 +66,25 @@ class Confinement:
     collector: int = 0
 
     def collector_has_ended(self) -> bool:
-        """Whether the collector exists and is ending; it ends after all other processes of its
-        namespace."""
+        """Whether the first process of the pid namespace exists and is ending. It finishes only
+        after all other processes of the namespace."""
         return bool(self.collector) and processes.is_exiting(self.collector)
 
 
 @dataclass(frozen=True)
 class _KernelSupport:
-    """The sandbox support of the kernel, as tested in another process."""
+    """The sandbox layers that the kernel supports, as tested in another process."""
 
     entered: Entered
     level: SandboxLevel
 
 
 def begin_confinement(scratch: str, allowed: Allowed) -> Confinement:
-    """Detect the available layers, and enter namespaces that the processes started later inherit.
+    """Detect the available layers of the sandbox, and enter the namespaces that all later processes
+    inherit.
 
-    Call it before a second thread starts. ``scratch`` is a folder of the engine.
+    Call it before a second thread starts. ``scratch`` is the engine's temporary folder, for the
+    test.
     """
     seen = _test_kernel(scratch, allowed)
     collector = 0
@@ -95,7 +97,8 @@ def begin_confinement(scratch: str, allowed: Allowed) -> Confinement:
 
 @dataclass(frozen=True)
 class Confined:
-    """The layers that confine a process, and the folders it sees in a private view."""
+    """The sandbox layers that apply to a process, and the folders whose changes only the process
+    sees."""
 
     layers: tuple[SandboxLayer, ...]
     private: tuple[str, ...] = ()
@@ -104,7 +107,8 @@ class Confined:
 def confine_process(
     root: str, allowed: Allowed, *, memory: int, programs: bool, private: tuple[str, ...] = ()
 ) -> Confined:
-    """Confine this process and the processes it forks later, irrevocably.
+    """Apply the sandbox to this process and the processes that it forks later; this cannot be
+    undone.
 
     Files may be written below ``root`` and in ``allowed`` folders. ``memory`` is the MiB of shared
     memory. ``programs``: whether programs may be started. Changes below ``private`` folders are
@@ -137,17 +141,18 @@ def confine_process(
 
 
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
-"""Device files that user code may write to; terminals, disks and GPUs are excluded."""
+"""Device files that user code may write to. Terminals, disks and GPUs are not among them."""
 
 
 def isolate_process() -> None:
-    """Protect a confined process from signals of this process, which was forked from it."""
+    """Prevent this process from sending signals to the process that it was forked from."""
     if not is_left_out("Landlock"):
         landlock.isolate_signals()
 
 
 def _test_kernel(scratch: str, allowed: Allowed) -> _KernelSupport:
-    """Test all layers in other processes."""
+    """Return which layers of the sandbox the kernel supports, after testing all of them in other
+    processes."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -185,7 +190,8 @@ def _report_support(scratch: str, allowed: Allowed, writing: int) -> None:
 
 
 def _namespace_kinds(allowed: Allowed) -> int:
-    """Return the flags of the namespaces to enter."""
+    """Return the flags of the namespaces to enter: all, except those that permissions or
+    ``leave_out`` exclude."""
     kinds = namespaces.ALL & ~namespaces.NETWORK if allowed.network else namespaces.ALL
     for name, kind in _NAMESPACES:
         if is_left_out(name):
@@ -218,8 +224,8 @@ def _sandbox_level(
 
 
 def _allowed_words(allowed: Allowed) -> str:
-    """Describe the allowed operations as part of a sentence with "is" or "are"; empty if there are
-    none."""
+    """Describe the allowed operations, with "is" or "are", for use in a sentence; empty if nothing
+    is allowed."""
     parts = ["the network"] if allowed.network else []
     parts += ["programs"] if allowed.programs else []
     parts += [f"writing below {one.path}" for one in caches.allowed_folders(allowed)]

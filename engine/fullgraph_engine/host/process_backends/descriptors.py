@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 _ROOM = 24
-"""Number of descriptors reserved for the engine at the end of the table."""
+"""Number of descriptors, at the end of the descriptor table, that the engine reserves for
+itself."""
 
 _F_GETPATH, _LONGEST_PATH = 50, 1024
 """Constants from sys/fcntl.h and sys/param.h of macOS."""
@@ -55,7 +56,8 @@ def path_of(folder: int) -> str:
 
 
 def held_by_files(folder: str) -> int:
-    """Return the bytes on disk of all readable files below a folder."""
+    """Return the bytes on disk of all files below a folder; folders that cannot be read do not
+    count."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -75,14 +77,15 @@ def remove_path(path: str) -> None:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all data to a descriptor, as a pipe may accept only a part at once."""
+    """Write all data to a descriptor, in several steps if a pipe accepts only a part at once."""
     view = memoryview(data)
     while view:
         view = view[_write(descriptor, view) :]
 
 
 def is_readable(descriptor: int, milliseconds: int = 0) -> bool:
-    """Whether a descriptor has data or has reached its end, within a time limit."""
+    """Whether a descriptor has data or has reached its end; wait at most ``milliseconds`` for
+    this."""
     poll = _poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(milliseconds))
@@ -108,15 +111,15 @@ def in_memory(name: str) -> int:
 
 @dataclass(frozen=True)
 class Inheritance:
-    """The inheritance of descriptors: the options for ``Popen`` and the numbers in the new
-    process."""
+    """The descriptors that a new program inherits: options for ``Popen``, and the numbers in the
+    new process."""
 
     numbers: tuple[int, ...]
     popen: dict[str, Any]
 
 
 def prepare_inheritance(descriptors: Iterable[int]) -> Inheritance:
-    """Prepare descriptors for inheritance by a program in its own session.
+    """Prepare descriptors for inheritance by a program that starts in its own session.
 
     Interrupts from the terminal do not reach such a program.
     """
@@ -125,7 +128,8 @@ def prepare_inheritance(descriptors: Iterable[int]) -> Inheritance:
 
 
 def adopt_inherited(numbers: Iterable[int]) -> list[int]:
-    """Return the inherited descriptors, in the started program."""
+    """Return the descriptors that the started program inherited, from the numbers that it
+    received."""
     return list(numbers)
 
 
@@ -152,7 +156,8 @@ def attach_streams(stdout: int, stderr: int) -> None:
 
 
 def detach_streams() -> None:
-    """Close the standard streams, so that their readers see the end."""
+    """Discard what this process prints from now on, and close its former output, so that readers
+    see the end."""
     attach_streams(_open(os.devnull, os.O_WRONLY), _open(os.devnull, os.O_WRONLY))
 
 

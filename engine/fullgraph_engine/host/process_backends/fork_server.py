@@ -1,4 +1,4 @@
-"""Serve fork commands in a process that contains user code, and report how the children end."""
+"""Fork children on command in a process that contains user code, and report how they end."""
 
 from __future__ import annotations
 
@@ -28,27 +28,28 @@ _fork, _waitpid, _exit, _poll = os.fork, os.waitpid, os._exit, select.poll
 _getpid, _setsid = os.getpid, os.setsid
 _WITHOUT_PIDFD = 20
 _REST = 100
-"""Milliseconds without commands before background work starts; meanwhile the kernel frees the
+"""Milliseconds without commands after which background work starts. Meanwhile the kernel frees the
 memory of ended processes."""
 _LEAST_ENDS = 4
-"""Minimum number of descriptors with a command; fewer arrive when the process has too many open."""
+"""Minimum number of descriptors that accompany a command. Fewer arrive if the process has too many
+open."""
 _pidfd_open = getattr(os, "pidfd_open", None)
 
 Forks = LaunchRun | LaunchEnclosingRun | ForkGeneration
-"""A command to fork a child."""
+"""Commands for which a process forks a child."""
 
 
 @dataclass(frozen=True)
 class _Child:
     number: int
-    """That it was asked for by."""
+    """Number of the command that requested this child."""
     ended: int
-    """A descriptor that tells its end; -1 if there is none."""
+    """Descriptor that becomes readable when the child ends; -1 if the system has none."""
     gives_way: bool
 
 
 class ForkServer:
-    """A loop that forks children on command.
+    """A loop that waits for commands and forks a child for each.
 
     ``forking`` is called with True before a fork and with False after it, in both processes.
     """
@@ -59,10 +60,11 @@ class ForkServer:
         self._control, self._report = socket.socket(fileno=control), report
         self._forking = forking
         self.onward: socket.socket | None = None
-        """Socket for forwarding the commands of later snapshots."""
+        """Socket to the process that continues an enclosing run, for commands that later snapshots
+        handle; None if there is none."""
         self.is_own: Callable[[Forks], bool] = lambda _: True
         self._children: dict[int, _Child] = {}
-        """Children by pid."""
+        """Children that have not ended yet, by pid."""
 
     def wait(
         self,
@@ -70,9 +72,10 @@ class ForkServer:
         ahead: Callable[[ImportAhead], None] = lambda _: None,
         repeat: Callable[[bytes], Iterator[None]] = lambda _: iter(()),
     ) -> tuple[Forks, ProcessEnds]:
-        """Serve commands until the parent process ends; return only in a child, with its command.
+        """Fork a child for each command until the engine's main process ends. Return only in a
+        child, with its command and descriptors.
 
-        ``ahead`` is called for a request to import modules early. ``repeat`` is called with
+        ``ahead`` is called for a command to import modules in advance. ``repeat`` is called with
         operator calls to repeat; its iterator advances one step at a time while the server is idle
         and only low-priority children run. ``aside`` is called once, when the first children exist
         and no command waits, but before the end of a child is reported.
@@ -135,7 +138,8 @@ class ForkServer:
             followed = True
 
     def fork(self, command: Forks, ends: ProcessEnds | None = None) -> bool:
-        """Fork a child for a command; True in the child, which owns the given descriptors."""
+        """Fork a child for a command. Return True in the child, which then uses the descriptors
+        ``ends``, and False in the parent."""
         parent = _getpid()
         descriptors.flush_streams()
         self._forking(True)
@@ -180,7 +184,7 @@ class ForkServer:
             _exit(0)
 
     def _disown(self) -> None:
-        """Close the descriptors of the parent process, in a child."""
+        """Close, in a forked child, the descriptors that belong to its parent."""
         open_ones = [child.ended for child in self._children.values() if child.ended >= 0]
         descriptors.close_all(open_ones)
         self._children.clear()

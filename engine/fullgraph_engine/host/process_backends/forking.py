@@ -1,4 +1,5 @@
-"""Back end with forks: the parent forks module processes, which fork their own runs."""
+"""Back end with forks: the engine's main process forks module processes, which fork their own
+runs."""
 
 from __future__ import annotations
 
@@ -44,18 +45,19 @@ _MOST_PATHS = 100
 
 
 class Forking:
-    """The back end that forks a single-threaded parent process with torch imported."""
+    """The back end that forks the engine's main process, which has one thread and has imported
+    torch."""
 
     name: BackendName = "fork"
 
     def __init__(self, host: Services) -> None:
         self.host = host
         self.shelf = Shelf()
-        # Descriptors open at this point belong to torch or the interpreter and are inherited.
-        # Children close descriptors that the parent opens later.
+        # Children inherit the descriptors that are open now, which belong to torch or the
+        # interpreter. They close descriptors that the engine opens later.
         self._inherited = descriptors.list_open() - host.own_descriptors()
         self._paths = deque[str](maxlen=_MOST_PATHS)
-        """Paths of texts that were executed before."""
+        """Paths of the files that were executed recently."""
 
     def execute_module(
         self, job: ModuleOrder, owner: ForkedProcessOwner, *, keep: bool
@@ -88,7 +90,7 @@ class Forking:
             ends.close()
 
     def prepare(self, waiting: int | None) -> None:
-        """Do nothing, as a fork is fast."""
+        """Do nothing: a fork is fast, so no process is started in advance."""
 
     def make_room(self) -> bool:
         return self.shelf.drop_oldest()
@@ -97,7 +99,8 @@ class Forking:
         return self.shelf.uses_folder(scratch)
 
     def fork(self, order: Order, ends: ProcessEnds, owner: ProcessOwner) -> int:
-        """Fork a child of the parent process that executes an order; return its pid."""
+        """Fork the engine's main process; the child performs ``order`` and exits. Return the
+        child's pid."""
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -119,7 +122,7 @@ class Forking:
 
 
 class ForkedSource:
-    """The parent's handle of a fork server, through which it requests runs."""
+    """The main process's handle of a process that forks runs on command."""
 
     def __init__(self, ours: Channels, control: socket.socket | None = None) -> None:
         self.channels = ours
@@ -167,14 +170,16 @@ class ForkedSource:
 
 
 class ForkedModule(ForkedSource):
-    """The parent's handle of a module process and its preamble."""
+    """The main process's handle of a module process and of the saved process that it was forked
+    from, if there is one."""
 
     def __init__(self, backend: Forking, ours: Channels, owner: ForkedProcessOwner) -> None:
         super().__init__(ours)
         self.pid, self.begun = 0, True
         self._backend, self._owner = backend, owner
         self._preamble: Preamble | None = None
-        """Preamble that this process is forked from, or becomes."""
+        """Saved process with executed imports that this process is forked from or may become; None
+        without one."""
 
     def begin(self, job: ModuleOrder, ends: ProcessEnds, *, keep: bool) -> None:
         backend, owner = self._backend, self._owner

@@ -18,7 +18,8 @@ _SIZE = 2 << 20
 def gather_pages() -> None:
     """Move the allocated memory of this process to huge pages, if the kernel supports it.
 
-    Call it before the first fork: shared pages would be duplicated.
+    Call it before the first fork: afterwards, pages shared with other processes would be
+    duplicated.
     """
     try:
         with open("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", "rb") as size:  # noqa: PTH123
@@ -35,7 +36,7 @@ def gather_pages() -> None:
 
 
 def _anonymous_ranges() -> Iterator[tuple[int, int]]:
-    """Yield the start and end addresses of anonymous memory."""
+    """Yield the start and end addresses of writable memory that is not mapped from a file."""
     with open("/proc/self/maps", "rb") as maps:  # noqa: PTH123
         lines = maps.read().splitlines()
     for line in lines:

@@ -35,9 +35,10 @@ _close = os.close
 def restrict_process(
     writable: tuple[str, ...], devices: tuple[str, ...], *, network: bool = False
 ) -> SandboxLayer:
-    """Restrict this process and all processes forked from it, irrevocably, as far as supported.
+    """Restrict this process and all processes forked from it, as far as the kernel supports it;
+    this cannot be undone.
 
-    Everything is allowed below ``writable`` folders. ``devices``, and files below them, may be
+    All changes are allowed below ``writable`` folders. ``devices``, and files below them, may be
     written. ``network``: whether TCP is allowed.
     """
     libc = _libc
@@ -72,9 +73,10 @@ def restrict_process(
 
 
 def isolate_signals() -> None:
-    """Prevent this process and its forks from signaling the process that it was forked from.
+    """Prevent this process and its forks from sending signals to the process that it was forked
+    from.
 
-    The two share their other restrictions. Without kernel support this does nothing.
+    The two processes share their other restrictions. Without kernel support, this does nothing.
     """
     if _libc is None or _libc.syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG) < 6:
         return

@@ -12,12 +12,13 @@ from types import FrameType
 
 MIB = 1 << 20
 MEMORY_SLACK = 1.25
-"""Ratio of the resident memory at which a process is ended to its memory limit."""
+"""Factor on the memory limit of a process; a process with more resident memory than the product is
+ended."""
 _TIME_IS_UP = (signal.SIGALRM, signal.SIGPROF)
 _LAST_WORDS = 64 * MIB
 _GENERATIONS = 4
-"""Maximum depth of forks: a preamble, a module process, an enclosing run and its run. Each may use
-its own limit beyond the memory of its parent."""
+"""Maximum depth of forks: a saved process with imports, a module process, an enclosing run and its
+run. Each may use its own limit beyond the memory of its parent."""
 _setrlimit, _getrlimit = resource.setrlimit, resource.getrlimit
 _signal, _sigmask = signal.signal, signal.pthread_sigmask
 _setitimer, _valid = signal.setitimer, frozenset(signal.valid_signals())
@@ -25,13 +26,13 @@ _setitimer, _valid = signal.setitimer, frozenset(signal.valid_signals())
 # Real-time signals, because programs use SIGALRM and SIGUSR1 themselves.
 _LINUX = sys.platform.startswith("linux")
 INTERRUPT: int = signal.SIGRTMAX - 5 if _LINUX else signal.SIGUSR2
-"""Signal from the parent process: the time is up, so report the stack."""
+"""Signal from the engine's main process: the time limit is reached, so record the stack."""
 LAST_WORD: int = signal.SIGRTMAX - 6 if _LINUX else signal.SIGUSR1
-"""Signal from the parent process: the process is about to be killed, so report the stack."""
+"""Signal from the engine's main process: the process is about to be killed, so record the stack."""
 
 
 def data_size() -> int:
-    """Return the bytes that count against RLIMIT_DATA already; 0 if unknown."""
+    """Return the bytes of this process that already count against RLIMIT_DATA; 0 if unknown."""
     try:
         with open("/proc/self/status", "rb") as status:  # noqa: PTH123
             for line in status:
@@ -43,10 +44,12 @@ def data_size() -> int:
 
 
 def apply_limits(memory: int, *, forks: bool = False) -> None:
-    """Limit further memory and the size of files to ``memory`` MiB each, and disable core dumps.
+    """Limit the additional memory and the size of each file to ``memory`` MiB, and disable core
+    dumps.
 
-    With ``forks``, its children may raise these limits for themselves. RLIMIT_DATA is used instead
-    of RLIMIT_AS because libraries reserve address space without using it.
+    With ``forks``, processes forked from this one may raise these limits for themselves.
+    RLIMIT_DATA is used instead of RLIMIT_AS because libraries reserve address space without using
+    it.
     """
     _lower_limit(resource.RLIMIT_CORE, 0, 0)
     _lower_limit(resource.RLIMIT_FSIZE, memory * MIB, memory * MIB)
@@ -58,7 +61,7 @@ def apply_limits(memory: int, *, forks: bool = False) -> None:
 
 
 def lift_memory_limit() -> None:
-    """Raise the memory limit, so that a process out of memory can report this."""
+    """Raise the memory limit to its maximum, so that a process out of memory can report this."""
     _, hard = _getrlimit(resource.RLIMIT_DATA)
     _setrlimit(resource.RLIMIT_DATA, (hard, hard))
 
@@ -71,9 +74,10 @@ def _lower_limit(kind: int, soft: int, hard: int) -> None:
 
 
 def reset_signals(interrupted: Callable[[int, FrameType | None], None]) -> None:
-    """Reset signal handlers, masks and timers, and handle interrupts from the parent process.
+    """Reset signal handlers, masks and timers, and call ``interrupted`` for signals from the
+    engine's main process.
 
-    ``interrupted`` is called with ``INTERRUPT`` or ``LAST_WORD``.
+    ``interrupted`` gets the signal, ``INTERRUPT`` or ``LAST_WORD``, and the current frame.
     """
     _setitimer(signal.ITIMER_REAL, 0)
     for number in _valid - _FIXED:
@@ -93,9 +97,10 @@ _FIXED = frozenset((signal.SIGKILL, signal.SIGSTOP))
 
 
 def end_within(used: float | None, passed: float) -> None:
-    """Let signals end this process after seconds of processor time (``used``) and of elapsed time.
+    """Make signals end this process after ``used`` seconds of processor time or ``passed`` seconds
+    of elapsed time.
 
-    The process limits itself, because the sandbox prevents it from being killed.
+    The process limits itself, because the sandbox prevents its parent from killing it.
     """
     for number in _TIME_IS_UP:
         _signal(number, signal.SIG_DFL)
@@ -105,23 +110,24 @@ def end_within(used: float | None, passed: float) -> None:
 
 
 def ran_out_of_time(code: int | None) -> bool:
-    """Whether a process ended because of ``end_within``."""
+    """Whether a process with exit code ``code`` ended because of a limit from ``end_within``."""
     return code in [-number for number in _TIME_IS_UP]
 
 
 def ignore_interrupts() -> None:
-    """Ignore terminal interrupts, which the server handles, and signals for closed pipes."""
+    """Ignore the terminal's interrupt signal, which the server handles, and signals for closed
+    pipes."""
     for name in ("SIGINT", "SIGPIPE"):
         if hasattr(signal, name):
             _signal(getattr(signal, name), signal.SIG_IGN)
 
 
 def end_after(seconds: int) -> None:
-    """Let a signal end this process after a time, whatever it is doing."""
+    """Make a timer end this process after ``seconds``, whatever code it is executing."""
     faulthandler.dump_traceback_later(seconds, exit=True, file=os.open(os.devnull, os.O_WRONLY))
 
 
 def give_way(niceness: int) -> None:
-    """Lower the priority of this process, as far as the system supports it."""
+    """Increase the niceness of this process by ``niceness``, where the system supports it."""
     if hasattr(os, "nice"):
         os.nice(niceness)

@@ -1,10 +1,10 @@
 """Isolate processes with Linux namespaces: processes, network, shared memory and mounts.
 
-The parent process puts all processes it starts into one pid, IPC and network namespace. It stays
-outside the pid namespace, so it sees their pids and can signal them. The first process in that
-namespace only adopts orphans; when it ends, which it does with the parent, the kernel ends all
-others. Each module process has its own mounts: everything but the scratch folder is read-only, and
-``/dev/shm`` is empty.
+The engine's main process puts all processes that it starts into one pid, IPC and network namespace.
+It stays outside the pid namespace, so it sees their pids and can signal them. The first process in
+that namespace only adopts orphans. When it ends, which it does with the main process, the kernel
+ends all others. Each module process has its own mounts: everything but the temporary folder is
+read-only, and ``/dev/shm`` is empty.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ ALL = PID | NETWORK | IPC
 _RDONLY, _NOSUID, _NODEV, _NOEXEC = 1, 2, 4, 8
 _BIND, _RECURSIVE, _PRIVATE = 4096, 16384, 1 << 18
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _ATTR_RDONLY = 442, -100, 0x8000, 1
-"""Number and constants of the system call, equal on x86_64 and aarch64."""
+"""Number of the system call mount_setattr and constants for it, which are equal on x86_64 and
+aarch64."""
 
 _CAPABILITIES, _SYS_ADMIN, _DAC_READ_SEARCH = 0x20080522, 21, 2
 _PR_CAP_AMBIENT, _RAISE = 47, 2
@@ -38,7 +39,8 @@ _libc = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") el
 
 
 class _KernelRefusal(Exception):
-    """Raised when the kernel refuses a system call; ``lack`` is a clause for the user."""
+    """Raised when the kernel denies a system call; ``lack`` is a clause that explains this to the
+    user."""
 
     def __init__(self, call: str) -> None:
         self.number = ctypes.get_errno()
@@ -52,10 +54,10 @@ class _KernelRefusal(Exception):
 
 @dataclass(frozen=True)
 class Entered:
-    """The namespaces that were entered.
+    """The namespaces that a process has entered.
 
     ``held`` has flags from ``PID``, ``NETWORK`` and ``IPC``. ``user``: whether a user namespace was
-    necessary. ``lack`` is a clause on why any is missing.
+    necessary. ``lack`` is a clause on why a namespace is missing; empty if all were entered.
     """
 
     held: int = 0
@@ -64,7 +66,8 @@ class Entered:
 
 
 def enter_namespaces(kinds: int = ALL) -> Entered:
-    """Enter new namespaces of the given kinds, trying every way, for this process and its children.
+    """Enter new namespaces of the given kinds: all together or some, without or with a user
+    namespace. Return what succeeded.
 
     A failure may leave this process unusable. So call this in a temporary process, then call
     ``reenter_namespaces`` with the result.
@@ -92,10 +95,11 @@ def enter_namespaces(kinds: int = ALL) -> Entered:
 
 
 def reenter_namespaces(entered: Entered) -> None:
-    """Enter the namespaces of an earlier success; in a user namespace, keep the user and group ids.
+    """Enter new namespaces in the way that succeeded in another process; in a user namespace, keep
+    the user and group ids.
 
     Raises:
-        OSError, _Refused: the kernel does not permit it.
+        OSError, _KernelRefusal: the kernel does not permit it.
     """
     if _libc is None or not entered.held:
         return
@@ -114,7 +118,7 @@ def reenter_namespaces(entered: Entered) -> None:
 
 
 def _keep_for_programs() -> None:
-    """Allow programs started later to have their own mounts, which root may have anyway."""
+    """Keep the capability to mount file systems for programs that are started later."""
     only = 1 << _SYS_ADMIN
     _set_capabilities(only, only)
     assert _libc is not None
@@ -158,8 +162,8 @@ def _collect_orphans() -> None:
 
 @dataclass(frozen=True)
 class Mounts:
-    """The result of restricting mounts: clauses on why files are writable or shared memory is
-    shared.
+    """The result of restricting mounts: clauses on why files are still writable, and why shared
+    memory is still shared.
 
     Both are empty on success.
     """
@@ -167,17 +171,19 @@ class Mounts:
     read_only: str = ""
     shared_memory: str = ""
     private: tuple[str, ...] = ()
-    """Folders that this process may write to in a private view, which is discarded."""
+    """Folders that this process may write to; the changes are visible only to it and are discarded
+    with it."""
 
 
 def restrict_mounts(
     root: str, shared_memory: int, allowed: tuple[str, ...] = (), private: tuple[str, ...] = ()
 ) -> Mounts:
-    """Give this process and its forks mounts of their own: read-only except ``root`` and the
+    """Make all file systems read-only for this process and its forks, except ``root`` and the
     ``allowed`` folders, with ``shared_memory`` MiB of shared memory.
 
     The process gets a writable view of each ``private`` folder. Changes stay in memory, at most
-    ``shared_memory`` MiB, and are discarded with the process. Kernels without overlays have none.
+    ``shared_memory`` MiB, and are discarded with the process. Kernels without overlays do not
+    provide such views.
     """
     if _libc is None:
         return Mounts("only Linux has it", "only Linux has it")
@@ -223,7 +229,8 @@ def _overlay_folders(folders: tuple[str, ...], root: str, size: int) -> tuple[st
     outermost = [one for one in wanted if not any(one.startswith(f"{other}/") for other in wanted)]
     if not outermost:
         return ()
-    # The folder with the layers comes last, because an overlay hides them from later mounts.
+    # Mount an overlay over the folder that contains ``root`` last, because it hides the overlays'
+    # layers from later mounts.
     outermost.sort(key=lambda one: root.startswith(f"{one}/"))
     layers = f"{root}/private"
     found: list[str] = []
@@ -250,7 +257,7 @@ def _overlay_folders(folders: tuple[str, ...], root: str, size: int) -> tuple[st
 
 
 def _holds_mounts(folder: str, root: str) -> bool:
-    """Whether a folder contains mounts, which a layer would hide.
+    """Whether file systems are mounted in a folder; an overlay would hide them.
 
     Mounts in the engine's own folder ``root`` do not count.
     """
@@ -263,7 +270,8 @@ def _holds_mounts(folder: str, root: str) -> bool:
 
 
 def _is_bound(folder: str) -> bool:
-    """Make a folder a mount of its own; False if it is read-only."""
+    """Mount a folder onto itself, so that it can have other options. Return False if it is
+    read-only or the mount fails."""
     try:
         if os.statvfs(folder).f_flag & os.ST_RDONLY:
             return False
@@ -274,7 +282,7 @@ def _is_bound(folder: str) -> bool:
 
 
 def drop_capabilities() -> None:
-    """Drop all capabilities of root except reading every file."""
+    """Drop all capabilities of this process, except that root may still read every file."""
     if _libc is not None:
         kept = 1 << _DAC_READ_SEARCH if os.geteuid() == 0 else 0
         _set_capabilities(kept & _permitted_capabilities(), 0)
@@ -313,7 +321,7 @@ def _set_attributes(path: str, added: int, removed: int, *, below: bool) -> None
 
 
 def _reenter_folder() -> None:
-    """Enter the working folder again, since a mount may have hidden it."""
+    """Enter the working folder again by its path, since a mount may have hidden it."""
     try:
         os.chdir(os.getcwd())  # noqa: PTH109
     except OSError:
@@ -321,7 +329,7 @@ def _reenter_folder() -> None:
 
 
 def _proc_is_of_others() -> bool:
-    """Whether ``/proc`` shows another pid namespace than this process's."""
+    """Whether ``/proc`` shows another pid namespace than the one of this process."""
     try:
         with open("/proc/self/status", "rb") as status:  # noqa: PTH123
             return any(line.startswith(b"NSpid:") and len(line.split()) > 2 for line in status)
@@ -330,8 +338,8 @@ def _proc_is_of_others() -> bool:
 
 
 def _has_mounts_below_proc() -> bool:
-    """Whether something is mounted below ``/proc``, as in containers, which a new mount would
-    expose."""
+    """Whether something is mounted below ``/proc``, as in containers. A new mount of ``/proc``
+    would expose what it hides."""
     try:
         with open("/proc/self/mountinfo", "rb") as mounts:  # noqa: PTH123
             below = [line.split()[4] for line in mounts]

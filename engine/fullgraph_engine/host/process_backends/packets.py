@@ -21,7 +21,8 @@ _KNOWS_SENDERS = sys.platform.startswith("linux")
 
 
 def report_channel() -> tuple[int, int]:
-    """Create a channel for reports; return the parent's end and the end for writing."""
+    """Create a channel for messages to the engine's main process. Return its end for reading and
+    the end for writing."""
     if not _KNOWS_SENDERS:
         return os.pipe()
     ours, child_end = socket.socketpair()
@@ -30,9 +31,10 @@ def report_channel() -> tuple[int, int]:
 
 
 def read_report(descriptor: int, most: int) -> tuple[bytes, int]:
-    """Read a report and the pid of its writer in this pid namespace; 0 if unknown.
+    """Read data from a report channel. Return it with the pid of its writer in this pid namespace;
+    0 if unknown.
 
-    The data is empty at the end.
+    The data is empty at the end of the channel.
 
     Raises:
         OSError: as in ``os.read``.
@@ -54,13 +56,14 @@ def read_report(descriptor: int, most: int) -> tuple[bytes, int]:
 
 
 def control_pair() -> tuple[socket.socket, int]:
-    """Create a socket pair; return the parent's socket and the child's descriptor."""
+    """Create a pair of sockets for commands. Return the parent's socket and the descriptor for the
+    child."""
     ours, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     return ours, child_end.detach()
 
 
 def send_packet(channel: socket.socket, data: bytes, descriptors: list[int]) -> bool:
-    """Send one packet; False if the other end is closed."""
+    """Send one packet with copies of the descriptors. Return False if the other end is closed."""
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
     try:
         channel.sendmsg([data], rights)
@@ -70,7 +73,7 @@ def send_packet(channel: socket.socket, data: bytes, descriptors: list[int]) -> 
 
 
 def receive_packet(channel: socket.socket) -> tuple[bytes, list[int]] | None:
-    """Receive the next packet and its descriptors; None if the other end is closed."""
+    """Receive the next packet and the descriptors sent with it; None if the other end is closed."""
     found = array.array("i")
     room = socket.CMSG_SPACE(_MOST_DESCRIPTORS * found.itemsize)
     try:

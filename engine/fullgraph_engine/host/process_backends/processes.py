@@ -1,4 +1,4 @@
-"""Adopt, find, measure and end process trees."""
+"""Adopt, find, measure and end processes together with their descendants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _PF_EXITING = 0x4
 _LINUX = sys.platform.startswith("linux")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _THREADS = 17
-"""Index of the number of threads in ``/proc/<pid>/stat``, counted from the state."""
+"""Index of the number of threads among the fields of ``/proc/<pid>/stat``, where the process state
+has index 0."""
 _PROC = Path("/proc")
 _LOOK_EVERY = 1.0
 _PS_SECONDS = 5.0
@@ -35,12 +36,13 @@ _prctl = ctypes.CDLL(None).prctl if _LINUX else None
 
 
 def adopt_orphans() -> bool:
-    """Make this process the parent of orphaned descendants, also after ``setsid``."""
+    """Make this process the parent of descendants whose own parent ends, even if they called
+    ``setsid``."""
     return _prctl is not None and _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
 
 def die_with(parent: int) -> None:
-    """End this process when its creator ``parent`` ends."""
+    """Make the system kill this process when the process ``parent``, which created it, ends."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     else:
@@ -51,33 +53,34 @@ def die_with(parent: int) -> None:
 
 
 def die_with_server() -> None:
-    """End the engine's parent process when the server ends, even while the engine is stopped.
+    """Make the kernel kill the engine's main process when the server ends, even while the engine is
+    stopped by a signal.
 
-    Without this it only notices the closed pipe.
+    Otherwise the engine would only notice that its pipe is closed.
     """
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def watch_parent(parent: int) -> None:
-    """End this process when its parent changes, on systems where the kernel cannot do this."""
+    """Wait until the parent of this process changes, then end this process. It is for systems whose
+    kernel cannot do this."""
     while _getppid() in (parent, 0):
         _sleep(_LOOK_EVERY)
     _kill(_getpid(), signal.SIGKILL)
 
 
 class _Reserve:
-    """A reserved descriptor, released while processes are measured.
+    """A reserved descriptor, which is released while the process table is read.
 
-    Without it, a parent process without free descriptors could neither measure nor end its
-    processes.
+    Without it, an engine without free descriptors could neither measure nor end its processes.
     """
 
     def __init__(self) -> None:
         self._descriptor = -1
 
     def hold(self) -> None:
-        """Reserve the descriptor."""
+        """Open the descriptor, so that it can be released when needed."""
         self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def __enter__(self) -> None:
@@ -138,7 +141,7 @@ class _FromProc:
 
 
 def is_exiting(pid: int) -> bool:
-    """Whether a process has ended or is ending; only on Linux."""
+    """Whether a process has ended or is ending; known only on Linux."""
     try:
         stat = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:
@@ -157,7 +160,8 @@ def _state_and_parent(stat: bytes) -> tuple[bytes, int]:
 
 
 class FromPs:
-    """The process table from ``ps``, with the columns of POSIX and the resident memory in KiB."""
+    """A process table from the ``ps`` command, with POSIX columns and the resident memory in
+    KiB."""
 
     def __init__(self) -> None:
         self.parents: dict[int, int] = {}
@@ -185,7 +189,8 @@ class FromPs:
 
 
 def find_descendants(root: int, parents: dict[int, int]) -> list[int]:
-    """Return all processes below ``root``, without ``root`` itself."""
+    """Return the pids of all descendants of ``root``, without ``root``. ``parents`` maps each pid
+    to its parent's pid."""
     below: dict[int, list[int]] = {}
     for pid, parent in parents.items():
         below.setdefault(parent, []).append(pid)
@@ -221,20 +226,21 @@ def kill_trees(roots: Iterable[int]) -> None:
 
 
 def kill_process(pid: int) -> None:
-    """Kill one descendant of this process, but not the processes that it started."""
+    """Kill a process, but not its children. Do nothing unless it is a descendant of this
+    process."""
     if is_below(pid):
         signal_process(pid, signal.SIGKILL)
 
 
 def interrupt_process(pid: int, *, late: bool) -> None:
-    """Ask a descendant for its stack, because its time is up (``late``) or it is about to be
-    killed."""
+    """Send a descendant the signal to record its stack, because its time is up (``late``) or
+    because it will be killed."""
     if is_below(pid):
         signal_process(pid, INTERRUPT if late else LAST_WORD)
 
 
 def is_below(pid: int) -> bool:
-    """Whether a process is a descendant of this one; others must not be signaled."""
+    """Whether a process is a descendant of this one, so that it may be signaled."""
     if not _LINUX:
         return pid in find_descendants(_getpid(), read_processes().parents)
     own = _getpid()
@@ -249,7 +255,8 @@ def is_below(pid: int) -> bool:
 
 
 def signal_process(pid: int, number: int) -> None:
-    """Send a signal; ignore missing processes, processes of other users, and pids up to 1."""
+    """Send the signal ``number``. Ignore missing processes, processes of other users, and pids up
+    to 1."""
     if pid <= 1:  # kill(2) interprets 0 as its own process group
         return
     try:
@@ -270,7 +277,8 @@ def process_exists(pid: int) -> bool:
 
 
 def was_killed(code: int | None) -> bool:
-    """Whether SIGKILL ended a process, as the kernel does when memory runs out."""
+    """Whether SIGKILL ended a process with exit code ``code``, as the kernel does when memory runs
+    out."""
     return code == -signal.SIGKILL
 
 
@@ -291,7 +299,7 @@ def describe_exit(code: int | None) -> str:
 
 
 def hold_reserve() -> None:
-    """Reserve a descriptor for reading the process table.
+    """Reserve a descriptor that is released while the process table is read.
 
     Raises:
         OSError: all descriptors are in use.
@@ -300,7 +308,7 @@ def hold_reserve() -> None:
 
 
 def give_way(pid: int) -> None:
-    """Lower the scheduling priority of a process with raised niceness.
+    """Give the whole session of a process the niceness of the process.
 
     Where the kernel groups processes by session, niceness only counts within the group.
     """
@@ -320,20 +328,21 @@ def _signal_group(pid: int) -> None:
 
 @dataclass(frozen=True)
 class Usage:
-    """The number of processes below a process, including itself, and their memory."""
+    """The number of processes in a process tree, and their memory."""
 
     processes: int
     memory: int
-    """Resident bytes, where shared pages count once per process that maps them."""
+    """Sum of the resident bytes of all processes; pages shared by several processes count for
+    each."""
 
     def beyond(self, shared: int) -> int:
-        """Return the resident bytes without the ``shared`` ones that each process inherited by
-        fork."""
+        """Return the resident bytes without the ``shared`` bytes that every process of the tree
+        inherited by fork."""
         return self.memory - self.processes * shared
 
 
 def measure_usage(root: int, now: ProcessTable) -> Usage:
-    """Count ``root`` and its descendants and sum their resident bytes."""
+    """Count the process ``root`` and its descendants, and sum their resident bytes."""
     pids = [root, *find_descendants(root, now.parents)]
     return Usage(len(pids), sum(now.resident(pid) for pid in pids))
 

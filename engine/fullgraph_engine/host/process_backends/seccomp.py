@@ -1,8 +1,8 @@
-"""Refuse system calls with Linux seccomp that traced code does not need.
+"""Deny system calls that traced code does not need, with Linux seccomp.
 
-The filter sees the number and the arguments of a call, but not memory behind pointers. So paths and
-addresses are left to Landlock and the mount namespace. A refused call fails with EPERM; a call of
-another architecture (32 bit, x32) kills the process.
+The filter sees the number and the arguments of a call, but not memory behind pointers. So Landlock
+and the mount namespace check paths and addresses. A denied call fails with EPERM; a call of another
+architecture (32 bit, x32) kills the process.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_CALL = {"x86_64": 317, "aarch64": 277}
 _SET_MODE_FILTER = 1
 _ALL_THREADS, _SPEC_ALLOW = 1, 4
-"""Flags of the filter: it applies to all threads, and leaves out a slow speculation mitigation of
-old kernels."""
+"""Flags for installing the filter: it applies to all threads, and does not turn on a slow
+protection against speculation in old kernels."""
 
 # linux/audit.h
 _MACHINES = {
@@ -42,7 +42,8 @@ _ALL_BITS = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Is:
-    """A test of an argument: whether its low 32 bits, masked with ``bits``, are one of ``values``.
+    """A test of a system call's argument: whether its low 32 bits, masked with ``bits``, are one of
+    ``values``.
 
     ``negated`` inverts the test. ``upper`` tests the high 32 bits of a pointer instead.
     """
@@ -55,8 +56,8 @@ class Is:
 
 
 Rule = tuple[tuple[Is, ...], ...]
-"""Alternatives for allowing a call, each a list of tests that must all hold; none if it is
-refused."""
+"""Alternatives for allowing a system call. Each is a tuple of tests that must all succeed; without
+alternatives the call is denied."""
 
 _NEVER: Rule = ()
 
@@ -66,7 +67,7 @@ def _null_pointer(argument: int) -> tuple[Is, ...]:
 
 
 _ITSELF: Rule = ((Is(0, (0,)),),)
-"""Rule that the first argument, a process, is the caller."""
+"""Rule that allows a call only if its first argument, a pid, is 0 (the calling process)."""
 _RLIMIT_NPROC = 6
 _NAMESPACES = 0x7E020000
 """Mask of the CLONE_NEW… flags of clone(2)."""
@@ -230,12 +231,13 @@ _NETWORK: dict[str, Rule] = {
     ),
 }
 _NETWORK_FREE = ("bind", "connect", "listen", "sendto")
-"""System calls allowed for network sockets; other sockets exist only as connected pairs."""
+"""System calls that are allowed if network sockets are allowed. Otherwise sockets exist only as
+connected pairs."""
 
 _PROGRAMS = ("execve", "execveat")
 
 _IN_MEMORY = ("memfd_create", "memfd_secret")
-"""System calls that allocate memory outside of a process's limits."""
+"""System calls that allocate memory which does not count against the limits of a process."""
 
 _METADATA = (
     "chmod",
@@ -260,15 +262,15 @@ _METADATA = (
     "utimensat",
     "utimes",
 )
-"""System calls that change the mode, owner or times of files, which Landlock does not restrict; a
+"""System calls that change the mode, owner or times of files. Landlock does not restrict them; a
 read-only file system does."""
 
 
 def restrict_calls(*, programs: bool, metadata: bool, network: bool = False) -> str:
-    """Restrict this process and all processes forked from it, irrevocably.
+    """Apply the filter to this process and all processes forked from it; this cannot be undone.
 
-    Returns the reason for a failure, or an empty string. ``programs``: whether programs may
-    be started. ``metadata``: whether the metadata of files may be changed. ``network``: whether TCP
+    Return the reason for a failure, or an empty string. ``programs``: whether programs may be
+    started. ``metadata``: whether the metadata of files may be changed. ``network``: whether TCP
     and UDP are allowed.
     """
     if not sys.platform.startswith("linux"):
@@ -290,7 +292,8 @@ def restrict_calls(*, programs: bool, metadata: bool, network: bool = False) -> 
 
 @functools.cache  # forked processes use it too
 def filter_program(machine: str, *, programs: bool, metadata: bool, network: bool = False) -> bytes:
-    """Build the filter program for a machine; the other arguments are as in ``restrict_calls``."""
+    """Return the BPF program of the filter for a machine such as "x86_64"; the other arguments are
+    as in ``restrict_calls``."""
     architecture, numbers = _MACHINES[machine]
     rules = dict(_RULES)
     if not programs:
@@ -331,17 +334,20 @@ def filter_program(machine: str, *, programs: bool, metadata: bool, network: boo
 
 
 def _encode_instruction(code: int, value: int, if_so: int = 0, if_not: int = 0) -> bytes:
-    """Encode an instruction; a comparison skips ``if_so`` or ``if_not`` instructions."""
+    """Encode a BPF instruction. If it compares, it skips ``if_so`` or ``if_not`` instructions,
+    depending on the result."""
     return struct.pack("HBBI", code, if_so, if_not, value)
 
 
 def _encode_call(number: int, body: list[bytes]) -> list[bytes]:
-    """Encode the instructions for one call, which preserve the loaded call number."""
+    """Encode the rule ``body`` so that it applies only to system call ``number``. The number
+    remains loaded for the next one."""
     return [_encode_instruction(_IF_EQUAL, number, 0, len(body)), *body]
 
 
 def _encode_rule(rule: Rule) -> list[bytes]:
-    """Encode a rule: allow the call, or continue after these instructions."""
+    """Encode a rule as instructions that allow the call; if no alternative holds, execution
+    continues after them."""
     code: list[bytes] = []
     for tests in rule:
         # Encode backwards, because each jump needs the distance to the end.
@@ -353,7 +359,7 @@ def _encode_rule(rule: Rule) -> list[bytes]:
 
 
 def _encode_test(test: Is, behind: int) -> list[bytes]:
-    """Encode a test that skips the ``behind`` instructions after it on failure."""
+    """Encode a test. If it fails, it skips the ``behind`` instructions after it."""
     offset = _ARGUMENTS + 8 * test.argument + (4 if test.upper else 0)
     code = [_encode_instruction(_LOAD, offset)]
     if test.bits != _ALL_BITS:

@@ -1,4 +1,4 @@
-"""Spare processes: waiting interpreters with torch imported.
+"""Spares: interpreters with torch imported, which wait for an order.
 
 A spare receives a single order, as the name of a file that contains it.
 """
@@ -27,15 +27,15 @@ _exit, _read = os._exit, os.read
 
 @dataclass
 class Spare:
-    """The handle of a spare for the process that started it and waits for its end."""
+    """A handle of a spare (a waiting interpreter), held by the process that started it."""
 
     pid: int
     channels: Channels
     control: int
-    """Descriptor for sending lines to the spare; -1 after the last one."""
+    """Descriptor for sending lines to the spare; -1 after it was closed."""
 
     def send_order(self, order: wire.Order, folder: str) -> None:
-        """Send an order to the spare. The end of a spare is handled elsewhere.
+        """Write an order to a file in ``folder`` and send its path to the spare.
 
         Raises:
             OSError: the folder is not writable.
@@ -51,20 +51,21 @@ class Spare:
             return
 
     def close(self) -> None:
-        """Close the control pipe; a waiting spare then ends."""
+        """Close the pipe for commands; a spare that waits for an order then ends."""
         if self.control >= 0:
             os.close(self.control)
             self.control = -1
 
     def discard(self) -> None:
-        """Close all channels of the spare."""
+        """Close all descriptors that lead to the spare."""
         self.close()
         self.channels.close()
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """The startup parameters of a spare; ``unset`` names environment variables of the engine."""
+    """The startup parameters of a spare; ``unset`` names the environment variables that the engine
+    set only for the start."""
 
     given: tuple[int, ...]
     parent: int
@@ -73,18 +74,20 @@ class Beginning:
 
 
 class Starter:
-    """A starter of spares that share one hash seed, so that sets of strings have equal orders."""
+    """A starter of spares. They all have the same hash seed, so that sets of strings have the same
+    order."""
 
     def __init__(self, pipeline: str, permissions: Permissions) -> None:
         self._pipeline, self._permissions = pipeline, permissions
         self.forking: Callable[[bool], None] = lambda _: None
-        """Callback that gets True before a process is started and False after it."""
+        """Callback that gets True before an interpreter is started and False after it."""
         self._own: dict[str, str] = {}
         if not os.environ.get(_HASH_SEED):
             self._own[_HASH_SEED] = str(secrets.randbelow(1 << 32))
 
     def start(self) -> Spare:
-        """Start a spare, which needs seconds until it accepts an order.
+        """Start a spare interpreter, which needs seconds to import torch before it accepts an
+        order.
 
         Raises:
             OSError: the system lacks resources for another process.
@@ -136,7 +139,7 @@ def decode_beginning(text: str) -> tuple[ProcessEnds, int, Permissions]:
 
 
 def next_order(control: int) -> wire.Order:
-    """Wait for the order; end the process if the control pipe closes."""
+    """Wait for the order that the main process sends; exit if the pipe for commands closes."""
     path = Path(os.fsdecode(_read_line(control)))
     found: wire.Order = wire.decode_message(path.read_bytes())
     path.unlink()
@@ -144,7 +147,7 @@ def next_order(control: int) -> wire.Order:
 
 
 def next_command(control: int) -> wire.Downward:
-    """Wait for the next command; end the process if the control pipe closes."""
+    """Wait for the next command of the main process; exit if the pipe for commands closes."""
     found: wire.Downward = wire.decode_message(_read_line(control))
     return found
 

@@ -1,4 +1,5 @@
-"""Back end without forks: each process is a spare that executes the module itself.
+"""Back end without forks: each process is a waiting interpreter (a spare) that executes the module
+itself.
 
 It costs one execution of the module per run, and memory per spare. As with forks, runs do not
 affect each other.
@@ -34,11 +35,12 @@ if TYPE_CHECKING:
 
 
 _IDLE = 2
-"""Number of spares kept while idle, as the next edit most likely needs them at once."""
+"""Number of spare interpreters that wait while no request is active; the next edit most likely
+needs them at once."""
 
 
 class Spares:
-    """A pool of spares that wait for an order."""
+    """A pool of spares: interpreters with torch imported, which wait for an order."""
 
     def __init__(self, starter: Starter) -> None:
         self._starter = starter
@@ -51,7 +53,7 @@ class Spares:
         return iter(self._idle)
 
     def forking(self, call: Callable[[bool], None]) -> None:
-        """Set the callback that gets True before a process is started and False after it."""
+        """Set the callback that gets True before an interpreter is started and False after it."""
         self._starter.forking = call
 
     def add(self) -> Spare:
@@ -64,13 +66,13 @@ class Spares:
         return self._idle.popleft() if self._idle else self._starter.start()
 
     def forget(self, spare: Spare) -> None:
-        """Remove a spare that ended before it was used."""
+        """Remove a spare that ended before it received an order."""
         if spare in self._idle:
             self._idle.remove(spare)
             spare.discard()
 
     def end(self) -> bool:
-        """End all spares; False if there were none."""
+        """Kill all waiting spares. Return False if there were none."""
         there_were = bool(self._idle)
         while self._idle:
             spare = self._idle.popleft()
@@ -88,7 +90,8 @@ class Spawning:
         self.host, self._spares = host, spares
         self._most = 1
         self._broken = False
-        """True if a spare ended during startup; further spares are then started only on demand."""
+        """True if a spare ended during its startup. Until the next request, no more spares are
+        started in advance."""
         for spare in spares:
             self._keep_spare(spare)
 
@@ -105,8 +108,8 @@ class Spawning:
         return LaunchedProcess(spare.channels, spare.pid, begun=False)
 
     def start_ordered(self, order: Order, folder: str, owner: ProcessOwner) -> Spare:
-        """Start a process that executes an order; ``folder`` contains the order until it is
-        read."""
+        """Send an order to a waiting spare and return it; ``folder`` contains the order until the
+        spare has read it."""
         spare = self._spares.take()
         try:
             spare.send_order(order, folder)
@@ -118,7 +121,8 @@ class Spawning:
         return spare
 
     def prepare(self, waiting: int | None) -> None:
-        """Start spares for this number of runs, at most the number of concurrent runs."""
+        """Start spares for ``waiting`` runs (None: for the next request), at most one per
+        concurrent run."""
         most = min(_IDLE if waiting is None else waiting, self._most)
         while len(self._spares) < most and not self._broken:
             try:
@@ -142,8 +146,8 @@ class Spawning:
 
 
 class SpawnedModule:
-    """A spare that executes a text and becomes its first run; other spares execute the further
-    runs."""
+    """A spare interpreter that executes the module and then becomes its first run. Other spares
+    repeat the execution for the other runs."""
 
     def __init__(self, backend: Spawning, job: ModuleOrder, owner: ProcessOwner) -> None:
         self._backend, self._job = backend, job
@@ -167,7 +171,7 @@ class SpawnedModule:
         return LaunchedProcess(spare.channels, spare.pid, begun=False)
 
     def launch_enclosing(self, command: LaunchEnclosingRun, owner: ForkedProcessOwner) -> None:
-        """Return None, as snapshots need a fork."""
+        """Return None, since an enclosing run needs forks."""
 
     def handle_message(
         self, message: ChildForked | ForkFailed | ChildExited | LateImports | RunsPlanned
@@ -176,10 +180,10 @@ class SpawnedModule:
             self._late = message.late
 
     def discard_source(self) -> None:
-        """Do nothing, as preambles need a fork."""
+        """Do nothing: without forks, no process is saved after its imports."""
 
     def repeat_calls(self, calls: OperatorCalls) -> None:
-        """Do nothing, as preambles need a fork."""
+        """Do nothing: without forks, no process is saved that could reuse the operator results."""
 
     def close(self) -> None:
         if self._spare is not None:

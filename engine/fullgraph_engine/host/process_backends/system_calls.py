@@ -32,7 +32,8 @@ _SHARED = {
 }
 
 LAST = 469
-"""Number of the newest reviewed call (Linux 6.17); newer calls are refused as missing."""
+"""Number of the newest system call that was reviewed (Linux 6.17). Newer calls fail as if the
+kernel did not have them."""
 
 X86_64 = _SHARED | {
     "socket": 41,

@@ -22,7 +22,8 @@ _read, _write, _close, _getpid, _setsid = os.read, os.write, os.close, os.getpid
 _select, _monotonic = select.select, time.monotonic
 _SLACK = 1.0
 _START = 120.0
-"""Maximum seconds until a process that first imports torch starts its trial."""
+"""Maximum seconds between the start of a process that must import torch and the beginning of its
+work."""
 _BEGUN = b"\n"
 
 Work = Callable[[str], bytes]
@@ -37,8 +38,8 @@ class _Running:
 
 
 class TrialPool:
-    """A pool that calls ``work`` on texts in forks and returns its results, or None for failed
-    trials.
+    """A pool of processes that call ``work`` on one text each (a trial). A trial's result is None
+    if it failed.
 
     ``forking`` is called with True before a process is started or ended and with False after it, in
     both processes. One trial may use ``seconds`` and ``memory`` (MiB). All trials end before
@@ -66,7 +67,7 @@ class TrialPool:
         return self.capacity - len(self._running)
 
     def submit(self, text: str) -> int:
-        """Start a trial; return its number.
+        """Start a process that calls ``work`` on ``text`` (a trial). Return the trial's number.
 
         Raises:
             OSError: the system lacks a process or a pipe.
@@ -105,7 +106,8 @@ class TrialPool:
                     return number, None
 
     def kill(self, number: int) -> None:
-        """Forget a trial, and end its process and the processes that it started."""
+        """Discard the trial with this number, and kill its process and the processes that it
+        started."""
         trial = self._running.pop(number, None)
         if trial is None:
             return
@@ -145,7 +147,8 @@ class TrialPool:
 
 
 class SpawnedTrialPool(TrialPool):
-    """A pool that uses spares instead of forks, for ``work`` that can be pickled.
+    """A pool of trials (see ``TrialPool``) in waiting interpreters instead of forks; ``work`` must
+    be picklable.
 
     ``order`` creates the order of a trial from the pickled work, a text and the limits. ``folder``
     stores orders until they are read.
@@ -184,7 +187,7 @@ class SpawnedTrialPool(TrialPool):
 
 
 def perform_trial(trial: TrialOrder, report: int) -> NoReturn:
-    """Execute the trial of an order, in a spare, and exit."""
+    """Call the order's work on its text in this waiting interpreter, send the result and exit."""
     try:
         work: Work = pickle.loads(base64.b64decode(trial.work))
         write_answer(report, lambda: work(trial.text), trial.seconds, trial.memory)
@@ -193,7 +196,8 @@ def perform_trial(trial: TrialOrder, report: int) -> NoReturn:
 
 
 def write_answer(writing: int, work: Callable[[], bytes], seconds: float, memory: int) -> None:
-    """Write the result of a trial within its limits, in the process of the trial."""
+    """Call ``work`` within the limits ``seconds`` and ``memory``, and write its result to the
+    descriptor ``writing``."""
     silence_output()
     _write(writing, _BEGUN)
     limits.end_within(None, seconds)
