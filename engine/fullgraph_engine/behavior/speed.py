@@ -22,13 +22,13 @@ _WARM_UP_CALLS = 3
 """
 _MIN_TURNS, _MAX_TURNS = 5, 200
 _MAX_SECONDS = 2.0
-"""Maximum seconds for the counted calls of both ways together."""
+"""Maximum seconds for the counted eager and compiled calls together."""
 
 
 def measure_calls(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
-    """Measure eager and compiled calls of a target by turns; needs real tensors.
+    """Measure eager and compiled calls of a target by turns; its tensors must be real.
 
-    The process must end afterwards.
+    ``let_start`` permits the programs that Inductor starts. End the process afterwards.
     """
     try:
         eager_call, compiled_call = tracee.call(), tracee.call()
@@ -75,7 +75,7 @@ def measure_calls(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -
 
 
 def _measure_by_turns(ways: tuple[Callable[[], Any], ...]) -> Iterator[tuple[float, ...]]:
-    """Yield the seconds of each way, turn by turn."""
+    """Call the functions in turns, and yield the seconds that each took in a turn."""
     for _ in range(_WARM_UP_CALLS):
         for way in ways:
             _call_seconds(way)
