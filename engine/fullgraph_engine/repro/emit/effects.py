@@ -1,4 +1,4 @@
-"""Module-level statements with effects: settings of torch, registrations and patches."""
+"""Module-level statements that affect a program: settings of torch, registrations and patches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CALLS = (
 
 
 def copy_effects(program: ProgramBuilder, home: Home, operators: Collection[str]) -> None:
-    """Add the statements of a module that affect the program.
+    """Copy the statements of the module ``home`` that affect the program.
 
     ``operators`` are the namespaces of the custom operators that the program calls.
     """
@@ -95,7 +95,7 @@ def has_needed_effect(
 
 
 def _is_known(program: ProgramBuilder, home: Home, node: ast.AST) -> bool:
-    """Whether the program contains all user values that a statement reads."""
+    """Whether the program contains all values of the user's modules that a statement reads."""
     for name in free_names(node):
         if name not in home.namespace:
             continue
@@ -117,7 +117,10 @@ def _module_of(value: Any) -> str | None:
 
 
 def _absolute_path(home: Home, root: list[str]) -> str | None:
-    """Return a dotted name with its first part replaced by the module's real name."""
+    """Return a dotted name with its first name replaced by the real name of what it refers to.
+
+    For example ``nn.init`` becomes ``torch.nn.init``. The result is None for an empty name.
+    """
     if not root:
         return None
     value = home.namespace.get(root[0])

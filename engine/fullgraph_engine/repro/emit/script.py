@@ -40,7 +40,7 @@ def header_lines(candidates: Candidates, notes: Sequence[str] = ()) -> list[str]
 
 @lru_cache(maxsize=1)
 def environment_lines() -> tuple[str, ...]:
-    """Return the versions and devices of this environment, one per line."""
+    """Return the versions of Python and torch and the devices of this machine, one per line."""
     import torch
 
     python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"

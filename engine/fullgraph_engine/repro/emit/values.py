@@ -28,6 +28,7 @@ def write_expressions(
     """Return expressions for values that may share objects and storages, such as arguments.
 
     Write the functions that use the values first, because they decide which attributes are kept.
+    ``hints`` are suggested names for variables.
 
     Raises:
         UnwritableValue: something in them cannot be written as source text.
@@ -66,7 +67,7 @@ def _write_whole(program: ProgramBuilder, value: object, hint: str) -> str:
 
 
 def _shared_objects(values: Sequence[object]) -> list[object]:
-    """Return the objects that occur several times in the values, outside modules.
+    """Return the objects that occur several times in the values, except inside modules.
 
     This includes tensors that share a storage, so that they are written as views.
     """

@@ -1,4 +1,4 @@
-"""Smaller graphs proposed by torch's minifier, each written as a program."""
+"""Smaller graphs that torch's minifier proposes, each written as a program."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from . import capture, comparison, emit
 
 
 class _CaughtCall(BaseException):
-    """Carries a function and its inputs out of the call that would compile it."""
+    """Raised to carry a function and its inputs out of the call that would compile it."""
 
 
 def propose_smaller_graphs(program: str, backend: Backend, shows: Callable[[str], bool]) -> None:
-    """Pass programs for smaller graphs to ``shows``; the last one accepted is the smallest.
+    """Pass programs for smaller graphs to ``shows``, which returns whether the failure remains.
 
-    This executes the program without its backend.
+    The last accepted program is the smallest. This function executes ``program`` without its
+    backend.
     """
     function, inputs, options = _catch_compile_call(program, backend)
     if options.get("dynamic"):
