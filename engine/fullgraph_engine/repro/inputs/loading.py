@@ -1,4 +1,4 @@
-"""The loader function of a script, and the files that a program loads."""
+"""The loader function of a script, and the names of the files that it loads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME = "stored"
 _FILE = re.compile("[0-9a-f]{16}")
 
 _MANY = 16
-"""Number of files from which on the loader prints its progress."""
+"""Number of files above which the loader prints its progress."""
 
 _IMPORTS = ("import hashlib", "import pathlib", "import sys", "import warnings")
 

@@ -1,4 +1,4 @@
-"""A final pass that shortens names."""
+"""A final pass of the reducer that shortens names."""
 
 from __future__ import annotations
 
