@@ -1,4 +1,4 @@
-"""Check that Inductor compiles a changed target, and that compiled calls equal eager calls."""
+"""Check that Inductor compiles a changed function or module, and compare its results with eager."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .observing import (
 )
 
 MAX_CASES = 3
-"""Maximum number of cases that the compiled target is called on."""
+"""Maximum number of calls (cases) that the compiled function or module is checked with."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,11 @@ class _CompiledDifference(Exception):
 def check_compiled(
     tracee: Tracee, order: Observe, probe: int, let_start: Callable[[frozenset[str]], bool]
 ) -> InductorResult:
-    """Compile the target and compare its calls with eager calls, on the first cases of a probe.
+    """Compile the target and compare its calls with eager calls, on its first cases.
 
-    ``probe`` is the number of the inputs that the target is called with. ``let_start`` permits the
-    programs that Inductor starts, such as a C++ compiler. End the process afterwards.
+    The target is the function or module of ``tracee``. ``probe`` is the index of the inputs that
+    the cases vary. ``let_start`` permits the programs that Inductor starts, such as a C++ compiler.
+    End the process afterwards.
     """
     packed = order.cases[probe] if probe < len(order.cases) else ""
     cases = CasePlan.unpack(packed).cases[:MAX_CASES]

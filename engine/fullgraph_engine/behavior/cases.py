@@ -73,7 +73,7 @@ class Case:
 
     @property
     def is_finite(self) -> bool:
-        """Whether no input contains NaN or infinity.
+        """Whether all inputs of the case are free of NaN and infinity.
 
         Gradients are compared only then: the branch that ``torch.where`` does not select passes NaN
         from the input to the gradient, and so does every nonlinear function.
@@ -110,7 +110,7 @@ class CasePlan:
 
     @classmethod
     def unpack(cls, text: str) -> CasePlan:
-        """Unpack a plan; an invalid text gives a plan without cases."""
+        """Unpack a plan from its serialized text; an invalid text gives a plan without cases."""
         try:
             plan: CasePlan = unpack(cls, text)
         except ValueError:

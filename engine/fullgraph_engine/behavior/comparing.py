@@ -285,7 +285,7 @@ def _compared_case(case: Case, seen: ObservedCase, verdict: _CaseVerdict) -> Com
     )
 
 
-# -- one case ---------------------------------------------------------------------------------
+# -- comparison of one case -------------------------------------------------------------------
 
 
 def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
@@ -471,7 +471,7 @@ class _CallComparison:
         self._verdict.differences.append(_CaseDifference(fact.aspect, f"{words}."))
 
     def _is_zero_for_none(self, fact: CallFact, other: CallFact) -> bool:
-        """Whether one text lacks a gradient where the other has a zero gradient.
+        """Whether one text gives no gradient where the other gives a zero gradient.
 
         An optimizer may treat them differently, but the numbers are equal.
         """
@@ -547,9 +547,10 @@ class _CallComparison:
     def _tolerance(
         self, fact: CallFact, left: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Return the changed text's numbers for comparison, and the allowed deviation of each.
+        """Return the reference numbers for the changed text, and the allowed deviation from each.
 
-        Return None if the double-precision runs are needed first.
+        Return None if the double-precision runs are needed first. ``left`` are the original's
+        numbers.
         """
         if self._random:
             bits = torch.finfo(left.dtype).eps
@@ -605,7 +606,7 @@ def _short_words(fact: CallFact) -> str:
 
 
 def equal_numbers(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether two tensors are equal, with NaN equal to NaN."""
+    """Whether two tensors are equal in every element, with NaN equal to NaN."""
     same = left == right
     if left.dtype.is_floating_point or left.dtype.is_complex:
         same = same | (left.isnan() & right.isnan())

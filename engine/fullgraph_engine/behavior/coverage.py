@@ -196,7 +196,7 @@ def _compiler_lines(tree: ast.Module) -> tuple[set[int], set[int]]:
 
 
 def _registers_fake(decorator: ast.expr) -> bool:
-    """Whether a decorator registers a fake kernel, which is called only with fake tensors."""
+    """Whether a decorator registers a fake kernel, which torch calls only with fake tensors."""
     named = decorator.func if isinstance(decorator, ast.Call) else decorator
     return isinstance(named, ast.Attribute) and named.attr == "register_fake"
 

@@ -25,9 +25,9 @@ _MAX_LINE_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class ObservedCall:
-    """Observation of one call of a case.
+    """Observation of one call of a case: its outcome, and facts about everything it did.
 
-    ``facts`` describe its results, side effects and gradients.
+    The ``facts`` describe its results, side effects and gradients.
     """
 
     outcome: CaseOutcome

@@ -84,7 +84,7 @@ class _TriedCase:
 
 
 def choose_cases(tracee: Tracee, order: Observe) -> ChosenCases:
-    """Choose the cases for a target of the original text."""
+    """Choose the cases for a function or module of the original text, by calling it."""
     try:
         required = required_coverage(tracee.text, tracee.path, frozenset(order.lines))
         return _CaseSearch(tracee, order, required).run_search()
@@ -100,12 +100,12 @@ class _CaseSearch:
         self._chosen: dict[Case, None] = {}
         self._budget = ProcessorBudget(order.seconds * _SEARCH_SHARE)
         self._seconds_left = order.seconds
-        """Seconds left for observing the chosen cases."""
+        """Seconds left in which the chosen cases can be observed."""
         self._reached = ReachedCode()
         self._capture = OutputCapture()
         self._at_random = order.at_random
         self._no_grad = False
-        """True if the target raises an exception only when inputs require gradients."""
+        """True if calls raise an exception only when their inputs require gradients."""
         self._call_seconds = order.seconds
         """Seconds of processor time after which one call is aborted."""
         self._endless: set[Fill] = set()
@@ -147,9 +147,9 @@ class _CaseSearch:
         )
 
     def _find_smaller_sizes(self, vary: _CaseVariations, first: _TriedCase) -> None:
-        """Find smaller inputs for all cases but the first, if the first call is slow.
+        """Find smaller inputs for all cases but ``first``, if its call is slow.
 
-        Smaller inputs are used only if they reach the same lines and sides.
+        Smaller inputs are used only if they reach the same lines and branch sides.
         """
         seconds = first.seconds
         for group, size in vary.large_groups() if first.raised is None else ():
@@ -201,7 +201,7 @@ class _CaseSearch:
         self._reached.sides |= tried.reached.sides & self._required.sides
 
     def _try_case(self, case: Case) -> _TriedCase | None:
-        """Execute a case; return None if it does not fit the target or exceeds its time."""
+        """Execute a case; return None if its inputs are invalid or the call exceeds its time."""
         if case.fills & self._endless:
             return None
         began = time.process_time()
@@ -280,7 +280,7 @@ class _CaseVariations:
         return replace(case, changes=tuple(changes.values()))
 
     def usual_cases(self) -> Iterator[Case]:
-        """Yield the cases to try with every target, the most informative first."""
+        """Yield the cases to try with every function or module, the most informative first."""
         other = None if self._mode is None else not self._mode
         grad = bool(self._floats)
         if other is not None:
@@ -392,8 +392,8 @@ class _CaseVariations:
     def _size_groups(self) -> list[tuple[tuple[int, int], ...]]:
         """Return groups of dimensions that probably need the same size.
 
-        First come dimensions that the user gave the same symbol, then dimensions of equal size,
-        then each dimension alone.
+        In this order: dimensions with the same symbol in the user's inputs, all first dimensions,
+        dimensions of equal size, and each dimension alone.
         """
         leaves = {id(value): number for number, value in self._leaves}
         named: dict[str, list[tuple[int, int]]] = {}
@@ -428,7 +428,7 @@ class _CaseVariations:
         return int(self._inputs.leaves[leaf].value.shape[dim])
 
     def _single_tensor_cases(self) -> Iterator[Case]:
-        """Yield cases that change only one tensor."""
+        """Yield cases that change only one input tensor."""
         if len(self._leaves) < 2:
             return
         grad = bool(self._floats)
@@ -437,7 +437,7 @@ class _CaseVariations:
                 yield Case(60 + number, "given", (LeafChange(leaf, fill),), grad=grad)
 
     def _shared_tensor_cases(self) -> Iterator[Case]:
-        """Yield cases that pass one tensor for two parameters with equal shape and dtype."""
+        """Yield cases that pass one tensor for two parameters with equal shapes and dtypes."""
         for (first, first_tensor), (second, second_tensor) in zip(
             self._leaves, self._leaves[1:], strict=False
         ):

@@ -1,4 +1,4 @@
-"""Measure how long a target takes in eager mode and compiled by Inductor."""
+"""Measure how long a function or module takes in eager mode and compiled by Inductor."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from ..tracing.drive import install_hooks, use_real_backends
 from . import backend
 
 _WARM_UP_CALLS = 3
-"""Number of uncounted calls at the beginning, while caches fill and Inductor recompiles for sizes.
-"""
+"""Number of uncounted first calls, while caches fill and Inductor recompiles for other sizes."""
 _MIN_TURNS, _MAX_TURNS = 5, 200
 _MAX_SECONDS = 2.0
 """Maximum seconds for the counted eager and compiled calls together."""
 
 
 def measure_calls(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
-    """Measure eager and compiled calls of a target by turns; its tensors must be real.
+    """Measure eager and compiled calls of a function or module by turns, with real tensors.
 
     ``let_start`` permits the programs that Inductor starts. End the process afterwards.
     """
@@ -87,7 +86,7 @@ def _measure_by_turns(ways: tuple[Callable[[], Any], ...]) -> Iterator[tuple[flo
 
 
 def _call_seconds(call: Callable[[], Any]) -> float:
-    """Return the wall time of a call in seconds."""
+    """Return the wall time of one call, in seconds."""
     rng.seed_generators()
     began = time.perf_counter()
     call()

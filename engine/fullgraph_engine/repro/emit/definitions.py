@@ -74,7 +74,7 @@ class NameContext:
         return self.find(name) is not None or hasattr(builtins, name)
 
 
-# -- what a thing is ------------------------------------------------------------------------------
+# -- facts about functions and classes ------------------------------------------------------------
 
 
 def is_referable(value: object) -> bool:
@@ -207,7 +207,7 @@ def _owner_class(thing: Any, module: str, qualified: str) -> type | None:
     return owner if thing is member or thing is sources.unwrap_descriptor(member) else None
 
 
-# -- writing one ----------------------------------------------------------------------------------
+# -- writing a definition -------------------------------------------------------------------------
 
 
 def write_definition(program: ProgramBuilder, wanted: WantedDefinition) -> None:
@@ -390,7 +390,7 @@ def _append_renamed(
     program.append(rewritten)
 
 
-# -- methods alone --------------------------------------------------------------------------------
+# -- writing single methods -----------------------------------------------------------------------
 
 
 def method_text(program: ProgramBuilder, owner: type, name: str) -> str:
@@ -442,7 +442,7 @@ def _method_assignment(
     return f"{name} = {kind}({path})" if kind else f"{name} = {path}"
 
 
-# -- copying other statements ---------------------------------------------------------------------
+# -- copying module-level statements --------------------------------------------------------------
 
 
 def is_better_copied(found: ResolvedName) -> bool:
@@ -494,7 +494,7 @@ def add_function(program: ProgramBuilder, home: Home, node: ast.FunctionDef) -> 
     return str(rewritten.name)
 
 
-# -- names ----------------------------------------------------------------------------------------
+# -- rewriting names ------------------------------------------------------------------------------
 
 
 def rewrite_names(
@@ -507,8 +507,8 @@ def rewrite_names(
 ) -> Any:
     """Return a syntax tree with free names replaced by the names of the program.
 
-    The program gets the definitions of these names. ``inside`` are the names of the enclosing class
-    body.
+    Definitions for the names are added to the program. ``inside`` are the names of the enclosing
+    class body.
     """
     local, ignored = _local_imports(context.home, node)
     context = NameContext(context.home, context.cells, {**context.local, **local})
@@ -597,7 +597,7 @@ def _is_compiler(context: NameContext, decorator: ast.expr) -> bool:
 
 
 def _value_of_name(context: NameContext, node: ast.expr) -> Any:
-    """Return the current value of a dotted name, or None."""
+    """Return the current value of a dotted name in a piece of code, or None if unknown."""
     if isinstance(node, ast.Attribute):
         value = _value_of_name(context, node.value)
         return getattr(value, node.attr, None) if isinstance(value, types.ModuleType) else None
@@ -667,7 +667,7 @@ class _NameRewriter(ast.NodeTransformer):
         return ast.Global([name for name in names if name.isidentifier()] or ["_"])
 
     def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:
-        """Turn ``nonlocal`` into ``global`` for closure variables, which become global."""
+        """Turn ``nonlocal`` into ``global``, since the program makes closure variables global."""
         outer = [name for name in node.names if name in self._context.cells]
         inner = [name for name in node.names if name not in outer]
         result: list[ast.stmt] = [ast.Nonlocal(inner)] if inner else []

@@ -56,9 +56,9 @@ def has_needed_effect(
 ) -> bool:
     """Whether a top-level statement must be copied for its effect on the program.
 
-    It must be if it sets attributes of torch (``torch._dynamo.config.x = ...``), calls one of
-    ``_CALLS``, patches or calls a part of the program (``Net.forward = ...``), or names one of the
-    ``operators`` namespaces. For definitions only the decorators are considered.
+    It must be if it sets attributes of torch (``torch._dynamo.config.x = ...``), calls a function
+    in ``_CALLS``, patches or calls something in the program (``Net.forward = ...``), or names one
+    of the ``operators`` namespaces. For definitions only the decorators are considered.
     """
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         roots = [_dotted_names(decorator) for decorator in node.decorator_list]
@@ -134,7 +134,7 @@ def _absolute_path(home: Home, root: list[str]) -> str | None:
 
 
 def _dotted_names(node: ast.expr) -> list[str]:
-    """Return the names of `a.b.c`, ignoring calls and subscripts."""
+    """Return the names in an expression like `a.b.c`, ignoring calls and subscripts in it."""
     parts: list[str] = []
     while True:
         if isinstance(node, ast.Call):

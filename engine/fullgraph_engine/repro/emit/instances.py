@@ -1,4 +1,4 @@
-"""Instances of user classes, written with a class that has only the used members.
+"""Instances of user classes, written with a class of only the used members.
 
 The program does not call the original constructor. A new ``__init__`` without parameters assigns
 the attributes of the live instance that the remaining methods use.

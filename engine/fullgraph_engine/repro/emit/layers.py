@@ -124,7 +124,7 @@ def _without_memory() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-# -- arguments --------------------------------------------------------------------------------
+# -- guesses of constructor arguments ---------------------------------------------------------
 
 
 def _candidate_calls(value: Any, kind: type) -> Iterator[ConstructorCall]:
@@ -307,7 +307,7 @@ def _write_optimizer(printer: Printer, value: torch.optim.Optimizer) -> str:
     return printer.call_text(printer.refer_to(type(value)), [params], named)
 
 
-# -- comparison -------------------------------------------------------------------------------
+# -- comparison with the recreated object -----------------------------------------------------
 
 
 def _plain_attributes(value: Any) -> dict[str, Any]:

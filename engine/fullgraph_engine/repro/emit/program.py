@@ -41,7 +41,7 @@ class ProgramDraft(ProgramBuilder):
         self._depth = 0
         self._limit: int | None = None
 
-    # -- what others call ---------------------------------------------------------------------
+    # -- interface for writers ----------------------------------------------------------------
 
     def expressions(self, several: Sequence[object], hints: Sequence[str] = ()) -> list[str]:
         texts: dict[int, str] = {}
@@ -64,6 +64,8 @@ class ProgramDraft(ProgramBuilder):
 
     def named_variable(self, value: object, hint: str = "value") -> str:
         """Return the variable that holds a value; add an assignment if there is none.
+
+        ``hint`` is a name for a new variable.
 
         Raises:
             UnwritableValue: something in it cannot be written as source text.
@@ -92,7 +94,7 @@ class ProgramDraft(ProgramBuilder):
         return text
 
     def text(self, calls: Sequence[str]) -> str:
-        """Return the text of the program, with the statements ``calls`` at the end."""
+        """Return the source text of the program, with the statements ``calls`` at the end."""
         self._write_queued()
         self._add_effects()
         ending = ast.parse("\n".join(calls)).body
@@ -210,7 +212,7 @@ class ProgramDraft(ProgramBuilder):
             return True
         return sources.has_compiled_parts(module.__name__.partition(".")[0])
 
-    # -- things -------------------------------------------------------------------------------
+    # -- functions, classes and modules -------------------------------------------------------
 
     def path_of_thing(
         self, thing: object, found: ResolvedName | None = None, avoid: Collection[str] = ()
@@ -230,7 +232,7 @@ class ProgramDraft(ProgramBuilder):
             return self._library_path(*public, thing)
         wanted = definitions.describe_definition(thing, found)
         if isinstance(wanted.inside, type):
-            # A method or a nested class.
+            # ``thing`` is a method or a nested class.
             return f"{self.path_of_thing(wanted.inside)}.{wanted.hint}"
         if wanted.origin == "third-party":
             return self._third_party_path(wanted, avoid)
@@ -359,7 +361,7 @@ class ProgramDraft(ProgramBuilder):
 
         return back
 
-    # -- work ---------------------------------------------------------------------------------
+    # -- queued definitions and values --------------------------------------------------------
 
     def _write_queued(self, root: str = "") -> None:
         """Write the queued definitions, then the queued values.

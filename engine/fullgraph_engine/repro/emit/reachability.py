@@ -45,7 +45,7 @@ def is_library(kind: Any) -> bool:
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-# -- which names code speaks of ---------------------------------------------------------------
+# -- names in code ----------------------------------------------------------------------------
 
 
 def words_of(thing: object) -> frozenset[str]:

@@ -85,7 +85,7 @@ class _FileStatement:
         return self.is_assignment or self.needs & known - imported <= kept
 
     def cut_import(self, names: set[str]) -> ast.stmt:
-        """Return the statement; an import keeps only these names."""
+        """Return the statement; if it is an import, it keeps only these names."""
         node = self.node
         if not isinstance(node, (ast.Import, ast.ImportFrom)) or self.is_always_kept:
             return node

@@ -109,7 +109,7 @@ class SourceSyntax:
         return self._binding.get(name, [])
 
     def function(self, code: types.CodeType) -> Function | ast.Lambda | None:
-        """Return the definition that a code object was compiled from, or None."""
+        """Return the definition that a code object was compiled from, or None if not found."""
         if code.co_name == "<lambda>":
             return self._find_lambda(code)
         for node in self._functions.get(code.co_firstlineno, []):
@@ -198,7 +198,7 @@ def first_line(node: Function | ast.ClassDef | ast.Lambda) -> int:
 
 
 def own_functions(cls: type) -> Iterator[types.FunctionType]:
-    """Yield the functions in a class body, unwrapped from descriptors."""
+    """Yield the functions in a class body, also those inside properties or static methods."""
     for value in vars(cls).values():
         function = unwrap_descriptor(value)
         if function is not None and function.__module__ == cls.__module__:
@@ -206,7 +206,7 @@ def own_functions(cls: type) -> Iterator[types.FunctionType]:
 
 
 def unwrap_descriptor(value: object) -> types.FunctionType | None:
-    """Return the function of a static method, class method or property, or None."""
+    """Return the function inside a static method, class method or property, or None for others."""
     if isinstance(value, (staticmethod, classmethod)):
         value = value.__func__
     elif isinstance(value, property):
@@ -282,7 +282,7 @@ class ResolvedName:
 
 
 def home_of(namespace: dict[str, Any], path: str | None = None) -> Home:
-    """Return the namespace with its source text; ``path`` defaults to the module's file."""
+    """Return the namespace with its source text; ``path`` is by default the module's file."""
     file = path or namespace.get("__file__")
     text = text_of(file, namespace) if isinstance(file, str) else None
     return Home(str(namespace.get("__name__", "")), namespace, text)

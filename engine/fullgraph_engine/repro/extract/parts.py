@@ -245,7 +245,7 @@ def _unit_of_statements(
 def _add_function(
     body: Sequence[ast.stmt], parameters: Sequence[Input], point: Point, draft: ProgramDraft
 ) -> str:
-    """Add a function with this body to the draft and return its name."""
+    """Add a function with this body to the program and return its name."""
     names = ", ".join(each.name for each in parameters)
     text = "\n".join(f"    {line}" for each in body for line in ast.unparse(each).split("\n"))
     node = ast.parse(f"def f({names}):\n{text}").body[0]
@@ -432,7 +432,7 @@ def _call_inputs(code: types.CodeType, entered: FrameVariables) -> list[Input]:
 
 
 def _method_name(inputs: Sequence[Input], code: types.CodeType) -> str | None:
-    """Return the name of a code object as a method of the first argument's class, or None."""
+    """Return the name under which the class of the first argument has this code, or None."""
     if not inputs or inputs[0].keyword:
         return None
     for name in (code.co_name, "forward"):
@@ -446,7 +446,7 @@ def _method_name(inputs: Sequence[Input], code: types.CodeType) -> str | None:
 
 
 def _function_with_code(point: Point, code: types.CodeType) -> types.FunctionType:
-    """Return the user's function with this code, or a new one for a lambda or a closure."""
+    """Return the user's function with this code, or build one for a lambda or a closure."""
     known = unwrap_compiled(point.globals.get(code.co_name))
     if isinstance(known, types.FunctionType) and _has_code(known, code):
         return known

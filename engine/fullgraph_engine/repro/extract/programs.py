@@ -55,7 +55,7 @@ class CandidatePrograms:
         self.tracee, self.finding = tracee, finding
         self._settings, self._further, self._stores = settings, further, stores
         self.left_out: list[str] = []
-        """Messages about programs that could not be written, with the reason."""
+        """Messages about programs that could not be written, with the reasons."""
 
     def candidates(self) -> Iterator[ReproCandidate]:
         with tracing.tensor_mode(self.tracee.fake) as mode:
@@ -75,14 +75,14 @@ class CandidatePrograms:
 
     @property
     def _needs_several_calls(self) -> bool:
-        """Whether the finding appears only after several calls."""
+        """Whether the finding appears only after several calls, like a recompile."""
         return isinstance(self.finding.evidence, RecompileEvidence)
 
     @cached_property
     def _invocations(self) -> tuple[Invocation, ...]:
         return invocation.invocations_for(self.finding, self._dynamic_sizes)
 
-    # -- units --------------------------------------------------------------------------------
+    # -- parts of the user's code to call -----------------------------------------------------
 
     def _candidates_of_calls(self) -> Iterator[ReproCandidate]:
         """Yield programs with several calls, of the guarded function and the recompiled code."""
@@ -130,7 +130,7 @@ class CandidatePrograms:
             yield from self._write_candidates("function", partial(parts.function_unit, point))
 
     def _user_frames(self) -> list[Frame]:
-        """Return the user's frames that lead to the finding, outermost first."""
+        """Return the frames of user code that lead to the finding, outermost first."""
         frames = self.finding.stack
         return [each for each in frames if not is_torch(each.path) and not is_machinery(each.path)]
 
@@ -212,7 +212,7 @@ class CandidatePrograms:
                 text = _remove_docstring(self.tracee.text)
                 if sliced:
                     text = slice_of(text, _mentioned_names(statements))
-                # The draft defines only the inputs.
+                # The program draft defines only the inputs of the calls.
                 text = f"{text.rstrip()}\n\n{draft.text(statements)}"
             except Exception as error:
                 self._leave_out(origin, error)

@@ -55,7 +55,7 @@ def write_candidate(
 
 
 def has_gradient(graph: torch.fx.GraphModule) -> bool:
-    """Whether a result of a graph requires a gradient."""
+    """Whether any result of a graph requires a gradient."""
     return any(getattr(value, "requires_grad", False) for value in capture.output_examples(graph))
 
 

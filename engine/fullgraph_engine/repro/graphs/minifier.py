@@ -68,7 +68,7 @@ def propose_smaller_graphs(program: str, backend: Backend, shows: Callable[[str]
 def _catch_compile_call(
     program: str, backend: Backend
 ) -> tuple[Callable[..., Any], Any, dict[str, Any]]:
-    """Return the function that a program compiles, its inputs, and the compile options."""
+    """Return the function that a program compiles, its inputs, and its compile options."""
 
     def compare(function: Any, *inputs: Any, **options: Any) -> None:
         raise _CaughtCall(function, inputs, options)
@@ -103,7 +103,7 @@ def _settings_lines(program: str) -> list[str]:
 
 
 def _as_input(value: Any) -> Any:
-    """Detach a tensor that a removed part of the graph computed; it becomes an input."""
+    """Return a tensor without its autograd history, as an input; return other values unchanged."""
     if not isinstance(value, torch.Tensor):
         return value
     return value.detach().requires_grad_(value.requires_grad)

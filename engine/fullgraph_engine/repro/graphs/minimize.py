@@ -97,7 +97,7 @@ class GraphMinimizer(minimize.ProgramMinimizer):
             "give the probe other inputs if it does not in your program."
         )
 
-    # -- smaller ------------------------------------------------------------------------------
+    # -- reduction ----------------------------------------------------------------------------
 
     def reduce(self, candidate: ReproCandidate, requirement: Requirement) -> None:
         text = self.minify_graph(candidate.text, requirement)

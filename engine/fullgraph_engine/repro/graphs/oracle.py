@@ -94,7 +94,7 @@ def _describe_error(error: BaseException) -> Failure:
 
 
 def _names_backend(program: str, backend: Backend) -> bool:
-    """Whether a program still names the backend in its call of ``torch.compile``."""
+    """Whether the call of ``torch.compile`` in a program still names the backend."""
     if backend.accuracy:
         return True
     wanted = ast.dump(ast.parse(backend.spelled, mode="eval").body)

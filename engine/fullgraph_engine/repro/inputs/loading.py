@@ -39,17 +39,17 @@ _PROGRESS = """\
 
 
 def needed_files(program: str) -> tuple[str, ...]:
-    """Return the names of the files that a program loads, without duplicates."""
+    """Return the names of the data files that a program loads, without duplicates."""
     return tuple(dict.fromkeys(name for name, _ in _find_load_calls(program)))
 
 
 def load_calls(program: str) -> frozenset[str]:
-    """Return the source texts of the calls by which a program loads files."""
+    """Return the source texts of the calls by which a program loads data files."""
     return frozenset(ast.unparse(call) for _, call in _find_load_calls(program))
 
 
 def loader_imports(program: str) -> tuple[str, ...]:
-    """Return the import statements that the loader of a program needs."""
+    """Return the import statements that the loader function of a program needs."""
     return _IMPORTS if _find_load_calls(program) else ()
 
 

@@ -141,7 +141,7 @@ class Callees:
 
 
 def required_arguments(function: Function) -> int:
-    """Return the number of parameters without a default."""
+    """Return the number of parameters of a function without a default."""
     given = function.args
     positional = len(given.posonlyargs) + len(given.args) - len(given.defaults)
     return positional + given.kw_defaults.count(None)

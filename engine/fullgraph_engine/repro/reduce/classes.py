@@ -15,7 +15,7 @@ _CALLED = ("forward", "__call__")
 
 
 def drop_bases(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Remove bases and keywords of classes, with the calls of ``super().__init__``."""
+    """Remove bases and keywords of classes, together with the calls of ``super().__init__``."""
     edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
         if isinstance(node, ast.ClassDef):

@@ -125,7 +125,7 @@ def _count_arguments(call: ast.Call) -> int:
 
 
 def _root_name(node: ast.expr) -> str:
-    """Return the first name of a dotted name, or "" for other expressions."""
+    """Return the first name of a dotted name: ``torch`` for ``torch.nn.Linear``; "" for others."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""

@@ -116,7 +116,7 @@ class ProgramMinimizer:
             "done before. Reduce the file by hand, or give the probe simpler inputs."
         )
 
-    # -- the first program --------------------------------------------------------------------
+    # -- choice of the first program ----------------------------------------------------------
 
     def choose_candidate(self) -> tuple[ReproCandidate, Requirement] | None:
         """Return the smallest interesting candidate, and the requirement for smaller programs."""
@@ -188,7 +188,7 @@ class ProgramMinimizer:
         best = min(found)
         return self.candidates.programs[best], found[best]
 
-    # -- smaller ------------------------------------------------------------------------------
+    # -- reduction ----------------------------------------------------------------------------
 
     def reduce(self, candidate: ReproCandidate, requirement: Requirement) -> None:
         if self.candidates.data:
@@ -242,7 +242,7 @@ class ProgramMinimizer:
     def deadline(self) -> float:
         return self.until - min(self.verifying, (self.until - self.started) / 3)
 
-    # -- in a fresh Python --------------------------------------------------------------------
+    # -- verification in a fresh Python -------------------------------------------------------
 
     def verify_early(self) -> None:
         """Verify the best program in parallel to the search, after half of the time.
@@ -315,13 +315,13 @@ class ProgramMinimizer:
             file.write(assemble_script(program, self.candidates, self.notes))
         return path
 
-    # -- telling ------------------------------------------------------------------------------
+    # -- progress reports ---------------------------------------------------------------------
 
     def is_shorter(self, program: str) -> bool:
         return lines_of_code(assemble_script(program, self.candidates)) < self.lines
 
     def report_program(self, program: str) -> None:
-        """Report a smaller program; after a verified script, report only its size."""
+        """Report a smaller program to the user; after a verified script, report only its size."""
         if self.verified:
             self.lines = lines_of_code(assemble_script(program, self.candidates, self.notes))
         else:

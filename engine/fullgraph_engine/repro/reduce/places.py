@@ -173,7 +173,7 @@ class SyntaxIndex:
         return inner
 
     def is_value(self, node: ast.AST) -> bool:
-        """Whether a node reads a variable other than a module, function or class."""
+        """Whether a node reads a variable, apart from modules, functions and classes."""
         return (
             isinstance(node, ast.Name)
             and isinstance(node.ctx, ast.Load)

@@ -39,7 +39,7 @@ class ScriptCheck:
 
     @classmethod
     def for_finding(cls, finding: Finding, times: int = 1) -> ScriptCheck:
-        """Return the check for a finding that must appear at least ``times`` times."""
+        """Return the check for a finding that the run must show at least ``times`` times."""
         match finding.evidence:
             case evidence.BreakEvidence(title):
                 return _graph_break_check(title)

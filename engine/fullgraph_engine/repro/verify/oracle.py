@@ -60,7 +60,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class ShownFinding:
-    """The signature of the finding in a program, and whether the program raises an exception."""
+    """The finding that a program showed, and whether the program raises an exception."""
 
     signature: FindingSignature
     raises: bool

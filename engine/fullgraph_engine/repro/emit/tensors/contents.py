@@ -121,7 +121,7 @@ def evaluates_to(text: str, data: torch.Tensor) -> bool:
 
 
 def _is_computed(data: torch.Tensor) -> bool:
-    """Whether torch supports more than conversions for the dtype."""
+    """Whether torch supports arithmetic for the dtype, not only conversions."""
     return data.dtype.itemsize > 1 or not data.dtype.is_floating_point
 
 

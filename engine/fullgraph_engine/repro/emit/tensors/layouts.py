@@ -152,7 +152,7 @@ def _as_strided_text(layout: Layout) -> str:
 
 
 def dense_order(layout: Layout) -> tuple[int, ...] | None:
-    """Return the dimensions from outermost to innermost in memory, or None if there are gaps."""
+    """Return the dimensions from outermost to innermost in memory; None if there are gaps."""
     order = sorted(
         range(len(layout.sizes)), key=lambda dim: (-layout.strides[dim], -layout.sizes[dim], dim)
     )

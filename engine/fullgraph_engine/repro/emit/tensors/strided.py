@@ -225,7 +225,7 @@ class TensorExpression:
 
 
 def with_contents(program: ProgramBuilder, text: str, data: torch.Tensor | None) -> str:
-    """Wrap an expression in a call that loads ``data``, if the program stores data."""
+    """Wrap an expression for a tensor in a call that loads ``data``, if the program stores data."""
     if program.store is None or data is None or not is_readable(data):
         return text
     name = program.store.save(data)
