@@ -419,9 +419,7 @@ class _CallComparison:
         return f"{fact.path} of a second call" if self._call else fact.path
 
     def _compare_values(self, fact: CallFact, other: CallFact) -> None:
-        """Add differences in layout, such as strides, and in numbers between facts with equal
-        words.
-        """
+        """Add differences in layout (like strides) and numbers between facts with equal words."""
         if fact.layout != other.layout:
             note = f"{fact.path} has the strides {other.layout} in place of {fact.layout}"
             self._verdict.notes.append(note)

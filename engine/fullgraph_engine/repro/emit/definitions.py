@@ -161,7 +161,7 @@ def describe_definition(thing: Any, found: ResolvedName | None) -> WantedDefinit
 
 
 def _name_of(function: Any) -> str:
-    """Return the name of the first variable in its module that holds a lambda."""
+    """Return the first global name of a lambda in its module, or "function"."""
     space = getattr(function, "__globals__", {})
     return next((name for name, value in space.items() if value is function), "function")
 

@@ -56,9 +56,10 @@ def has_needed_effect(
 ) -> bool:
     """Whether a top-level statement must be copied for its effect on the program.
 
-    It must be if it sets attributes of torch (``torch._dynamo.config.x = ...``), calls a function
-    in ``_CALLS``, patches or calls something in the program (``Net.forward = ...``), or names one
-    of the ``operators`` namespaces. For definitions only the decorators are considered.
+    It must be if it sets attributes of torch (``torch._dynamo.config.x = ...``) or calls a function
+    in ``_CALLS``. It must also be if it patches or calls something in the program (``Net.forward =
+    ...``), or names one of the ``operators`` namespaces. For definitions only the decorators are
+    considered.
     """
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         roots = [_dotted_names(decorator) for decorator in node.decorator_list]

@@ -126,9 +126,9 @@ class Afterwards:
 class Printer:
     """A writer of one value with everything in it.
 
-    A *place* is the path from the whole value to an item in it, such as ``.layers[0].weight``, or
-    None if the item cannot be assigned, as in a tuple. ``words`` are the names that the program's
-    code uses: other attributes are not needed.
+    A *place* is the path from the whole value to an item in it, such as ``.layers[0].weight``. It
+    is None if the item cannot be assigned, as in a tuple. ``words`` are the names that the
+    program's code uses: other attributes are not needed.
     """
 
     def __init__(self, program: ProgramBuilder, writers: Writers) -> None:

@@ -38,7 +38,8 @@ LOCKS: dict[type, str] = {
 def write_compiled(printer: Printer, value: Any, place: str | None) -> str | None:
     """Return an expression for the function or module that was passed to ``torch.compile``.
 
-    The program compiles it itself. The result is None for uncompiled values.
+    The program compiles it itself. The result is None for uncompiled values. ``place`` is the path
+    to the value, or None.
     """
     original = unwrap_compiled(value)
     return None if original is value else printer.expression(original, place)

@@ -205,7 +205,7 @@ class _GraphFunction(ast.NodeTransformer):
 
 
 def _drop_unread_name(node: ast.stmt, read: set[str]) -> ast.stmt:
-    """Turn an assignment into an expression statement if no name in ``read`` is assigned."""
+    """Turn an assignment into an expression statement if ``read`` lacks the assigned name."""
     if isinstance(node, ast.Assign):
         target = node.targets[0]
         if isinstance(target, ast.Name) and target.id not in read:

@@ -1,8 +1,8 @@
 """Edits of a syntax tree that can be combined.
 
 An edit replaces nodes of one tree. Its replacements may contain nodes of the same tree, to which
-the other edits are applied: if ``b = f(a)`` and ``c = g(b)`` are both bypassed, a later ``c``
-becomes ``b`` and then ``a``. The original tree is not modified.
+the other edits are applied. For example, if edits replace ``b = f(a)`` by ``a`` and ``c = g(b)`` by
+``b``, a later ``c`` becomes ``a``. The original tree is not modified.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TreeEdit:
 
 
 class Conflict(Exception):
-    """Raised if two edits replace the same node differently."""
+    """Raised if two edits replace the same node by different nodes."""
 
 
 class Incomplete(Exception):

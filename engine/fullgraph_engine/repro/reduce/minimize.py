@@ -146,7 +146,7 @@ class ProgramMinimizer:
     def find_first(
         self, requirement: Requirement, seconds: float, among: Collection[int] = ()
     ) -> tuple[ReproCandidate, ShownFinding] | None:
-        """Return the smallest candidate that shows the finding, and the finding; None without one.
+        """Return the smallest candidate that shows the finding, and the finding, or None.
 
         Candidates run from small to large. After two thirds of the time they run from both ends in
         turns, because the largest are the most likely to succeed. ``seconds`` limits one candidate;

@@ -22,8 +22,8 @@ _LARGE = 1 << 20
 class ProgramSize(NamedTuple):
     """The size that the reducer minimizes, most important part first.
 
-    ``lines`` counts lines of code; a line beyond the margin counts several times. ``weight`` is the
-    sum of all numbers, so that a size of 2 is smaller than one of 8.
+    ``lines`` counts lines of code; a line longer than ``WIDTH`` counts several times. ``weight`` is
+    the sum of all numbers, so that a size of 2 is smaller than one of 8.
     """
 
     lines: int

@@ -1,8 +1,8 @@
-"""Comparison of findings of two programs.
+"""Comparison of the findings of two programs.
 
 A smaller program is interesting only if it shows the finding of the original: the same code, for
-the same reason, at the same construct. Names, numbers and lines may differ, because the reducer
-changes them.
+the same reason, at the same kind of syntax node. Names, numbers and lines may differ, because the
+reducer changes them.
 """
 
 from __future__ import annotations

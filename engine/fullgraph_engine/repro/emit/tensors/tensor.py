@@ -17,7 +17,10 @@ from .unusual import nested_tensor_text, unusual_tensor_text
 
 
 def write_tensor(printer: Printer, value: torch.Tensor, place: str | None) -> str:
-    """Return an expression for a tensor or a parameter."""
+    """Return an expression for a tensor or a parameter.
+
+    ``place`` is the path to the tensor in the value that is written, such as ``.weight``, or None.
+    """
     kind = type(value)
     if dispatcher.is_functorch_wrapped(value):
         raise UnwritableValue("a tensor inside a functorch transform has no source text")
