@@ -1,7 +1,6 @@
-"""Behavior comparison of an original and a changed text: both run the same calls, which are
-observed.
+"""Behavior comparison of an original and a changed text of a file.
 
-``search`` chooses cases by executing the original. ``observing`` executes them, each text in its
-own process, and writes down what they did. ``comparing`` decides in a third process, without user
-code.
+Both texts run the same calls, which are observed. ``search`` chooses the calls (cases) by executing
+the original. ``observing`` executes them, each text in its own process, and writes down what they
+did. ``comparing`` decides in a third process, without user code.
 """

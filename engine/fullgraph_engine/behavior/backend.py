@@ -1,4 +1,4 @@
-"""Check that Inductor compiles a changed target, and that compiled code gives the same results."""
+"""Check that Inductor compiles a changed function or module, and compare its results with eager."""
 
 from __future__ import annotations
 
@@ -33,12 +33,15 @@ from .observing import (
 )
 
 MAX_CASES = 3
-"""Maximum number of cases that the compiled target is called on."""
+"""Maximum number of calls (cases) that the compiled function or module is checked with."""
 
 
 @dataclass(frozen=True)
 class InductorResult:
-    """Outcome of the check; ``reason`` is a sentence, empty for the outcome "same"."""
+    """Outcome of comparing a compiled target with its eager calls.
+
+    ``reason`` is a sentence that explains the outcome; it is empty for the outcome "same".
+    """
 
     outcome: BehaviorOutcome = "same"
     reason: str = ""
@@ -49,15 +52,17 @@ def _refuse_trials(*_: Any) -> NoReturn:
 
 
 class _CompiledDifference(Exception):
-    """Raised with a description of the first difference that the compiled target shows."""
+    """Raised with a description of the first difference between compiled and eager results."""
 
 
 def check_compiled(
     tracee: Tracee, order: Observe, probe: int, let_start: Callable[[frozenset[str]], bool]
 ) -> InductorResult:
-    """Compile the target and compare its calls with eager calls, on the first cases of a probe.
+    """Compile the target and compare its calls with eager calls, on its first cases.
 
-    The process must end afterwards. ``let_start`` permits the programs that Inductor starts.
+    The target is the function or module of ``tracee``. ``probe`` is the index of the inputs that
+    the cases vary. ``let_start`` permits the programs that Inductor starts, such as a C++ compiler.
+    End the process afterwards.
     """
     packed = order.cases[probe] if probe < len(order.cases) else ""
     cases = CasePlan.unpack(packed).cases[:MAX_CASES]
@@ -77,7 +82,10 @@ def check_compiled(
 
 
 def prepare_inductor(let_start: Callable[[frozenset[str]], bool]) -> str:
-    """Prepare this process to compile with Inductor; return the reason if it cannot, else ""."""
+    """Prepare this process to compile with Inductor; return the reason if it cannot, else "".
+
+    ``let_start`` allows programs by name, and returns False if the system cannot allow them.
+    """
     scratch = os.path.join(tempfile.gettempdir(), "compiled")  # noqa: PTH118
     os.makedirs(scratch, exist_ok=True)  # noqa: PTH103
     surroundings = Surroundings(_refuse_trials, lambda _: None, scratch, let_start)
@@ -125,10 +133,11 @@ def _call_in_double(tracee: Tracee, case: Case, alter: TensorTransform) -> list[
 def _call_case(
     call: Call, case: Case, run: Callable[..., Any], alter: TensorTransform = None
 ) -> tuple[str, list[Any] | Exception]:
-    """Call a case, in eager mode or compiled by ``run``.
+    """Call the target with the inputs of a case, eagerly or compiled by ``run``.
 
-    Returns the inputs in words, and the tensors of the call: results, inputs afterwards and
-    gradients. If the call raises, its exception takes the place of the tensors.
+    Return the inputs in words, and the tensors of the call: results, inputs afterwards and
+    gradients. If the call raises, the exception is returned in place of the tensors. ``alter``
+    converts each input tensor, for example to double precision.
     """
     prepared_call = prepare_case(call, case, alter)
     rng.seed_generators(case.seed)
@@ -156,7 +165,11 @@ def _input_gradients(prepared_call: PreparedCall, leaves: list[Any]) -> list[Any
 
 
 def _describe_difference(left: Any, right: Any, exact: list[Any], near: list[Any]) -> str:
-    """Describe the difference between two values; empty if they agree within rounding."""
+    """Describe the difference between two values; empty if they agree within rounding.
+
+    ``exact`` and ``near`` are the tensors of a double-precision call, with the inputs and with
+    slightly changed inputs.
+    """
     if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
         return (
             ""

@@ -1,17 +1,18 @@
-"""Time limit of a process in processor time, so that a busy machine tries as many cases."""
+"""Time limit in processor time, so that a busy machine tries as many cases as an idle one."""
 
 from __future__ import annotations
 
 import time
 
 _WALL = 2.5
-"""Maximum ratio of wall time to processor time, as code may wait for something. It is below the
-limit at which the engine kills the process, which would lose everything observed.
+"""Maximum ratio of wall time to processor time, because the user's code may wait.
+
+The engine kills the process at a higher ratio, and everything observed would be lost.
 """
 
 
 class ProcessorBudget:
-    """A time limit that begins at its creation; ``seconds`` are of processor time."""
+    """A time limit of ``seconds`` of processor time; it begins when the object is created."""
 
     def __init__(self, seconds: float) -> None:
         self._processor = time.process_time() + seconds

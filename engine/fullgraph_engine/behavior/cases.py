@@ -1,7 +1,8 @@
-"""Cases: single calls on which two texts are compared.
+"""Cases: single calls on which the original and the changed text of a file are compared.
 
-A case describes how its call differs from the call of the probe. It is plain data: both texts build
-the call of the probe themselves, with the same random numbers, and then apply the same changes.
+A case describes how its call differs from a base call, whose inputs the user gave in a comment (the
+probe). It is plain data: both texts build the base call themselves, with the same random numbers,
+and then apply the same changes.
 """
 
 from __future__ import annotations
@@ -21,16 +22,19 @@ from ..tracing.variations import Inputs, can_be_resized, resize_tensor
 from .iterables import rebuild_iterators
 
 SEED_FACTOR = 7919
-"""Factor for the seeds of inputs, so that they differ from the seed that targets are built with."""
+"""Factor for the seeds of a case's random inputs, so that they differ from the seed with which
+modules and other arguments are built.
+"""
 
 
 @dataclass(frozen=True)
 class LeafChange:
-    """A different value for one leaf of the arguments.
+    """A different value for one leaf of the arguments (a tensor or a plain value).
 
-    ``sizes`` are pairs of a dimension and its new size. ``number`` belongs to the fill "constant".
-    ``other`` is a value in probe notation, for leaves other than tensors. ``same_as`` is the
-    index of another leaf whose tensor is passed here too.
+    ``leaf`` is the index of the leaf in the flattened arguments. ``sizes`` are pairs of a dimension
+    and its new size. ``number`` is the value of the fill "constant". ``other`` is the source text
+    of a value, for leaves other than tensors. ``same_as`` is the index of another leaf whose tensor
+    is passed here too.
     """
 
     leaf: int
@@ -43,13 +47,13 @@ class LeafChange:
 
 @dataclass(frozen=True)
 class Case:
-    """One call to compare, as the differences from the call of the probe.
+    """One call to compare, as the differences from the call with the user's own inputs.
 
-    ``training`` is the mode of the module, None to keep it. ``parameters`` says how its
-    floating-point parameters are filled. ``dtype`` applies to all floating-point inputs and the
-    module. ``grad``: floating-point inputs require gradients. ``strided``: tensors of two and more
-    dimensions are not contiguous. ``recording``: autograd records the call; False runs it inside
-    ``torch.no_grad()``.
+    ``fill`` is the kind of values for all tensors. ``training`` is the mode of the module, None to
+    keep it. ``parameters`` says how its floating-point parameters are filled. ``dtype`` applies to
+    all floating-point inputs and the module. ``grad``: floating-point inputs require gradients.
+    ``strided``: tensors of two and more dimensions are not contiguous. ``recording``: autograd
+    records the call; False runs it inside ``torch.no_grad()``.
     """
 
     seed: int = 0
@@ -64,12 +68,12 @@ class Case:
 
     @property
     def fills(self) -> set[Fill]:
-        """Fills of all inputs of the case."""
+        """Kinds of values that inputs of the case are filled with, such as random or NaN."""
         return {self.fill, *(change.fill for change in self.changes)}
 
     @property
     def is_finite(self) -> bool:
-        """Whether no input contains NaN or infinity.
+        """Whether all inputs of the case are free of NaN and infinity.
 
         Gradients are compared only then: the branch that ``torch.where`` does not select passes NaN
         from the input to the gradient, and so does every nonlinear function.
@@ -78,7 +82,7 @@ class Case:
 
     @property
     def conditions(self) -> str:
-        """Special conditions of the case other than its values, for people to read."""
+        """Conditions of the call other than its values, in words for the user, or ""."""
         words = [
             f"dtype {self.dtype}" if self.dtype else "",
             "inputs require gradients" if self.grad else "",
@@ -94,7 +98,7 @@ class Case:
 
 @dataclass(frozen=True)
 class CasePlan:
-    """The cases of a probe, and how every run executes them.
+    """The cases that vary one set of inputs, and how every run executes them.
 
     ``shared``: the target is built only once, and each call continues from the state that the
     previous one left. ``twice``: each case is called a second time.
@@ -106,7 +110,7 @@ class CasePlan:
 
     @classmethod
     def unpack(cls, text: str) -> CasePlan:
-        """Unpack a plan; an invalid text gives a plan without cases."""
+        """Unpack a plan from its serialized text; an invalid text gives a plan without cases."""
         try:
             plan: CasePlan = unpack(cls, text)
         except ValueError:
@@ -116,9 +120,9 @@ class CasePlan:
 
 @dataclass
 class PreparedCall:
-    """The call of a case.
+    """The arguments of one case, ready to be called.
 
-    ``arguments`` maps parameter names to arguments; ``differentiated`` maps names of inputs to the
+    ``arguments`` maps parameter names to arguments. ``differentiated`` maps names of inputs to the
     tensors whose gradients are compared.
     """
 
@@ -128,11 +132,11 @@ class PreparedCall:
     arguments: dict[str, Any]
     differentiated: dict[str, torch.Tensor]
     words: str
-    """Names and values of the inputs, in probe notation."""
+    """Names and values of the inputs as Python source, for the user."""
 
 
 def is_floating(value: Any) -> bool:
-    """Whether a value is a tensor that can have gradients and other values."""
+    """Whether a value is a floating-point or complex tensor, which can have gradients."""
     return (
         isinstance(value, torch.Tensor)
         and can_be_resized(value)
@@ -143,9 +147,9 @@ def is_floating(value: Any) -> bool:
 def prepare_call(
     call: Call, case: Case, alter: Callable[[torch.Tensor], torch.Tensor] | None
 ) -> PreparedCall:
-    """Build the arguments of a case, new ones each time.
+    """Build new arguments for a case.
 
-    ``alter`` is applied last, to floating-point tensors.
+    ``alter``, if given, converts the floating-point tensors last, for example to double precision.
 
     Raises:
         ProbeError, ValueError, RuntimeError: The case does not fit this call.
@@ -215,7 +219,7 @@ def _bind_arguments(
 def _replace_leaves(
     inputs: Inputs, values: dict[int, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Replace leaves of the arguments by these values; copy the other leaves."""
+    """Return the arguments, with the leaves at these indices replaced and the others copied."""
     stand_ins = {
         number: _UncopiedTensor(value) if isinstance(value, torch.Tensor) else value
         for number, value in values.items()
@@ -225,7 +229,7 @@ def _replace_leaves(
 
 
 class _UncopiedTensor:
-    """A wrapper that keeps a tensor from being copied."""
+    """A wrapper that keeps a tensor from being copied with the other arguments."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
@@ -244,7 +248,7 @@ def _seeded_generator(seed: int, leaf: int) -> torch.Generator:
 
 
 def _fill_like(value: torch.Tensor, change: LeafChange, generator: torch.Generator) -> torch.Tensor:
-    """Create a tensor like a leaf, with the sizes and values that a change asks for."""
+    """Create a tensor like ``value``, with the sizes and values that ``change`` requires."""
     sizes = dict(change.sizes)
     shape = tuple(sizes.get(dim, size) for dim, size in enumerate(value.shape))
     if change.fill == "given":
@@ -320,7 +324,10 @@ def _fill_integers(
 def apply_to_module(
     module: torch.nn.Module, case: Case, alter: Callable[[torch.Tensor], torch.Tensor] | None
 ) -> None:
-    """Apply the mode, the dtype and the parameters of a case to a module."""
+    """Apply the training mode, the dtype and the parameter values of a case to a module.
+
+    ``alter``, if given, converts the floating-point parameters and buffers.
+    """
     if case.training is not None:
         module.train(case.training)
     if case.dtype:

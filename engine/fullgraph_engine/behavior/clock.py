@@ -26,7 +26,7 @@ _SECONDS = {
 
 @contextlib.contextmanager
 def use_fake_clock(namespace: dict[str, Any]) -> Iterator[None]:
-    """Replace the clocks in ``time``, ``timeit`` and a namespace inside the block."""
+    """Replace the clocks in ``time``, ``timeit`` and the globals ``namespace`` inside the block."""
     readings = 0
 
     def make_clock(start: float) -> Callable[[], float]:
@@ -52,7 +52,10 @@ def use_fake_clock(namespace: dict[str, Any]) -> Iterator[None]:
 
 
 def _replace_by_id(names: dict[str, Any], stand_ins: Mapping[int, Any]) -> dict[str, Any]:
-    """Replace values by their ``id``; return the replaced names with their old values."""
+    """Replace values in ``names`` by the stand-ins for their ``id``.
+
+    Return the replaced names with their old values, to restore them.
+    """
     before = {name: value for name, value in names.items() if id(value) in stand_ins}
     names.update({name: stand_ins[id(value)] for name, value in before.items()})
     return before

@@ -1,8 +1,9 @@
-"""Decide whether the observations of an original and a changed text agree.
+"""Decide whether the original and the changed text of a file behave equally.
 
-Everything must be equal bit by bit, except for floating-point numbers. Where those differ, both
-texts are compared with a double-precision run of the original. The changed text may deviate from it
-three times as much as the original, or as much as a change in the last bits of the inputs causes.
+Everything observed must be equal bit by bit, except for floating-point numbers. Where those differ,
+both texts are compared with a double-precision run of the original. The changed text may deviate
+from it three times as much as the original, or as much as a change in the last bits of the inputs
+causes.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from .files import ObservedCall, ObservedCase, ObservedRun
 from .observing import SHAKE
 
 _TOLERANCE_FACTOR = 3
-"""Ratio of the allowed deviation to the original's own deviation from double precision."""
+"""Factor by which the changed text may deviate more from double precision than the original."""
 _LAST_BITS = 8
-"""Relative deviation allowed in any case, in units of the dtype's epsilon."""
+"""Deviation that is always allowed, as a ratio to the number, in units of the dtype's epsilon."""
 _RANDOM_BITS = 64
-"""Relative deviation allowed for random results, in units of the dtype's epsilon.
+"""Deviation allowed for random results, relative to the value, in units of the dtype's epsilon.
 
 Double precision draws different random numbers, so it is not a reference for them.
 """
@@ -42,11 +43,17 @@ class _CaseDifference:
 
 @dataclass
 class _CaseVerdict:
-    """The result of one case; the first of ``differences`` becomes the reason in the report."""
+    """The result of comparing one case; the first of ``differences`` is the reported reason.
+
+    ``needs_again`` and ``needs_double`` ask for a second run of the original, or for
+    double-precision runs.
+    """
 
     differences: list[_CaseDifference] = field(default_factory=list)
     doubtful: str = ""
-    """Reason why the case proves nothing; empty if it does."""
+    """Reason why the case proves nothing (for example, because the original is not deterministic);
+    empty if it does.
+    """
     exact: bool = True
     needs_again: bool = False
     needs_double: bool = False
@@ -55,7 +62,7 @@ class _CaseVerdict:
 
 @dataclass(frozen=True)
 class ProbeObservations:
-    """The observations of both texts with one probe.
+    """The observations of both texts with one set of inputs.
 
     ``again`` is a second run of the original, made only where the texts differ. ``exact`` and
     ``near`` are double-precision runs of the original, with the inputs and with slightly changed
@@ -73,7 +80,7 @@ class ProbeObservations:
     def read(
         cls, number: int, cases: tuple[Case, ...], original: Path, changed: Path
     ) -> ProbeObservations:
-        """Read the observations from the folders that the runs of both texts wrote."""
+        """Read the observations from the folders that the runs of both texts of the file wrote."""
         return cls(
             cases,
             ObservedRun(original, f"behavior-{number}"),
@@ -84,7 +91,10 @@ class ProbeObservations:
         )
 
     def compare_cases(self) -> dict[int, _CaseVerdict]:
-        """Compare the cases that both texts finished, up to the first that only one finished."""
+        """Compare the cases that both texts finished, by number.
+
+        Stop at the first case that only the original finished.
+        """
         found: dict[int, _CaseVerdict] = {}
         for number in sorted(self.original.cases):
             verdict = _compare_case(self, number) if number < len(self.cases) else None
@@ -94,7 +104,10 @@ class ProbeObservations:
         return found
 
     def describe_lost_case(self, verdicts: Mapping[int, _CaseVerdict], ended: str) -> str:
-        """Describe the first case that only the original finished, and how the other one ended."""
+        """Describe the first case that the original finished and the changed text did not.
+
+        ``ended`` says how the changed text's process ended. The result is "" without such a case.
+        """
         for number in sorted(self.changed.begun):
             if (
                 number not in self.changed.cases
@@ -111,7 +124,10 @@ class ProbeObservations:
         return ""
 
     def reached_code(self, verdicts: Mapping[int, _CaseVerdict], *, changed: bool) -> ReachedCode:
-        """Collect the lines and branch sides that these cases reach."""
+        """Collect the lines and branch sides that the compared cases reach.
+
+        ``changed`` selects the changed text instead of the original.
+        """
         found = ReachedCode()
         for number in verdicts:
             seen = (self.changed if changed else self.original).cases.get(number)
@@ -131,8 +147,8 @@ def compare_folders(
     """Compare the observations in the folders of two runs, as :func:`compare_observations` does.
 
     The first item of each pair belongs to the original. ``lines`` are the lines that the other text
-    does not have. ``cases`` are packed, one text per probe. ``ended`` says how the changed text's
-    process ended early.
+    does not have. ``cases`` are serialized, one text for each set of inputs. ``ended`` says how the
+    changed text's process ended early.
     """
     probes = [
         ProbeObservations.read(
@@ -160,8 +176,9 @@ def compare_observations(
     required_of_changed: RequiredCoverage,
     ended: str,
 ) -> Judged:
-    """Compare the observations of all probes and decide on an outcome.
+    """Compare the observations of all sets of inputs and decide on an outcome.
 
+    The required coverage lists lines and branch sides that the cases must reach in each text.
     ``ended`` says why the changed text did not finish a case; empty if it finished all.
     """
     pairs = [(probe, probe.compare_cases()) for probe in probes]
@@ -268,11 +285,11 @@ def _compared_case(case: Case, seen: ObservedCase, verdict: _CaseVerdict) -> Com
     )
 
 
-# -- one case ---------------------------------------------------------------------------------
+# -- comparison of one case -------------------------------------------------------------------
 
 
 def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
-    """Compare one case; None if the changed text did not finish it."""
+    """Compare the case with this number; return None if the changed text did not finish it."""
     original = sides.original.cases[number]
     changed, again = sides.changed.cases.get(number), sides.again.cases.get(number)
     verdict = _CaseVerdict()
@@ -308,7 +325,7 @@ def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
 
 
 def _compare_inputs(original: ObservedCase, changed: ObservedCase, verdict: _CaseVerdict) -> None:
-    """Check that both texts got the same inputs and initial state; add differences to a verdict."""
+    """Add differences to ``verdict`` if the texts got different inputs or another initial state."""
     before = {fact.path: fact for fact in original.before}
     after = {fact.path: fact for fact in changed.before}
     for path, fact in before.items():
@@ -341,7 +358,10 @@ def _equal_facts(left: CallFact, right: CallFact) -> bool:
 
 
 def _find_unsteady_fact(first_run: ObservedCase, second_run: ObservedCase) -> str:
-    """Return the path of the first fact in which two runs of one text differ, or ""."""
+    """Return the path of the first fact in which two runs of one text differ, or "".
+
+    A fact is one observed value, such as a result.
+    """
     pairs = [(first_run.before, second_run.before)]
     pairs += [
         (first.facts, second.facts)
@@ -357,7 +377,7 @@ def _find_unsteady_fact(first_run: ObservedCase, second_run: ObservedCase) -> st
 
 
 class _CallComparison:
-    """Comparison of the same call in both texts."""
+    """A comparison of one call that the original and the changed text both made."""
 
     def __init__(
         self, sides: ProbeObservations, number: int, call: int, random: bool, verdict: _CaseVerdict
@@ -399,9 +419,7 @@ class _CallComparison:
         return f"{fact.path} of a second call" if self._call else fact.path
 
     def _compare_values(self, fact: CallFact, other: CallFact) -> None:
-        """Compare the layouts and numbers of facts with equal words; add differences to the
-        verdict.
-        """
+        """Add differences in layout (like strides) and numbers between facts with equal words."""
         if fact.layout != other.layout:
             note = f"{fact.path} has the strides {other.layout} in place of {fact.layout}"
             self._verdict.notes.append(note)
@@ -423,8 +441,8 @@ class _CallComparison:
     def _both_raise(self, original: ObservedCall, fact: CallFact, other: CallFact) -> bool:
         """Whether both texts raise the same type of exception in torch.
 
-        An error of an operator may have another message; an error that the user's file raises may
-        not.
+        The message of an operator's error may differ; the message of a ``raise`` in the user's file
+        may not.
         """
         if fact.aspect != "outcome" or original.own:
             return False
@@ -451,7 +469,7 @@ class _CallComparison:
         self._verdict.differences.append(_CaseDifference(fact.aspect, f"{words}."))
 
     def _is_zero_for_none(self, fact: CallFact, other: CallFact) -> bool:
-        """Whether one text lacks a gradient where the other has a zero gradient.
+        """Whether one text gives no gradient where the other gives a zero gradient.
 
         An optimizer may treat them differently, but the numbers are equal.
         """
@@ -527,7 +545,11 @@ class _CallComparison:
     def _tolerance(
         self, fact: CallFact, left: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Return the right values and their tolerance; None if double precision must run first."""
+        """Return the reference numbers for the changed text, and the allowed deviation from each.
+
+        Return None if the double-precision runs are needed first. ``left`` are the original's
+        numbers.
+        """
         if self._random:
             bits = torch.finfo(left.dtype).eps
             return _to_double(left), _RANDOM_BITS * bits * _to_double(left).abs()
@@ -554,11 +576,11 @@ class _CallComparison:
 def allowed_deviation(
     left: torch.Tensor, exact: torch.Tensor | None, near: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the right values, and how far a result may deviate from them.
+    """Return the double-precision values, and how far a result may deviate from each.
 
     ``left`` is the original's result; ``exact`` and ``near`` are its double-precision values, for
-    the inputs and for slightly changed inputs, or None if the code does not run in double
-    precision.
+    the inputs and for slightly changed inputs. They are None if the code does not run in double
+    precision; then ``left`` takes their place.
     """
     bits = torch.finfo(left.dtype).eps
     if exact is None or near is None or not exact.shape == near.shape == left.shape:
@@ -582,7 +604,7 @@ def _short_words(fact: CallFact) -> str:
 
 
 def equal_numbers(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether two tensors are equal, with NaN equal to NaN."""
+    """Whether two tensors are equal in every element, with NaN equal to NaN."""
     same = left == right
     if left.dtype.is_floating_point or left.dtype.is_complex:
         same = same | (left.isnan() & right.isnan())
@@ -590,7 +612,7 @@ def equal_numbers(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def same_special_values(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether two tensors have NaN and infinities at the same places, with the same signs."""
+    """Whether two tensors have NaN and infinities at the same indices, with the same signs."""
     if not torch.equal(left.isfinite(), right.isfinite()):
         return False
     special = ~left.isfinite()
@@ -598,7 +620,7 @@ def same_special_values(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def describe_difference(left: torch.Tensor, right: torch.Tensor) -> str:
-    """Describe the first place where two tensors differ."""
+    """Describe the first element in which two tensors differ: its index and both values."""
     same = (left == right) | (left.isnan() & right.isnan())
     index = (~same).nonzero()[0].tolist()
     left_value, right_value = left[tuple(index)].item(), right[tuple(index)].item()

@@ -1,7 +1,7 @@
 """Coverage of a call: lines of a file that it executes, and sides of conditions that it takes.
 
-A side is the destination of a conditional jump. It is identified by its place in the text, so that
-code that the compiler duplicates counts once, such as ``finally`` blocks and loop conditions.
+A side is the destination of a conditional jump. It is identified by its position in the text, so
+that code that the compiler duplicates counts once, such as ``finally`` blocks and loop conditions.
 """
 
 from __future__ import annotations
@@ -19,26 +19,28 @@ from .. import code_objects
 
 _CONDITIONAL = "_IF_"
 _COMPILER_CHECKS = ("is_compiling", "is_dynamo_compiling", "is_exporting")
-"""Functions that return False in eager mode."""
+"""Functions of torch that return False in eager mode, by their last name."""
 _HIDDEN_CONDITIONS = ("CHECK_EXC_MATCH", "WITH_EXCEPT_START", "CHECK_EG_MATCH")
-"""Instructions before a conditional jump that no expression of the text decides."""
+"""Instructions before a conditional jump that Python adds for ``except`` and ``with``, without a
+condition in the text.
+"""
 
 
 class BranchSide(NamedTuple):
-    """One side of a condition: the zero-based line of the condition, and the place it jumps to."""
+    """One side of a condition: its zero-based line, and the position that it jumps to."""
 
     line: int
     to_line: int
     to_column: int
     to_opcode: int
-    """Opcode at the destination. It separates a failing ``assert`` from the end of a function after
-    it, which have the same place.
+    """Opcode at the destination. It separates a failing ``assert`` from the end of the function,
+    which can have the same position.
     """
 
 
 @dataclass
 class ReachedCode:
-    """Executed lines and taken sides; lines are zero-based."""
+    """Lines (zero-based) that calls executed, and the sides of conditions that they took."""
 
     lines: set[int] = field(default_factory=set)
     sides: set[BranchSide] = field(default_factory=set)
@@ -48,7 +50,7 @@ class ReachedCode:
         self.sides |= other.sides
 
     def lacks(self, other: ReachedCode) -> bool:
-        """Whether ``other`` reached a line or a side that this one did not."""
+        """Whether ``other`` reached a line or a side of a condition that this object did not."""
         return not (other.lines <= self.lines and other.sides <= self.sides)
 
 
@@ -59,23 +61,28 @@ class RequiredCoverage:
     lines: frozenset[int] = frozenset()
     sides: frozenset[BranchSide] = frozenset()
     of_settings: frozenset[BranchSide] = frozenset()
-    """Sides of conditions that depend only on settings of the object. No inputs lead from one side
-    to the other, so they need not be reached.
+    """Sides of conditions that depend only on settings of ``self``, which a constructor assigned.
+    Other inputs do not change which side is taken, so they need not be reached.
     """
 
     def missing_lines(self, reached: ReachedCode) -> tuple[int, ...]:
-        """Return the lines that were not executed, or whose condition did not take each side."""
+        """Return the zero-based lines that calls must still reach.
+
+        They were not executed, or their condition did not take each side.
+        """
         lines = self.lines - reached.lines
         untaken = {side.line for side in self.sides - reached.sides}
         return tuple(sorted(lines | untaken))
 
     def has_other_settings(self, reached: ReachedCode) -> bool:
-        """Whether a side that depends on settings was not taken."""
+        """Whether a condition on settings of ``self`` always took the same side."""
         return not self.of_settings <= reached.sides
 
 
 def required_coverage(text: str, path: str, lines: frozenset[int]) -> RequiredCoverage:
-    """Collect the lines of functions among ``lines``, and the sides of their conditions.
+    """Collect the coverage that a comparison requires: lines of functions, and sides of conditions.
+
+    ``lines`` are the zero-based lines of ``text`` to consider; ``path`` is its file.
 
     Raises:
         SyntaxError, ValueError: The text is not valid Python.
@@ -104,7 +111,7 @@ def required_coverage(text: str, path: str, lines: frozenset[int]) -> RequiredCo
 
 
 def _lines_decided_by_settings(tree: ast.Module) -> frozenset[int]:
-    """Return lines on which every condition depends only on settings of an object."""
+    """Return lines whose conditions depend only on attributes that constructors assigned."""
     settings = _SettingsAttributes(tree)
     decided_by_settings: dict[int, bool] = {}
     for node in ast.walk(tree):
@@ -125,7 +132,7 @@ def _lines_decided_by_settings(tree: ast.Module) -> frozenset[int]:
 
 
 class _SettingsAttributes:
-    """Attributes of ``self`` that only constructors assign in this file."""
+    """Attributes of ``self`` that only constructors of this file assign."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._changing = {
@@ -137,7 +144,7 @@ class _SettingsAttributes:
         }
 
     def decides(self, test: ast.expr) -> bool:
-        """Whether a condition only tests if a setting is None, a given string, or of a class.
+        """Whether a condition tests only if a setting is None, a given string, or of a class.
 
         A test of the setting's truth does not count, because the setting may be a tensor.
         """
@@ -189,13 +196,13 @@ def _compiler_lines(tree: ast.Module) -> tuple[set[int], set[int]]:
 
 
 def _registers_fake(decorator: ast.expr) -> bool:
-    """Whether a decorator registers a fake kernel, which is called only with fake tensors."""
+    """Whether a decorator registers a fake kernel, which torch calls only with fake tensors."""
     named = decorator.func if isinstance(decorator, ast.Call) else decorator
     return isinstance(named, ast.Attribute) and named.attr == "register_fake"
 
 
 def _asks_for_compiler(test: ast.expr) -> bool:
-    """Whether a condition is ``torch.compiler.is_compiling()``, its negation, or contains it."""
+    """Whether a condition contains ``torch.compiler.is_compiling()`` or a similar function."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return _asks_for_compiler(inner)
@@ -213,7 +220,7 @@ def _has_negation(test: ast.expr) -> bool:
 def _extend_to_statements(tree: ast.Module, lines: frozenset[int]) -> frozenset[int]:
     """Extend lines to whole simple statements and to whole headers of compound statements.
 
-    For a function whose header is among the lines, the line of its first statement is added.
+    For a function whose header is among the lines, the first line of its body is added.
     """
     found = set(lines)
     for node in ast.walk(tree):
@@ -249,7 +256,7 @@ def numeric_constants(text: str, path: str) -> list[float]:
 
 
 def _function_codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Yield the code of functions, lambdas and comprehensions, not of modules and classes."""
+    """Yield the code objects of functions, lambdas and comprehensions inside a code object."""
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
             if const.co_flags & 0x2:  # CO_NEWLOCALS
@@ -258,9 +265,9 @@ def _function_codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _branch_sides(code: types.CodeType) -> dict[int, dict[int, BranchSide]]:
-    """Map conditional jumps to their sides.
+    """Map each conditional jump of a code object to its sides.
 
-    The outer key is the offset of the jump or of its EXTENDED_ARG prefix; the inner key is the
+    The outer key is the offset of the jump, or of its EXTENDED_ARG prefix. The inner key is the
     offset of the instruction that runs next.
     """
     found: dict[int, dict[int, BranchSide]] = {}
@@ -294,7 +301,7 @@ def _side_at(code: types.CodeType, row: int, offset: int) -> BranchSide:
 
 
 class CoverageTracer:
-    """A tracer that records which lines and sides of one file are executed."""
+    """A tracer that records which lines of one file are executed, and which sides of conditions."""
 
     def __init__(self, path: str, lines: frozenset[int]) -> None:
         self._path, self._lines = path, lines
@@ -328,7 +335,7 @@ class CoverageTracer:
 
 
 class _FrameTracer:
-    """Trace function of one frame."""
+    """A trace function (for ``sys.settrace``) of one frame."""
 
     def __init__(self, reached: ReachedCode, jumps: dict[int, dict[int, BranchSide]]) -> None:
         self._reached, self._branch_sides = reached, jumps

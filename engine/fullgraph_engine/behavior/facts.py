@@ -1,8 +1,8 @@
-"""Facts about a call, which can be compared: each has a path, words and possibly numbers.
+"""Facts about a call that can be compared between two texts of a file.
 
-The collector decomposes values: containers into type, keys and items, objects into attributes,
-tensors into a description, the owner of their memory, and their bytes. A value that cannot be
-decomposed is ``opaque``.
+Each fact has a path (such as ``result[0]``), words and possibly numbers. The collector decomposes
+values: containers into type, keys and items, objects into attributes, tensors into a description,
+the owner of their memory, and their bytes. A value that cannot be decomposed is ``opaque``.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from ..targets import tensors
 from ..targets.probes import unwrap_compiled
 
 MAX_FACTS = 20_000
-"""Maximum number of facts of one collection."""
+"""Maximum number of facts that one collector collects."""
 MAX_FACTS_OF_GLOBAL = 500
 """Maximum number of facts of one global variable."""
 _MAX_DEPTH = 12
 _MAX_WHOLE_BYTES = 4 << 20
 """Size in bytes up to which a tensor is stored whole; larger ones are sampled."""
 _SAMPLE = 1 << 16
-"""Approximate number of elements stored of a larger tensor."""
+"""Approximate number of elements that are stored of a larger tensor."""
 _MAX_WORDS = 2_000
-"""Maximum number of characters of a fact's words."""
+"""Maximum number of characters in the words of a fact; longer words are shortened."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 _HOOKS = re.compile(r"_(?:\w+_)?(?:hooks|hooks_\w+|pre_hooks)$")
 
 
 @dataclass(frozen=True)
 class TensorData:
-    """Reference to the numbers of a fact: bytes of a contiguous tensor in the file of tensor data.
+    """Reference to the elements of a tensor in a file of tensor data.
 
-    ``digest`` covers all elements, even if only evenly spaced ones are stored (``sampled``), which
-    are then flat. ``start`` and ``length`` are in bytes.
+    ``start`` and ``length`` are in bytes. ``digest`` covers all elements. If ``sampled``, the file
+    has only evenly spaced elements of the tensor, as one dimension.
     """
 
     dtype: str
@@ -58,9 +58,10 @@ class TensorData:
 
 @dataclass(frozen=True)
 class CallFact:
-    """One fact; ``words`` must be equal in both texts, ``layout`` may differ and is only reported.
+    """One fact about a call; ``words`` must be equal in both texts of the file.
 
-    ``opaque``: the value has parts that could not be decomposed; they are equal if ``code`` is.
+    ``layout`` (such as strides) may differ and is only reported. ``opaque``: the value has parts
+    that could not be decomposed; they are equal if ``code`` is.
     """
 
     aspect: Aspect
@@ -77,13 +78,13 @@ NONE_WORDS = f"{type(None).__name__} {None!r}"
 """Words of the value None."""
 
 REQUIRES_GRAD = " that requires gradients"
-"""Suffix for the words of a tensor."""
+"""Suffix in the words of a tensor that requires gradients."""
 
 _ALIASING: dict[Aspect, Aspect] = {"result": "aliasing", "state": "state-aliasing"}
-"""Aspect for facts about shared memory, by the aspect of the value."""
+"""Kind of a fact about shared memory, by the kind of the fact about the value itself."""
 
 StoreTensor = Callable[[torch.Tensor], Union[TensorData, None]]
-"""Function that stores the bytes of a tensor."""
+"""Function that stores the bytes of a tensor and returns a reference, or None."""
 
 
 def raw_bytes(tensor: torch.Tensor) -> Any:
@@ -120,7 +121,7 @@ def sample_elements(tensor: torch.Tensor) -> tuple[torch.Tensor, bool]:
 
 
 def without_addresses(text: str) -> str:
-    """Replace memory addresses in a text, which differ between processes."""
+    """Return the text without memory addresses, which differ between processes."""
     return _ADDRESS.sub("0x…", text)
 
 
@@ -133,14 +134,17 @@ def shorten_words(text: str) -> str:
 
 @dataclass
 class MemoryOwners:
-    """Owners of memory: the path at which each storage and mutable object was first met."""
+    """A record that detects shared memory and shared mutable objects.
+
+    It maps each storage and object to the path at which it was first found.
+    """
 
     _storages: dict[int, tuple[str, int]] = field(default_factory=dict)
     _objects: dict[int, str] = field(default_factory=dict)
     _kept: list[Any] = field(default_factory=list)
 
     def describe_sharing(self, tensor: torch.Tensor, path: str) -> str:
-        """Describe with which earlier value a tensor shares its memory; empty for a new storage."""
+        """Describe with which earlier value a tensor shares memory; empty if it is the first."""
         known = self._objects.get(id(tensor))
         if known is not None:
             return "" if known == path else f"the same tensor as {known}"
@@ -159,7 +163,7 @@ class MemoryOwners:
         return f"that of {owner}{_signed_offset(here - at)}"
 
     def earlier_path(self, value: Any, path: str) -> str:
-        """Return the path at which an object was met before; empty for a new object."""
+        """Return the path at which an object was found before; empty if it is new."""
         known = self._objects.get(id(value))
         if known is not None:
             return known
@@ -173,7 +177,7 @@ def _signed_offset(offset: int) -> str:
 
 
 class FactCollector:
-    """A collector that decomposes values into facts of one aspect.
+    """A collector that decomposes values into facts of one aspect, such as "result" or "state".
 
     ``memory`` may be shared with other collectors. ``home`` is the module name of the user's file.
     """
@@ -192,7 +196,7 @@ class FactCollector:
         return len(self.facts) >= self._most
 
     def collect_global(self, path: str, value: Any) -> None:
-        """Collect a global variable, with a limit that leaves room for the others."""
+        """Collect a global variable as facts, with a limit of their number."""
         self._most = min(len(self.facts) + MAX_FACTS_OF_GLOBAL, MAX_FACTS)
         self.collect(path, value)
         self._most = MAX_FACTS
@@ -204,7 +208,7 @@ class FactCollector:
             )
 
     def collect(self, path: str, value: Any, depth: int = 0) -> None:
-        """Collect a value and everything in it."""
+        """Collect a value and everything in it as facts, whose paths begin with ``path``."""
         if self.is_full:
             return
         if isinstance(value, torch.Tensor):
@@ -229,7 +233,7 @@ class FactCollector:
             self._collect_object(path, value, depth)
 
     def collect_number(self, path: str, value: complex) -> None:
-        """Collect a Python float or complex number, which is compared like a tensor."""
+        """Collect a Python float or complex number as a fact, to be compared like a tensor."""
         kind = torch.complex128 if isinstance(value, complex) else torch.float64
         self.add_fact(path, type(value).__name__, data=self._keep(torch.tensor(value, dtype=kind)))
 
@@ -261,7 +265,7 @@ class FactCollector:
             self.collect_tensor(f"{path}.grad", tensor.grad)
 
     def _collect_array(self, path: str, value: Any) -> bool:
-        """Collect a NumPy array or number; return whether the value is one."""
+        """Collect a NumPy array or scalar; return False for other values."""
         numpy = sys.modules.get("numpy")
         if numpy is None or not isinstance(value, (numpy.ndarray, numpy.generic)):
             return False
@@ -328,12 +332,12 @@ class FactCollector:
             self.add_fact(path, f"{kind} {value!r}" if _has_repr(value) else kind, opaque=True)
 
     def collect_attributes(self, path: str, value: Any, depth: int) -> None:
-        """Collect the attributes of an object."""
+        """Collect the attributes of an object as facts."""
         for name, item in _iterate_attributes(value):
             self.collect(f"{path}.{name}", item, depth)
 
     def collect_function(self, path: str, function: Any, depth: int) -> None:
-        """Collect a function or method.
+        """Collect a function or method as facts.
 
         For a result, this includes a digest of its code, its object, its default values and its
         closure.
@@ -354,7 +358,7 @@ class FactCollector:
                 self.collect(f"{path}.{name}", item, depth)
 
     def collect_module(self, path: str, module: torch.nn.Module, depth: int) -> None:
-        """Collect the parameters, buffers, submodules and plain attributes of a module."""
+        """Collect the parameters, buffers, submodules and plain attributes of a module as facts."""
         self.add_fact(path, f"a {_type_name(module)} with {list(vars(module).get('_modules', ()))}")
         for name, item in list(vars(module).items()):
             if name in ("_parameters", "_buffers"):
@@ -371,14 +375,14 @@ class FactCollector:
 
 
 _LIBRARIES = sys.stdlib_module_names - {"types", "collections", "__main__"}
-"""Libraries whose objects are not decomposed: a logger would lead to all other loggers."""
+"""Names of modules whose objects are not decomposed: a logger would lead to all other loggers."""
 _SKIPPED_ATTRIBUTES = frozenset(
     {"_is_full_backward_hook", "call_super_init", "_compiled_call_impl"}
 )
 
 
 def _function_state(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield the state of a function: defaults, attributes, closure variables."""
+    """Yield the defaults, attributes and closure variables of a function, with their names."""
     yield "__defaults__", function.__defaults__
     yield "__kwdefaults__", function.__kwdefaults__
     yield from vars(function).items()
@@ -390,11 +394,11 @@ def _function_state(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def code_digest(function: Any, owner: Any, home: str) -> str:
-    """Return a digest of the code that a function executes, independent of its place in the file.
+    """Return a digest of the code that a function executes, whatever its lines in the file.
 
     It covers the function's code, and the functions, classes and constants of the module ``home``
-    that this code names, or that the class of ``owner`` has. It is empty if the code names another
-    object that the file may have changed.
+    that this code names, or that the class of ``owner`` has. ``owner`` is the object of a method.
+    The digest is empty if the code names another object that the file may have changed.
     """
     if not isinstance(function, _CODE_TYPES):
         return ""
@@ -411,7 +415,7 @@ _CODE_TYPES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunction
 
 
 class _CodeDescription:
-    """A collector of texts that describe the code which a function executes."""
+    """A collector of texts that describe the code that a function executes, for a digest."""
 
     def __init__(self, home: str) -> None:
         self.parts: list[str] = []
@@ -420,7 +424,7 @@ class _CodeDescription:
         self._seen: set[int] = set()
 
     def add_value(self, name: str, value: Any) -> None:
-        """Add a value that code refers to by a name."""
+        """Add the description of a value that the code refers to as ``name``."""
         if id(value) in self._seen:
             self.parts.append(name)
             return
@@ -481,7 +485,7 @@ def _type_name(value: Any) -> str:
 
 
 def _describe_key(key: Any) -> str:
-    """Describe a dictionary key or an element of a set."""
+    """Describe a dictionary key or an element of a set, as part of a path."""
     if isinstance(key, (str, int, float, bool, bytes, type(None), tuple)):
         return without_addresses(repr(key))
     return without_addresses(f"{_type_name(key)} {key!r}"[:80])

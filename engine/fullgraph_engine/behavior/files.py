@@ -1,6 +1,7 @@
 """Files of observations: one text line per case, and a second file with the bytes of tensors.
 
-User code may have written anything into them, so they are checked when read.
+The user's code runs in the process that writes the files and may corrupt them, so reading checks
+them.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from .coverage import BranchSide
 from .facts import CallFact, TensorData, raw_bytes, sample_elements, tensor_digest
 
 MAX_BYTES = 256 << 20
-"""Maximum number of bytes of tensors per file."""
+"""Maximum number of bytes of tensors in one file."""
 _MAX_LINE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
 class ObservedCall:
-    """Observation of one call of a case."""
+    """Observation of one call of a case: its outcome, and facts about everything it did.
+
+    The ``facts`` describe its results, side effects and gradients.
+    """
 
     outcome: CaseOutcome
     facts: tuple[CallFact, ...]
@@ -36,8 +40,8 @@ class ObservedCall:
 class ObservedCase:
     """Observation of one case; without ``calls``, the case has only begun.
 
-    ``before`` are facts of the inputs and the module before the call; ``inputs`` describes the
-    inputs in probe notation.
+    ``before`` are facts of the inputs and the module before the call. ``inputs`` describes the
+    inputs as Python source.
     """
 
     number: int
@@ -46,11 +50,13 @@ class ObservedCase:
     calls: tuple[ObservedCall, ...] = ()
     lines: tuple[int, ...] = ()
     sides: tuple[tuple[int, ...], ...] = ()
-    """Fields of each :class:`BranchSide` that was reached and is required; ``lines`` likewise."""
+    """Fields of each :class:`BranchSide` that the calls reached and the comparison requires.
+    ``lines`` are selected in the same way.
+    """
     random: bool = False
     """True if the call drew random numbers."""
     reason: str = ""
-    """Reason why the case was not observed, as part of a sentence."""
+    """Reason why the case was not observed, as part of a sentence; empty if it was."""
 
     def reached_sides(self) -> set[BranchSide]:
         return {BranchSide(*side) for side in self.sides if len(side) == 4}
@@ -65,7 +71,7 @@ def _bytes_path(folder: Path, name: str) -> Path:
 
 
 class CaseWriter:
-    """A writer that stores each case at once, so that cases before a crash are not lost."""
+    """A writer that flushes each case to the file at once, so that a crash does not lose it."""
 
     def __init__(self, folder: Path, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -74,7 +80,7 @@ class CaseWriter:
         self._at = 0
 
     def store_tensor(self, tensor: torch.Tensor) -> Union[TensorData, None]:
-        """Write the elements of a contiguous CPU tensor; return the reference to them."""
+        """Write the elements of a contiguous CPU tensor; return a reference to them."""
         stored, is_sampled = sample_elements(tensor)
         content = bytes(raw_bytes(stored)) if stored.nbytes else b""
         if self._at + len(content) > MAX_BYTES:
@@ -97,7 +103,7 @@ class CaseWriter:
 
 
 class ObservedRun:
-    """The valid observations that one run has written."""
+    """The valid observations in the files that one run has written."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._bytes = _bytes_path(folder, name)

@@ -1,8 +1,7 @@
 """Iterators and dictionary views as arguments of a call.
 
-An iterator can be consumed only once, and each case needs an own iterator with its own tensors. So
-such arguments are converted to tuples, which the other text may get as well, and converted back for
-each call.
+An iterator can be consumed only once, and each case needs its own iterator with its own tensors. So
+these arguments are converted to tuples when the call is built, and back before each case.
 """
 
 from __future__ import annotations
@@ -19,10 +18,12 @@ import torch
 from ..targets import Call
 
 _MAX_ELEMENTS = 1_000
-"""Maximum number of elements; an iterator with more stays unchanged."""
+"""Maximum number of elements of an iterator; one with more is not converted to a tuple."""
 
 _consumed: dict[int, tuple[Any, tuple[Any, ...]]] = {}
-"""Consumed iterators by id, with their elements: the probe passes the same iterator again."""
+"""Elements of consumed iterators by the iterator's id. The user's inputs may contain the same
+iterator again.
+"""
 
 
 def _identity(value: Any) -> Any:
@@ -54,11 +55,11 @@ _BUILDERS: dict[type, Callable[[tuple[Any, ...]], Any]] = {
     itertools.chain: lambda values: itertools.chain(values),
     itertools.islice: lambda values: itertools.islice(values, len(values)),
 }
-"""Function that builds an object of a type from its elements."""
+"""Function by type of iterator or view that builds one from its elements."""
 
 
 def replace_iterators(call: Call) -> Call:
-    """Replace iterators and views among the arguments of a call by tuples."""
+    """Replace iterators and dictionary views among the arguments of a call by tuples."""
     bound = _bind_arguments(call.function, call.args, call.kwargs)
     if bound is None:
         return call
@@ -76,7 +77,7 @@ def replace_iterators(call: Call) -> Call:
 def rebuild_iterators(
     call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Convert tuples back to the iterators and views that :class:`Call` recorded."""
+    """Convert tuples back to the iterators and dictionary views that ``call`` recorded."""
     bound = _bind_arguments(call.function, args, kwargs) if call.iterated else None
     if bound is None:
         return args, kwargs

@@ -1,4 +1,4 @@
-"""Execute cases and write down what they did."""
+"""Execute cases and write down their results, side effects and coverage."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from .state import collect_state, subject_of
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
 SHAKE = 1e-7
-"""Relative change of the inputs between the two double-precision runs."""
+"""Relative change of the inputs between the two double-precision runs of the original."""
 
 TensorTransform = Union[Callable[[torch.Tensor], torch.Tensor], None]
 
@@ -73,17 +73,22 @@ def add_rounding_noise(tensor: torch.Tensor) -> torch.Tensor:
 
 @dataclass
 class CallBuilder:
-    """A builder of the calls of one target; with ``shared``, it builds only one."""
+    """A builder of calls with the user's own inputs.
+
+    With ``shared``, it builds one call and returns it each time.
+    """
 
     tracee: Tracee
     shared: bool = False
     _known: Call | None = None
 
     def build_call(self) -> Call:
-        """Return the call of the probe. Runs user code, whose exceptions propagate.
+        """Return the call with the user's own inputs.
+
+        Runs user code, whose exceptions propagate.
 
         Raises:
-            ProbeError: The probe does not fit.
+            ProbeError: The inputs do not fit the target.
         """
         if self._known is not None:
             return self._known
@@ -94,7 +99,10 @@ class CallBuilder:
 
 
 def prepare_case(call: Call, case: Case, alter: TensorTransform = None) -> PreparedCall:
-    """Apply a case to the module and build the arguments of its call."""
+    """Apply a case to the module and build the arguments of its call.
+
+    ``alter``, if given, converts each floating-point tensor, for example to double precision.
+    """
     subject = subject_of(call.function)
     if isinstance(subject, torch.nn.Module):
         apply_to_module(subject, case, alter)
@@ -103,13 +111,16 @@ def prepare_case(call: Call, case: Case, alter: TensorTransform = None) -> Prepa
 
 @contextlib.contextmanager
 def case_context(case: Case) -> Iterator[None]:
-    """Apply the conditions under which a case is called, such as ``torch.no_grad()``."""
+    """Apply the conditions of a case inside the block, such as ``torch.no_grad()``."""
     with contextlib.nullcontext() if case.recording else torch.no_grad():
         yield
 
 
 def observe_cases(tracee: Tracee, order: Observe, part: str, probe: int) -> None:
-    """Execute the cases that an order has for a probe, and write down what they did.
+    """Execute the cases of one set of inputs, and write down what they did.
+
+    ``order`` has the cases; ``probe`` is the index of the inputs. ``part`` names the kind of run
+    and its files.
 
     Raises:
         OSError: The observations cannot be written.
@@ -138,7 +149,10 @@ def observe_cases(tracee: Tracee, order: Observe, part: str, probe: int) -> None
 
 
 class CaseObserver:
-    """An observer of one target; ``alter`` converts its tensors to double precision."""
+    """An executor of cases that records what each call does.
+
+    ``alter``, if given, converts the tensors of the target to double precision.
+    """
 
     def __init__(
         self,
@@ -156,7 +170,7 @@ class CaseObserver:
         self._capture = OutputCapture()
 
     def run_cases(self, cases: Sequence[tuple[int, Case]], budget: ProcessorBudget) -> None:
-        """Execute the cases until the time is used up; at least one."""
+        """Execute numbered cases until the time is used up; at least one."""
         for at, (number, case) in enumerate(cases):
             if at and budget.spent:
                 break
@@ -191,7 +205,10 @@ class CaseObserver:
     def _observe_call(
         self, call: Call, case: Case, number: int
     ) -> tuple[ObservedCall, tuple[CallFact, ...], bool]:
-        """Execute one call; return it, the facts before it, and whether it drew random numbers."""
+        """Execute one call of a case.
+
+        Return its observation, the facts before the call, and whether it drew random numbers.
+        """
         store = _TensorStore()
         # A second call finds the object as the first one left it.
         prepared_call = (prepare_call if number else prepare_case)(call, case, self._alter)
@@ -250,7 +267,10 @@ class CaseObserver:
     def _collect_state(
         self, store: _TensorStore, prepared_call: PreparedCall, memory: MemoryOwners
     ) -> tuple[dict[str, CallFact], list[tuple[str, torch.Tensor]]]:
-        """Collect facts of all that a call can change, by path, and the tensors of the state."""
+        """Collect facts of everything that a call can change, by path.
+
+        Return also the tensors of this state with their paths.
+        """
         inputs = FactCollector("input", store.add, memory)
         for name, value in prepared_call.arguments.items():
             inputs.collect(f"`{name}`", value)
@@ -267,7 +287,11 @@ class CaseObserver:
         *,
         retain: bool,
     ) -> list[CallFact]:
-        """Collect the gradients of inputs and parameters, from a random projection of outputs."""
+        """Collect the gradients of inputs and parameters as facts.
+
+        The backward pass starts from the sum of all outputs with random weights. ``retain`` keeps
+        the graph for another backward pass.
+        """
         ends = {
             path: tensor for path, tensor in outputs if is_floating(tensor) and tensor.requires_grad
         }
@@ -301,7 +325,7 @@ class CaseObserver:
         return [fact for fact in collector.facts if fact.aspect == "gradient"]
 
     def _store_fact(self, fact: CallFact, store: _TensorStore) -> CallFact:
-        """Write the numbers of a fact to the file; return the fact with their position in it."""
+        """Write the numbers of a fact to the file; return the fact with a reference to them."""
         if fact.data is None:
             return fact
         return replace(fact, data=self._out.store_tensor(store.tensors[fact.data.digest]))
@@ -321,7 +345,7 @@ class _TensorStore:
 
 
 def _random_weights(tensor: torch.Tensor, path: str) -> torch.Tensor:
-    """Return random weights that depend only on the path of a tensor."""
+    """Return random weights in the shape of a tensor, which depend only on ``path``."""
     generator = torch.Generator().manual_seed(zlib.crc32(path.encode()))
     weights = torch.randn(tensor.shape, generator=generator, dtype=torch.float32)
     return weights.to(tensor.dtype).to(tensor.device)
@@ -335,7 +359,7 @@ def _outcome_fact(error: BaseException | None) -> CallFact:
 
 
 def _raised_by_file(error: BaseException, path: str) -> bool:
-    """Whether a ``raise`` statement in the file raised an exception, not a function it calls."""
+    """Whether a ``raise`` statement in the file ``path`` raised the exception."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
@@ -345,7 +369,7 @@ def _raised_by_file(error: BaseException, path: str) -> bool:
 
 
 def _find_changes(before: dict[str, CallFact], after: dict[str, CallFact]) -> list[CallFact]:
-    """Return facts that changed or disappeared during a call."""
+    """Return the facts that changed or disappeared during a call, in their new state."""
     changed = [fact for path, fact in after.items() if before.get(path) != fact]
     removed = [
         CallFact(fact.aspect, path, "is gone") for path, fact in before.items() if path not in after

@@ -42,7 +42,7 @@ class _RecordHandler(logging.Handler):
 
 
 class OutputCapture:
-    """A capture of a process's output.
+    """A capture of a process's output, warnings and logs.
 
     It includes the output of C code, and log records of every level that loggers let through.
     """
@@ -54,7 +54,7 @@ class OutputCapture:
 
     @contextlib.contextmanager
     def capture(self) -> Iterator[CapturedOutput]:
-        """Capture the output of the block; the texts are complete after it."""
+        """Capture the output of the block; the yielded object is complete after the block."""
         output = CapturedOutput()
         root, handler = logging.getLogger(), _RecordHandler(output.logs)
         with warnings.catch_warnings(record=True) as recorded:
@@ -85,7 +85,7 @@ def _open_unnamed_file() -> int:
 
 
 def _read_and_empty(descriptor: int) -> str:
-    """Read a file and empty it."""
+    """Return the text of the file with this descriptor, and empty the file."""
     _lseek(descriptor, 0, os.SEEK_SET)
     content = _read(descriptor, _MAX_BYTES)
     if content:

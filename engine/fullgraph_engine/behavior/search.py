@@ -1,7 +1,7 @@
-"""Choose the cases on which two texts are compared, by executing the original.
+"""Choose the cases on which two texts of a file are compared, by executing the original.
 
-The inputs of the probe are varied in all ways that the target accepts. Then the search looks for
-values that lead to lines and branch sides that no case has reached.
+The user's inputs are varied in all ways that the target accepts. Then the search looks for values
+that lead to lines and branch sides that no case has reached.
 """
 
 from __future__ import annotations
@@ -32,41 +32,45 @@ MAX_CASES = 60
 """Maximum number of cases of one comparison."""
 MIN_CASES = 6
 _SEARCH_SHARE = 0.4
-"""Share of the available time that the search for cases may use."""
+"""Share of the available time that the search for cases may use; the comparison uses the remaining
+time.
+"""
 _COST = 8.0
-"""Ratio of the time to observe a case in all runs to the time to try it once."""
+"""Estimated ratio of the time to observe a case in all runs to the time to try it once."""
 _OVERHEAD = 0.04
-"""Seconds per case in all runs, without the calls; mostly for collecting facts."""
+"""Estimated seconds per case in all runs, in addition to its calls; mostly to collect facts."""
 _MAX_BUILD_SECONDS = 0.05
-"""Maximum seconds to build a target, for it to be built again for each case."""
+"""Maximum seconds to build a target. A slower one is built once and shared by all cases."""
 _MAX_TWICE_SECONDS = 0.4
-"""Maximum seconds of a call, for it to be called a second time."""
+"""Maximum seconds of a call; cases with slower calls are not called a second time."""
 _OF_INTEGERS: tuple[Fill, ...] = ("zero", "positive", "range", "negative")
 _ALONE: tuple[Fill, ...] = ("negative", "positive", "zero", "nan")
 _IN_OTHER_MODE: tuple[Fill, ...] = ("negative", "nan", "zero")
 _RANDOM_SEED = 1_000_000
-"""First seed of random cases that a request asks for."""
+"""First seed of the random cases that a request asks for, above the seeds of the usual search."""
 _MAX_PARAMETERS = 4_000_000
-"""Maximum number of parameter elements of a module, for it to be copied for other dtypes."""
+"""Maximum number of parameter elements of a module for which other dtypes are tried."""
 _SLOW_CALL = 0.1
 """Seconds of a call above which other cases get smaller inputs, if the target accepts them."""
 _DIVISORS = (16, 4, 2)
 """Divisors tried for the sizes of smaller inputs."""
 _MIN_SIZE = 4
-"""Minimum of a size after the division."""
+"""Minimum size of a dimension after the division."""
 _ENDLESS = 2.0
-"""Seconds after which a call counts as endless, unless the probe's call takes a tenth of them."""
+"""Seconds after which a call counts as endless; at least ten times the duration of the call with
+the user's inputs.
+"""
 _WALL_FACTOR = 3.0
-"""Ratio of wall time to processor time that such a call may take."""
+"""Ratio of wall time to processor time after which a call counts as endless."""
 
 
 class _CallTimeout(BaseException):
-    """Raised inside a call that exceeds its time."""
+    """Raised inside a call that exceeds its time limit."""
 
 
 @dataclass(frozen=True)
 class ChosenCases:
-    """Packed cases; or in ``reason`` a sentence that says why there are none."""
+    """Serialized cases; or in ``reason`` a sentence that says why there are none."""
 
     packed: str = ""
     reason: str = ""
@@ -80,7 +84,7 @@ class _TriedCase:
 
 
 def choose_cases(tracee: Tracee, order: Observe) -> ChosenCases:
-    """Choose the cases for a target of the original text."""
+    """Choose the cases for a function or module of the original text, by calling it."""
     try:
         required = required_coverage(tracee.text, tracee.path, frozenset(order.lines))
         return _CaseSearch(tracee, order, required).run_search()
@@ -96,16 +100,18 @@ class _CaseSearch:
         self._chosen: dict[Case, None] = {}
         self._budget = ProcessorBudget(order.seconds * _SEARCH_SHARE)
         self._seconds_left = order.seconds
-        """Seconds left for observing the chosen cases."""
+        """Seconds left in which the chosen cases can be observed."""
         self._reached = ReachedCode()
         self._capture = OutputCapture()
         self._at_random = order.at_random
         self._no_grad = False
-        """True if the target raises an exception only when inputs require gradients."""
+        """True if calls raise an exception only when their inputs require gradients."""
         self._call_seconds = order.seconds
-        """Seconds of processor time after which a call is aborted."""
+        """Seconds of processor time after which one call is aborted."""
         self._endless: set[Fill] = set()
-        """Fills with which a call did not end, such as a loop that waits for a condition on NaN."""
+        """Kinds of values with which a call did not end. For example, a loop may wait for a
+        condition that NaN never meets.
+        """
 
     def run_search(self) -> ChosenCases:
         began = time.process_time()
@@ -141,9 +147,9 @@ class _CaseSearch:
         )
 
     def _find_smaller_sizes(self, vary: _CaseVariations, first: _TriedCase) -> None:
-        """Find smaller inputs for all cases but the first, if the first call is slow.
+        """Find smaller inputs for all cases but ``first``, if its call is slow.
 
-        Smaller inputs are used only if they reach the same lines and sides.
+        Smaller inputs are used only if they reach the same lines and branch sides.
         """
         seconds = first.seconds
         for group, size in vary.large_groups() if first.raised is None else ():
@@ -195,7 +201,7 @@ class _CaseSearch:
         self._reached.sides |= tried.reached.sides & self._required.sides
 
     def _try_case(self, case: Case) -> _TriedCase | None:
-        """Execute a case; None if it does not fit the target, or does not end."""
+        """Execute a case; return None if its inputs are invalid or the call exceeds its time."""
         if case.fills & self._endless:
             return None
         began = time.process_time()
@@ -234,13 +240,13 @@ def _is_worth_comparing(case: Case, raised: BaseException) -> bool:
 
 
 class _CaseVariations:
-    """A generator of cases that vary the inputs of a call."""
+    """A generator of cases that vary the inputs of one call."""
 
     def __init__(self, call: Call, inputs: Inputs, *, shared: bool) -> None:
         self._inputs, self._call = inputs, call
         self._shared = shared
         self.sizes: dict[tuple[int, int], int] = {}
-        """Sizes of all cases but the first, by leaf and dimension."""
+        """Smaller sizes for all cases but the first, by input index and dimension."""
         self._leaves = [
             (number, leaf.value)
             for number, leaf in enumerate(inputs.leaves)
@@ -253,12 +259,15 @@ class _CaseVariations:
         self._mode = self._module.training if self._module is not None else None
 
     def large_groups(self) -> list[tuple[tuple[tuple[int, int], ...], int]]:
-        """Return groups of dimensions with their common size, the largest first."""
+        """Return groups of dimensions with their common size, the largest size first.
+
+        Each dimension is a pair of the index of the input and the dimension's number.
+        """
         found = [(group, self._size_of(group[0])) for group in self._size_groups()]
         return sorted(found, key=lambda item: -item[1])
 
     def shrink_case(self, case: Case) -> Case:
-        """Apply the smaller sizes to a case, except where it has sizes of its own."""
+        """Return the case with the smaller sizes, except where the case sets sizes itself."""
         if not self.sizes:
             return case
         changes = {change.leaf: change for change in case.changes}
@@ -271,7 +280,7 @@ class _CaseVariations:
         return replace(case, changes=tuple(changes.values()))
 
     def usual_cases(self) -> Iterator[Case]:
-        """Yield the cases to try with every target, the most informative first."""
+        """Yield the cases to try with every function or module, the most informative first."""
         other = None if self._mode is None else not self._mode
         grad = bool(self._floats)
         if other is not None:
@@ -314,7 +323,7 @@ class _CaseVariations:
         yield from self._shared_tensor_cases()
 
     def directed_cases(self, numbers: Sequence[float]) -> Iterator[Case]:
-        """Yield cases with values near the constants of the code, then random cases."""
+        """Yield cases with values near ``numbers`` (constants of the code), then random cases."""
         near_numbers = _near_numbers(numbers)
         sizes = sorted({int(n) for n in near_numbers if 0 <= n <= 64 and n == int(n)})
         for number in near_numbers:
@@ -329,7 +338,7 @@ class _CaseVariations:
         yield from self.random_cases(numbers, 100)
 
     def random_cases(self, numbers: Sequence[float], first: int) -> Iterator[Case]:
-        """Yield random cases, some with values near these numbers; seeds begin at ``first``."""
+        """Yield random cases, some with values near ``numbers``; their seeds begin at ``first``."""
         near_numbers = _near_numbers(numbers)
         chance = random.Random(first)
         fills: tuple[Fill, ...] = (
@@ -356,7 +365,7 @@ class _CaseVariations:
         return self._shared or sum(p.numel() for p in self._module.parameters()) > _MAX_PARAMETERS
 
     def _value_changes(self) -> list[LeafChange]:
-        """Return changes that invert flags, change numbers, and set optional arguments to None."""
+        """Return changes of one argument: inverted flags, other numbers, None if optional."""
         found: list[LeafChange] = []
         for number, leaf in enumerate(self._inputs.leaves):
             value = leaf.value
@@ -383,8 +392,8 @@ class _CaseVariations:
     def _size_groups(self) -> list[tuple[tuple[int, int], ...]]:
         """Return groups of dimensions that probably need the same size.
 
-        These are dimensions of one symbol, dimensions of equal current size, and each
-        dimension alone.
+        In this order: dimensions with the same symbol in the user's inputs, all first dimensions,
+        dimensions of equal size, and each dimension alone.
         """
         leaves = {id(value): number for number, value in self._leaves}
         named: dict[str, list[tuple[int, int]]] = {}
@@ -419,7 +428,7 @@ class _CaseVariations:
         return int(self._inputs.leaves[leaf].value.shape[dim])
 
     def _single_tensor_cases(self) -> Iterator[Case]:
-        """Yield cases that change only one tensor."""
+        """Yield cases that change only one input tensor."""
         if len(self._leaves) < 2:
             return
         grad = bool(self._floats)
@@ -428,7 +437,7 @@ class _CaseVariations:
                 yield Case(60 + number, "given", (LeafChange(leaf, fill),), grad=grad)
 
     def _shared_tensor_cases(self) -> Iterator[Case]:
-        """Yield cases that pass one tensor for two parameters with equal shape and dtype."""
+        """Yield cases that pass one tensor for two parameters with equal shapes and dtypes."""
         for (first, first_tensor), (second, second_tensor) in zip(
             self._leaves, self._leaves[1:], strict=False
         ):

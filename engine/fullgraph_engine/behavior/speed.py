@@ -1,4 +1,4 @@
-"""Measure how long a target takes in eager mode and compiled by Inductor."""
+"""Measure how long a function or module takes in eager mode and compiled by Inductor."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from ..tracing.drive import install_hooks, use_real_backends
 from . import backend
 
 _WARM_UP_CALLS = 3
-"""Number of uncounted calls at the beginning, while caches fill and Inductor recompiles for sizes.
-"""
+"""Number of uncounted first calls, while caches fill and Inductor recompiles for other sizes."""
 _MIN_TURNS, _MAX_TURNS = 5, 200
 _MAX_SECONDS = 2.0
-"""Maximum seconds for the counted calls of both ways together."""
+"""Maximum seconds for the counted eager and compiled calls together."""
 
 
 def measure_calls(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
-    """Measure eager and compiled calls of a target by turns; needs real tensors.
+    """Measure eager and compiled calls of a function or module by turns, with real tensors.
 
-    The process must end afterwards.
+    ``let_start`` permits the programs that Inductor starts. End the process afterwards.
     """
     try:
         eager_call, compiled_call = tracee.call(), tracee.call()
@@ -75,7 +74,7 @@ def measure_calls(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -
 
 
 def _measure_by_turns(ways: tuple[Callable[[], Any], ...]) -> Iterator[tuple[float, ...]]:
-    """Yield the seconds of each way, turn by turn."""
+    """Call the functions in turns, and yield the seconds that each took in a turn."""
     for _ in range(_WARM_UP_CALLS):
         for way in ways:
             _call_seconds(way)
@@ -87,7 +86,7 @@ def _measure_by_turns(ways: tuple[Callable[[], Any], ...]) -> Iterator[tuple[flo
 
 
 def _call_seconds(call: Callable[[], Any]) -> float:
-    """Return the wall time of a call in seconds."""
+    """Return the wall time of one call, in seconds."""
     rng.seed_generators()
     began = time.perf_counter()
     call()

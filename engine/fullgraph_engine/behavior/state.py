@@ -1,4 +1,4 @@
-"""State outside its arguments that a call can change: its object, and the globals of its file."""
+"""State outside a call's arguments that it can change: its object, and its file's globals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from .facts import FactCollector
 
 
 def subject_of(function: Callable[..., Any]) -> Any:
-    """Return the module, or the object of a bound method; None for a plain function."""
+    """Return the object that a call can change: a module, or the object of a bound method.
+
+    None for a plain function.
+    """
     if isinstance(function, torch.nn.Module):
         return function
     return getattr(function, "__self__", None)
@@ -22,7 +25,10 @@ def subject_of(function: Callable[..., Any]) -> Any:
 def collect_state(
     collector: FactCollector, function: Callable[..., Any], namespace: Mapping[str, Any]
 ) -> None:
-    """Collect facts of the state that a function may change, in its object and its file."""
+    """Collect facts of the state that a function may change.
+
+    This is its object, and the globals of its file (``namespace``).
+    """
     subject = subject_of(function)
     if subject is not None:
         collector.collect("self", subject)
@@ -45,7 +51,7 @@ def collect_state(
 
 
 def _collect_class(collector: FactCollector, path: str, kind: type) -> None:
-    """Collect the plain attributes of a class, such as counters."""
+    """Collect the plain attributes of a class, such as counters, as facts."""
     for name, value in list(vars(kind).items()):
         descriptor = hasattr(type(value), "__get__") or isinstance(value, type)
         if not name.startswith("__") and not descriptor:
@@ -53,7 +59,7 @@ def _collect_class(collector: FactCollector, path: str, kind: type) -> None:
 
 
 def _collect_function(collector: FactCollector, path: str, function: Any) -> None:
-    """Collect what a function keeps between calls: defaults, attributes, closure variables."""
+    """Collect the defaults, attributes and closure variables of a function as facts."""
     if not isinstance(function, types.FunctionType):
         return
     for number, value in enumerate(function.__defaults__ or ()):

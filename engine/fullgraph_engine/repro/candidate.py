@@ -1,4 +1,4 @@
-"""Candidates: programs written from the user's code, and the finding that they must show."""
+"""Programs written from the user's code that may show a finding, and facts about the finding."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ CandidateOrigin = Literal["expression", "statement", "function", "target", "slic
 
 @dataclass(frozen=True)
 class ReproCandidate:
-    """A program that may show the finding, and the part of the user's code it was written from.
+    """A program that may show the finding; ``text`` is its source.
 
+    ``origin`` is the part of the user's code that it was written from, such as one statement.
     ``notes`` name what keeps the program from being self-contained.
     """
 
@@ -32,9 +33,9 @@ def sort_candidates(
 ) -> tuple[ReproCandidate, ...]:
     """Remove duplicate texts and sort candidates by length.
 
-    Lengths are compared by the power of two of their line count; equal lengths keep their order,
-    because earlier candidates do less. Candidates that load data files come last, or first with
-    ``data``.
+    Lengths are compared by the power of two of their line count. Candidates of equal length keep
+    their order, because earlier ones do less. Candidates that load data files come last, or first
+    with ``data``.
     """
     known: dict[str, ReproCandidate] = {}
     for candidate in candidates:
@@ -60,12 +61,12 @@ class Backend:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Candidates for one finding, smallest first, and the facts that the script prints about it.
+    """Programs that may show one finding, smallest first, and facts for the script's header.
 
-    ``own`` are the names that the user's file defines. ``place`` is where the finding was found.
-    ``flaky`` says how often it was found, if not in every run. ``left_out`` names programs that
-    could not be written, with the reason. With a ``backend`` each program is one graph of the
-    target.
+    ``own`` are the names that the user's file defines. ``place`` is where in the user's code the
+    finding was found. ``flaky`` says how often it was found, if not in every run. ``left_out``
+    names programs that could not be written, with the reason. With a ``backend`` each program is
+    one graph of the target.
     """
 
     programs: tuple[ReproCandidate, ...]
@@ -79,10 +80,10 @@ class Candidates:
     flaky: str = ""
     left_out: tuple[str, ...] = ()
     times: int = 1
-    """Minimum number of times that a program must show the finding."""
+    """Minimum number of times that a program must show the finding in one run."""
     backend: Backend | None = None
     data: bool = False
-    """Requirement that smaller programs load all data files of the original."""
+    """True if smaller programs must load all data files of the original."""
 
     def to_json(self) -> str:
         """Return these candidates as one line of JSON."""

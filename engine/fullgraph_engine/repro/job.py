@@ -1,4 +1,4 @@
-"""The job of a process that minimizes candidates, and the services that the process provides."""
+"""A request to minimize programs, and the services of the process that does it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,25 @@ from ..protocol import Log, Reproduced, ReproFound, ReproProgress
 
 Say = Callable[[ReproProgress | ReproFound | Reproduced | Log], None]
 Judge = Callable[[str], bytes]
-"""Function that a trial applies to a program text. It is pickled unless trials are forks."""
+"""Function that judges the text of a program in a separate process (a trial).
+
+It is pickled unless the process is a fork.
+"""
 
 TRIAL_SECONDS = 10.0
-"""Maximum seconds of one trial that compiles nothing."""
+"""Maximum seconds to run one program that does not compile anything."""
 
 
 VERIFYING = 8.0
-"""Seconds of the time budget reserved for running the script in a fresh Python."""
+"""Seconds of the time limit reserved for running the script in a fresh Python."""
 
 
 GRACE = 2.0
-"""Seconds by which the run in a fresh Python may exceed the time budget."""
+"""Seconds by which the run in a fresh Python may exceed the time limit."""
 
 
 class TrialRunner(Protocol):
-    """Protocol of an object that runs candidates in separate processes, several at a time."""
+    """A protocol of objects that judge programs in separate processes, several at a time."""
 
     capacity: int
 
@@ -36,27 +39,29 @@ class TrialRunner(Protocol):
 
 @dataclass
 class Surroundings:
-    """Services of the process that minimizes: running trials and starting processes."""
+    """Services of the process that minimizes programs: running programs and starting processes."""
 
     trials: Callable[[Judge, float, float], TrialRunner]
-    """Factory of trial runners. Takes the maximum seconds per trial, and the time by which all
-    trials must have ended, as ``time.monotonic`` counts."""
+    """Factory of trial runners. Its arguments are the function that judges a program, the maximum
+    seconds per program, and the ``time.monotonic`` time by which all must have ended.
+    """
     forking: Callable[[bool], None]
     scratch: str
     let_start: Callable[[frozenset[str]], bool] = lambda _: False
-    """Function to allow this process and its forks to start programs of these names. Returns False
-    if the system cannot allow it."""
+    """Function that allows this process and its forks to start programs by name. It returns False
+    if the system cannot allow the programs.
+    """
     forks: bool = True
-    """Flag that trials are forks of this process and thus inherit its state."""
+    """True if programs run in forks of this process, which inherit its state."""
 
 
 @dataclass(frozen=True)
 class MinimizationJob:
-    """A request for the smallest script that shows a finding; ``packed`` holds the candidates as
-    JSON.
+    """A request for the smallest script that shows a finding.
 
-    ``began`` is when the user requested it (``time.monotonic()``). It may take ``seconds`` from
-    then, plus ``GRACE`` for the last script that runs in a fresh Python.
+    ``packed`` holds the candidate programs as JSON. ``began`` is when the user requested the script
+    (``time.monotonic()``). The job may take ``seconds`` from then, plus ``GRACE`` for the last
+    script that runs in a fresh Python.
     """
 
     request: int

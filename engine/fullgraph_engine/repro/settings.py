@@ -9,7 +9,7 @@ from ..torch_internals.backends import functorch_config
 
 
 def changed_settings() -> tuple[str, ...]:
-    """Return assignment statements for the settings of torch that user code changed."""
+    """Return assignment statements for the torch settings that user code changed."""
     found: list[str] = []
     for module in (dynamo.config, functorch_config()):
         for line in module.codegen_config().split("\n"):
@@ -23,7 +23,7 @@ def changed_settings() -> tuple[str, ...]:
 
 
 def remember_settings() -> None:
-    """Record the settings that differ from torch's defaults before user code runs."""
+    """Record the settings that differ from torch's defaults; call it before user code runs."""
     _OURS.update(changed_settings())
 
 

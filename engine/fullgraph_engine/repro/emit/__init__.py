@@ -1,1 +1,1 @@
-"""Live values, functions and classes written as the source text of a program."""
+"""Source text of a program that recreates live values, functions and classes."""

@@ -19,17 +19,17 @@ _BLIND = frozenset(_BLIND_NAMES.split())
 
 
 def needs_annotations(cls: type) -> bool:
-    """Whether the annotations in a class body affect the class, as in a dataclass."""
+    """Whether the annotations in a class body affect the class, as they do in a dataclass."""
     return "__dataclass_fields__" in dir(cls) or issubclass(cls, tuple) or type(cls) is not type
 
 
 def clean_definition(
     tree: Any, keep_annotations: bool, lazy_annotations: bool, known: Callable[[str], bool]
 ) -> Any:
-    """Return a definition without docstrings and without unused annotations.
+    """Return a definition (a syntax tree) without docstrings and without unused annotations.
 
-    ``known`` says whether a name is defined. With ``lazy_annotations`` an annotation with unknown
-    names becomes a string.
+    ``known`` says whether a name is defined in the program. With ``lazy_annotations`` an annotation
+    with unknown names becomes a string.
     """
     return _Cleaning(keep_annotations, lazy_annotations, known).visit(tree)
 

@@ -1,4 +1,4 @@
-"""Live functions and classes written as definitions, with the definitions that they use."""
+"""Definitions in source text for live functions and classes, with the definitions that they use."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ _PLAIN_NAMES = frozenset(
 
 @dataclass(frozen=True)
 class WantedDefinition:
-    """A function or class to define; ``name`` is its name in the program.
+    """A function or class to define in a program; ``name`` is its name in the program.
 
-    ``found`` is the module and name under which it was found. ``inside`` is the class around its
-    definition.
+    ``module`` and ``qualified`` are its own module and qualified name. ``found`` is the module and
+    name under which the user's code refers to it. ``inside`` is the class whose body defines it.
+    ``hint`` is a name to prefer.
     """
 
     thing: Any
@@ -44,12 +45,15 @@ class WantedDefinition:
 
 @dataclass(frozen=True)
 class NameContext:
-    """The meanings of the free names of a piece of code."""
+    """The values of the free names of a piece of code.
+
+    They come from the module's namespace (``home``), closure cells and ``local`` imports.
+    """
 
     home: Home
     cells: dict[str, types.CellType] = field(default_factory=dict)
     local: dict[str, Any] = field(default_factory=dict)
-    """Values that imports inside functions would bind."""
+    """Values that the imports inside functions would assign, by name."""
 
     def find(self, name: str) -> ResolvedName | None:
         if name in self.local:
@@ -70,11 +74,11 @@ class NameContext:
         return self.find(name) is not None or hasattr(builtins, name)
 
 
-# -- what a thing is ------------------------------------------------------------------------------
+# -- facts about functions and classes ------------------------------------------------------------
 
 
 def is_referable(value: object) -> bool:
-    """Whether a value is written as a name rather than as an expression that creates it."""
+    """Whether a program refers to a value by name, rather than by an expression that creates it."""
     # Python 3.10 treats `list[int]` as a class.
     if is_bound_builtin(value) or type(value) is types.GenericAlias:
         return False
@@ -95,12 +99,12 @@ def is_bound_builtin(value: object) -> bool:
 
 
 def _is_instance(value: object) -> bool:
-    """Whether a value has state of its own, like a module or a tensor."""
+    """Whether a value has state of its own, like an instance of a module or a tensor."""
     return isinstance(value, (torch.nn.Module, torch.Tensor))
 
 
 def is_defined(found: ResolvedName) -> bool:
-    """Whether a value is an object that a decorator made of a definition, like ``custom_op``."""
+    """Whether a decorator made a value of a definition, like ``torch.library.custom_op`` does."""
     value = found.value
     if found.home is None or found.home.text is None or not callable(value):
         return False
@@ -111,7 +115,10 @@ def is_defined(found: ResolvedName) -> bool:
 
 
 def import_of(found: ResolvedName) -> tuple[str, str] | None:
-    """Return the module and name that a ``from module import name`` statement refers to."""
+    """Return the module and name with which the user's code imports a value, or None.
+
+    They are written in a ``from module import name`` statement.
+    """
     home = found.home
     if home is None or home.text is None:
         return None
@@ -128,7 +135,10 @@ def import_of(found: ResolvedName) -> tuple[str, str] | None:
 
 
 def describe_definition(thing: Any, found: ResolvedName | None) -> WantedDefinition:
-    """Return the facts about a function or class that do not require its source."""
+    """Return the facts about a function or class that do not require its source.
+
+    ``found`` is the variable under which the user's code refers to it, or None.
+    """
     module = getattr(thing, "__module__", None)
     qualified = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None)
     if not isinstance(module, str) or not isinstance(qualified, str):
@@ -151,13 +161,13 @@ def describe_definition(thing: Any, found: ResolvedName | None) -> WantedDefinit
 
 
 def _name_of(function: Any) -> str:
-    """Return the name of the first variable that holds a lambda."""
+    """Return the first global name of a lambda in its module, or "function"."""
     space = getattr(function, "__globals__", {})
     return next((name for name, value in space.items() if value is function), "function")
 
 
 def _module_level_name(thing: Any, module: str, name: str) -> ResolvedName | None:
-    """Return the name of a value at the top level of its module, or None."""
+    """Return the module-level variable ``name`` if it holds ``thing``, otherwise None."""
     spaces = [getattr(thing, "__globals__", None), vars(sys.modules.get(module, sys))]
     for space in spaces:
         if isinstance(space, dict) and _is_same_function(space.get(name), thing):
@@ -184,7 +194,7 @@ def _is_same_function(one: Any, other: Any) -> bool:
 
 
 def _owner_class(thing: Any, module: str, qualified: str) -> type | None:
-    """Return the class whose body defines a function or class, or None."""
+    """Return the class whose body defines a function or class, or None if no class does."""
     outer, _, name = qualified.rpartition(".")
     if not outer or outer.endswith("<locals>"):
         return None
@@ -197,7 +207,7 @@ def _owner_class(thing: Any, module: str, qualified: str) -> type | None:
     return owner if thing is member or thing is sources.unwrap_descriptor(member) else None
 
 
-# -- writing one ----------------------------------------------------------------------------------
+# -- writing a definition -------------------------------------------------------------------------
 
 
 def write_definition(program: ProgramBuilder, wanted: WantedDefinition) -> None:
@@ -223,7 +233,10 @@ def write_definition(program: ProgramBuilder, wanted: WantedDefinition) -> None:
 def _copy_definition(
     program: ProgramBuilder, wanted: WantedDefinition, found: ResolvedName
 ) -> bool:
-    """Copy the ``def`` that a module binds to a function, with its decorators."""
+    """Copy the ``def`` that a module binds to a function, with its decorators.
+
+    Return False if the ``def`` is not found.
+    """
     home = found.home
     if home is None or home.text is None:
         return False
@@ -255,7 +268,10 @@ def _copy_definition(
 def _write_code(
     program: ProgramBuilder, wanted: WantedDefinition, function: types.FunctionType
 ) -> bool:
-    """Add a function found by its code object: a lambda, or a function made by another one."""
+    """Add the definition of a lambda, or of a function that another function made.
+
+    It is found by its code object. Return False if it is not found.
+    """
     home = sources.home_of_function(function)
     if home.text is None or home.origin in ("torch", "standard"):
         return False
@@ -307,7 +323,10 @@ def _write_class(program: ProgramBuilder, wanted: WantedDefinition, cls: type) -
 def _take_from_live(
     program: ProgramBuilder, context: NameContext, node: ast.ClassDef, cls: type
 ) -> None:
-    """Replace names of the enclosing function in a nested class by values of the live class."""
+    """Replace names of the enclosing function in a nested class by values of the live class.
+
+    ``node`` is the definition of ``cls``, which is modified.
+    """
     node.decorator_list = []
     if any(context.find(use) is None for base in node.bases for use in _read_names(base)):
         bases = [base for base in cls.__bases__ if base is not object]
@@ -328,7 +347,7 @@ def _read_names(node: ast.expr) -> set[str]:
 def _set_defaults(
     program: ProgramBuilder, node: Function | ast.Lambda, function: types.FunctionType
 ) -> None:
-    """Write defaults that were computed in an enclosing function."""
+    """Write defaults of parameters that an enclosing function computed, as their current values."""
     values = function.__defaults__ or ()
     names = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)][-len(values) :]
     if len(values) == len(node.args.defaults):
@@ -371,11 +390,11 @@ def _append_renamed(
     program.append(rewritten)
 
 
-# -- methods alone --------------------------------------------------------------------------------
+# -- writing single methods -----------------------------------------------------------------------
 
 
 def method_text(program: ProgramBuilder, owner: type, name: str) -> str:
-    """Return the source text of a method in a class body."""
+    """Return the source text of a method, to be written in a class body."""
     value = vars(owner)[name]
     outer = sources.unwrap_descriptor(value)
     function = sources.unwrap_wrappers(outer if outer is not None else value)
@@ -415,7 +434,7 @@ def method_text(program: ProgramBuilder, owner: type, name: str) -> str:
 def _method_assignment(
     program: ProgramBuilder, name: str, value: object, function: types.FunctionType | None
 ) -> str:
-    """Return an assignment for a method that was defined outside the class body."""
+    """Return an assignment in the class body, for a method that was defined outside it."""
     if function is None:
         raise UnwritableValue(f"the method `{name}` has no source text")
     path = program.refer_to(function)
@@ -423,11 +442,11 @@ def _method_assignment(
     return f"{name} = {kind}({path})" if kind else f"{name} = {path}"
 
 
-# -- copying other statements ---------------------------------------------------------------------
+# -- copying module-level statements --------------------------------------------------------------
 
 
 def is_better_copied(found: ResolvedName) -> bool:
-    """Whether the statement that made a value describes it better than the value itself."""
+    """Whether a program should copy the statement that assigned a value, not write the value."""
     value = found.value
     if type(value).__module__ != "typing" and type(value).__name__ != "Library":
         return False
@@ -435,7 +454,7 @@ def is_better_copied(found: ResolvedName) -> bool:
 
 
 def copy_binding(program: ProgramBuilder, found: ResolvedName) -> bool:
-    """Add the module-level statement that bound a name."""
+    """Add a copy of the module-level statement that assigned a variable, or return False."""
     if found.home is None or found.home.text is None:
         return False
     nodes = [
@@ -452,7 +471,10 @@ def copy_binding(program: ProgramBuilder, found: ResolvedName) -> bool:
 def copy_statement(
     program: ProgramBuilder, home: Home, node: ast.stmt, *, is_effect: bool = False
 ) -> None:
-    """Add a copy of a module-level statement, with names rewritten for the program."""
+    """Add a copy of a module-level statement of ``home``, with names rewritten for the program.
+
+    ``is_effect`` marks a statement that the program needs for its effect, not for a name.
+    """
     if program.mark_copied(node):
         program.visit(home)
         context = NameContext(home)
@@ -463,7 +485,7 @@ def copy_statement(
 
 
 def add_function(program: ProgramBuilder, home: Home, node: ast.FunctionDef) -> str:
-    """Add a function made of code of a module, and return its name in the program."""
+    """Add a function whose code comes from the module ``home``; return its name in the program."""
     program.visit(home)
     rewritten = rewrite_names(program, NameContext(home), node, keep_annotations=False)
     rewritten.name = program.fresh_name(node.name)
@@ -472,7 +494,7 @@ def add_function(program: ProgramBuilder, home: Home, node: ast.FunctionDef) -> 
     return str(rewritten.name)
 
 
-# -- names ----------------------------------------------------------------------------------------
+# -- rewriting names ------------------------------------------------------------------------------
 
 
 def rewrite_names(
@@ -483,9 +505,10 @@ def rewrite_names(
     keep_annotations: bool,
     inside: Collection[str] = (),
 ) -> Any:
-    """Return a piece of code with names replaced by the names of the program.
+    """Return a syntax tree with free names replaced by the names of the program.
 
-    ``inside`` are the names of the enclosing class body.
+    Definitions for the names are added to the program. ``inside`` are the names of the enclosing
+    class body.
     """
     local, ignored = _local_imports(context.home, node)
     context = NameContext(context.home, context.cells, {**context.local, **local})
@@ -502,7 +525,10 @@ def rewrite_names(
 
 
 def _local_imports(home: Home, tree: ast.AST) -> tuple[dict[str, Any], set[int]]:
-    """Return the values of imports inside functions that the program inlines, and their nodes."""
+    """Return the values that imports inside functions bind, and the ids of the import nodes.
+
+    Only imports of modules that the program inlines are included.
+    """
     local: dict[str, Any] = {}
     ignored: set[int] = set()
     for node in ast.walk(tree):
@@ -544,7 +570,7 @@ def _imported_modules(node: ast.Import) -> dict[str, Any] | None:
 
 
 def _drop_compilers(context: NameContext, tree: ast.AST) -> None:
-    """Remove decorators that compile, because the program compiles what it calls."""
+    """Remove decorators such as ``torch.compile``, because the program compiles what it calls."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             node.decorator_list = [
@@ -571,7 +597,7 @@ def _is_compiler(context: NameContext, decorator: ast.expr) -> bool:
 
 
 def _value_of_name(context: NameContext, node: ast.expr) -> Any:
-    """Return the current value of a dotted name, or None."""
+    """Return the current value of a dotted name in a piece of code, or None if unknown."""
     if isinstance(node, ast.Attribute):
         value = _value_of_name(context, node.value)
         return getattr(value, node.attr, None) if isinstance(value, types.ModuleType) else None
@@ -641,7 +667,7 @@ class _NameRewriter(ast.NodeTransformer):
         return ast.Global([name for name in names if name.isidentifier()] or ["_"])
 
     def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:
-        """Turn ``nonlocal`` into ``global`` for closure variables, which become global."""
+        """Turn ``nonlocal`` into ``global``, since the program makes closure variables global."""
         outer = [name for name in node.names if name in self._context.cells]
         inner = [name for name in node.names if name not in outer]
         result: list[ast.stmt] = [ast.Nonlocal(inner)] if inner else []

@@ -20,7 +20,7 @@ def list_display(texts: list[str], *, immutable: bool = False) -> str:
 
 
 def spread_arguments(shown: str) -> str:
-    """Return the items of a list display as arguments of a call."""
+    """Return the items of a list display as arguments of a call: ``1, 2`` for ``[1, 2]``."""
     return f"*{shown}" if shown.endswith(")]") and " for _ in " in shown else shown[1:-1]
 
 
@@ -47,6 +47,6 @@ def literal_text(value: object) -> str | None:
 
 
 def kind_name(kind: type) -> str:
-    """Return the name of a class for messages."""
+    """Return the name of a class to show in messages."""
     where = "" if kind.__module__ == builtins.__name__ else f"{kind.__module__}."
     return f"{where}{kind.__qualname__}"

@@ -1,4 +1,4 @@
-"""Module-level statements with effects: settings of torch, registrations and patches."""
+"""Module-level statements that affect a program: settings of torch, registrations and patches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CALLS = (
 
 
 def copy_effects(program: ProgramBuilder, home: Home, operators: Collection[str]) -> None:
-    """Add the statements of a module that affect the program.
+    """Copy the statements of the module ``home`` that affect the program.
 
     ``operators`` are the namespaces of the custom operators that the program calls.
     """
@@ -56,9 +56,10 @@ def has_needed_effect(
 ) -> bool:
     """Whether a top-level statement must be copied for its effect on the program.
 
-    It must be if it sets attributes of torch (``torch._dynamo.config.x = ...``), calls one of
-    ``_CALLS``, patches or calls a part of the program (``Net.forward = ...``), or names one of the
-    ``operators`` namespaces. For definitions only the decorators are considered.
+    It must be if it sets attributes of torch (``torch._dynamo.config.x = ...``) or calls a function
+    in ``_CALLS``. It must also be if it patches or calls something in the program (``Net.forward =
+    ...``), or names one of the ``operators`` namespaces. For definitions only the decorators are
+    considered.
     """
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         roots = [_dotted_names(decorator) for decorator in node.decorator_list]
@@ -95,7 +96,7 @@ def has_needed_effect(
 
 
 def _is_known(program: ProgramBuilder, home: Home, node: ast.AST) -> bool:
-    """Whether the program contains all user values that a statement reads."""
+    """Whether the program contains all values of the user's modules that a statement reads."""
     for name in free_names(node):
         if name not in home.namespace:
             continue
@@ -117,7 +118,10 @@ def _module_of(value: Any) -> str | None:
 
 
 def _absolute_path(home: Home, root: list[str]) -> str | None:
-    """Return a dotted name with its first part replaced by the module's real name."""
+    """Return a dotted name with its first name replaced by the real name of what it refers to.
+
+    For example ``nn.init`` becomes ``torch.nn.init``. The result is None for an empty name.
+    """
     if not root:
         return None
     value = home.namespace.get(root[0])
@@ -131,7 +135,7 @@ def _absolute_path(home: Home, root: list[str]) -> str | None:
 
 
 def _dotted_names(node: ast.expr) -> list[str]:
-    """Return the names of `a.b.c`, ignoring calls and subscripts."""
+    """Return the names in an expression like `a.b.c`, ignoring calls and subscripts in it."""
     parts: list[str] = []
     while True:
         if isinstance(node, ast.Call):

@@ -1,4 +1,4 @@
-"""Instances of user classes, with a class that has only the members in use.
+"""Instances of user classes, written with a class of only the used members.
 
 The program does not call the original constructor. A new ``__init__`` without parameters assigns
 the attributes of the live instance that the remaining methods use.
@@ -27,7 +27,10 @@ _ITSELF = "Class__itself"
 
 
 def write_instance(printer: Printer, value: object, place: str | None) -> str:
-    """Return an expression for an instance of a user class other than a module."""
+    """Return an expression for an instance of a user class other than a module.
+
+    ``place`` is the path to the instance, such as ``.layers[0]``, or None.
+    """
     kind = type(value)
     _check_inlinable(kind)
     words = printer.words
@@ -61,7 +64,10 @@ def _check_inlinable(kind: type) -> None:
 def attribute_assignment(
     printer: Printer, kind: type, name: str, item: object, place: str | None
 ) -> str | None:
-    """Return an assignment for ``__init__``, or None if the value cannot be written."""
+    """Return an assignment of the attribute ``name`` for ``__init__``.
+
+    Return None if its value ``item`` cannot be written. ``place`` is the path to the object.
+    """
     own = next(
         (
             unmangle_name(one, name)
@@ -86,7 +92,10 @@ def attribute_assignment(
 
 
 def take_own_statements(printer: Printer, before: int, place: str | None) -> list[str]:
-    """Remove and return the statements since ``before`` about the object at ``place`` alone."""
+    """Remove and return the later statements that change only the object at the path ``place``.
+
+    ``before`` is the number of statements that existed before the object was written.
+    """
     if place is None:
         return []
     mine = [one for one in printer.after[before:] if one.within(place)]
@@ -101,7 +110,11 @@ def synthesize_instance(
     statements: list[str],
     bases: list[type],
 ) -> str:
-    """Add a class and return a call that creates the instance, such as ``Block()``."""
+    """Add a class with these members, and return a call that creates the instance.
+
+    ``statements`` are the body of its ``__init__``. The call is written without arguments:
+    ``Block()``.
+    """
     program = printer.program
     owners = [kind]
     if found.uses_super:
@@ -126,7 +139,7 @@ def _add_class(
     statements: list[str],
     bases: str,
 ) -> str:
-    """Add a class, or reuse a class with the same text, and return its name."""
+    """Add a class with these members, or reuse a class with the same text; return its name."""
     parts: list[str] = []
     code: list[str] = []
     with program.alias(owner, _ITSELF):
@@ -154,7 +167,7 @@ def _add_class(
 
 
 def _plain_member(program: ProgramBuilder, member: Member) -> str | None:
-    """Return an assignment for a class attribute other than a function, or None."""
+    """Return an assignment for a class attribute other than a function, or None if unwritable."""
     if type(member.value).__name__ in ("member_descriptor", "getset_descriptor"):
         return None
     try:

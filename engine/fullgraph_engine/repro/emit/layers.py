@@ -1,4 +1,4 @@
-"""Objects of torch's classes written as calls of their constructors.
+"""Objects of torch's classes, written as calls of their constructors.
 
 Constructors of torch store most arguments as attributes of the same names. This module guesses a
 call from the attributes, makes it on the meta device, and uses it if the result is equal. Remaining
@@ -41,14 +41,17 @@ _MISSING = object()
 
 @dataclass
 class ConstructorCall:
-    """The arguments of a constructor."""
+    """Positional and keyword arguments for a constructor."""
 
     positional: list[Any] = field(default_factory=list)
     named: dict[str, Any] = field(default_factory=dict)
 
 
 def write_constructor_call(printer: Printer, value: Any, place: str | None = None) -> str | None:
-    """Return a constructor call that recreates a value, or None if no guess is right."""
+    """Return a constructor call that recreates a value, or None if no guessed call is right.
+
+    ``place`` is the path to the value, such as ``.layers[0]``, or None.
+    """
     kind = type(value)
     if isinstance(value, torch.optim.Optimizer):
         return _write_optimizer(printer, value)
@@ -62,7 +65,10 @@ def write_constructor_call(printer: Printer, value: Any, place: str | None = Non
 def super_init_call(
     printer: Printer, value: Any, kind: type, place: str | None
 ) -> tuple[str, frozenset[str]] | None:
-    """Return a ``super().__init__`` call, and the names of the attributes that it sets."""
+    """Return a ``super().__init__`` call, and the names of the attributes that it sets.
+
+    ``kind`` is the base class whose constructor is called. None if no guessed call is right.
+    """
     found = _find_constructor_call(value, kind)
     if found is None:
         return None
@@ -73,7 +79,10 @@ def super_init_call(
 
 
 def make_twin(value: Any, kind: type | None = None) -> Any:
-    """Create an equal object on the meta device, or return None if that is not possible."""
+    """Create an equal object on the meta device, or return None on failure.
+
+    ``kind`` is the class to create, by default the class of ``value``.
+    """
     found = _find_constructor_call(value, kind or type(value))
     return None if found is None else found[1]
 
@@ -94,7 +103,7 @@ def _find_constructor_call(value: Any, kind: type) -> tuple[ConstructorCall, Any
 
 
 def _copy_without_memory(value: Any) -> Any:
-    """Return a module without memory to pass to a constructor that copies it."""
+    """Return a copy of a module on the meta device; return other values unchanged."""
     if isinstance(value, torch.nn.Module):
         other = make_twin(value)
         if other is None:
@@ -115,11 +124,11 @@ def _without_memory() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-# -- arguments --------------------------------------------------------------------------------
+# -- guesses of constructor arguments ---------------------------------------------------------
 
 
 def _candidate_calls(value: Any, kind: type) -> Iterator[ConstructorCall]:
-    """Yield constructor calls that may recreate a value, shortest first."""
+    """Yield constructor calls of class ``kind`` that may recreate a value, shortest first."""
     special = _SPECIAL.get(kind)
     try:
         call = special(value) if special is not None else _call_by_names(value, kind)
@@ -144,14 +153,17 @@ def _candidate_calls(value: Any, kind: type) -> Iterator[ConstructorCall]:
 
 
 def _collapse_equal(item: Any) -> Any:
-    """Return one number for a tuple of equal numbers."""
+    """Return the number ``n`` for a tuple ``(n, n)`` of equal numbers, other values unchanged."""
     if type(item) is tuple and item and all(type(part) is int for part in item):
         return item[0] if len(set(item)) == 1 else item
     return item
 
 
 def _call_by_names(value: Any, kind: type) -> ConstructorCall | None:
-    """Guess a call from attributes with the names of the parameters."""
+    """Guess a constructor call: each parameter gets the attribute of the same name.
+
+    None if impossible.
+    """
     call = ConstructorCall()
     for parameter in _constructor_parameters(kind):
         if parameter.name in _PLACEMENT:
@@ -199,7 +211,7 @@ def _constructor_argument(value: Any, name: str) -> Any:
 
 
 def _changed_arguments(arguments: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
-    """Return the arguments that differ from their defaults."""
+    """Return the arguments that differ from their defaults, given pairs of value and default."""
     return {name: item for name, (item, default) in arguments.items() if item != default}
 
 
@@ -295,7 +307,7 @@ def _write_optimizer(printer: Printer, value: torch.optim.Optimizer) -> str:
     return printer.call_text(printer.refer_to(type(value)), [params], named)
 
 
-# -- comparison -------------------------------------------------------------------------------
+# -- comparison with the recreated object -----------------------------------------------------
 
 
 def _plain_attributes(value: Any) -> dict[str, Any]:
@@ -310,7 +322,7 @@ def _plain_attributes(value: Any) -> dict[str, Any]:
 
 
 def _is_alike(value: Any, made: Any) -> bool:
-    """Whether assignments can turn ``made`` into ``value``."""
+    """Whether assignments can turn ``made``, the result of a guessed call, into ``value``."""
     if isinstance(value, torch.nn.Module):
         if set(made._parameters) - set(value._parameters):
             return False
@@ -350,7 +362,7 @@ def _same_shape(first: Any, second: Any) -> bool:
 
 
 def _is_equal(first: Any, second: Any) -> bool:
-    """Whether two attributes are equal; tensors are compared by shape and dtype."""
+    """Whether two attributes are equal; tensors are compared only by shape and dtype."""
     if first is second:
         return True
     if type(first) is not type(second):
@@ -378,9 +390,9 @@ def _is_equal(first: Any, second: Any) -> bool:
 def _write_differences(
     printer: Printer, value: Any, made: Any, place: str | None, *, additions: bool = True
 ) -> None:
-    """Write assignments for the differences between a value and its twin.
+    """Write assignments for the differences between a value and ``made``, its recreated copy.
 
-    ``additions`` includes attributes that the twin does not have.
+    ``additions`` includes attributes that the copy does not have.
     """
     if not isinstance(value, torch.nn.Module):
         return
@@ -429,7 +441,7 @@ def _write_buffer_differences(
 
 
 def _fill_contents(printer: Printer, item: torch.Tensor, where: str | None) -> None:
-    """Write the contents of a weight that a constructor made, if the program stores data."""
+    """Write the contents of a weight that a constructor made, if the program stores tensor data."""
     if printer.program.store is None:
         return
     if where is None:
@@ -466,7 +478,10 @@ def _child_place(place: str | None, name: str) -> str | None:
 def _write_additions(
     printer: Printer, value: torch.nn.Module, made: torch.nn.Module, place: str | None
 ) -> None:
-    """Write assignments for buffers, parameters and modules added to a module of torch."""
+    """Write assignments for buffers, parameters and submodules that were added to a torch module.
+
+    ``made`` is a new module of the same class, without the additions.
+    """
     for name, item in value._buffers.items():
         if name not in made._buffers:
             late = ", persistent=False" if name in value._non_persistent_buffers_set else ""

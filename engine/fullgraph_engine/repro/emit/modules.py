@@ -1,6 +1,6 @@
 """``torch.nn.Module`` instances written as expressions.
 
-Properties of all parts of a module are set once, on the whole: ``Net().eval().to(torch.float16)``.
+Dtype, device and mode of a module are set by one call: ``Net().eval().to(torch.float16)``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ EVERYTHING = reachability.EVERYTHING | frozenset(_TRAVERSALS.split())
 
 
 def write_module(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
-    """Return an expression for a module."""
+    """Return an expression for a module.
+
+    ``place`` is the path to the module, such as ``.layers[0]``, or None.
+    """
     if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         raise UnwritableValue("a TorchScript module has no source text")
     if isinstance(module, torch.fx.GraphModule):
@@ -47,7 +50,10 @@ def write_module(printer: Printer, module: torch.nn.Module, place: str | None) -
 def _outer_calls(
     outer: Outer, module: torch.nn.Module, store: TensorStore | None
 ) -> tuple[Outer, str]:
-    """Return the calls to make on a whole module, and the state that they set."""
+    """Return the calls to make on a whole module, like ``.eval()``, and the state that they set.
+
+    ``outer`` is the state that calls on an enclosing module set.
+    """
     text = ""
     flags = {part.training for part in module.modules()}
     if flags == {not outer.training}:
@@ -90,7 +96,7 @@ def _write_construction(printer: Printer, module: torch.nn.Module, place: str | 
 
 
 def _has_only_children(module: torch.nn.Module) -> bool:
-    """Whether a container has only children, without parameters, buffers or attributes."""
+    """Whether a container has only children, without own parameters, buffers or attributes."""
     own = set(vars(module)) - INTERNAL - {"_size", "_keys"}
     buffers = any(one is not None for one in module._buffers.values())
     return not (own or buffers or module._parameters)
@@ -99,7 +105,10 @@ def _has_only_children(module: torch.nn.Module) -> bool:
 def _child_expressions(
     printer: Printer, module: torch.nn.Module, place: str | None
 ) -> list[str] | None:
-    """Return expressions for the children of a numbered container, or None."""
+    """Return expressions for the children of a container with numbered children.
+
+    Return None if the children have other names.
+    """
     names = list(module._modules)
     if names != [str(index) for index in range(len(names))]:
         return None
@@ -191,7 +200,7 @@ def _synthesize_module(printer: Printer, module: torch.nn.Module, place: str | N
 def _super_init_call(
     printer: Printer, module: torch.nn.Module, base: type, place: str | None
 ) -> tuple[str, frozenset[str]]:
-    """Return the call of the base constructor, and the attributes that it sets."""
+    """Return the ``super().__init__`` call for class ``base``, and the attributes that it sets."""
     if base is torch.nn.Module:
         return "super().__init__()", frozenset()
     if base in (torch.nn.Sequential, torch.nn.ModuleList):
@@ -210,7 +219,10 @@ def _super_init_call(
 def _remaining_attributes(
     module: torch.nn.Module, done: frozenset[str]
 ) -> list[tuple[str, object]]:
-    """Return the attributes that remain to be set, in order of creation where known."""
+    """Return the attributes other than ``done`` that must still be set, with their values.
+
+    They are in the order of creation where it is known.
+    """
     plain = {name: item for name, item in vars(module).items() if name not in INTERNAL}
     plain |= {
         name: item

@@ -1,4 +1,4 @@
-"""NumPy arrays and scalars written as expressions."""
+"""Expressions that recreate NumPy arrays and scalars."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_numpy(value: object) -> bool:
 
 
 def write_numpy_value(printer: Printer, value: Any, place: str | None) -> str:
-    """Return an expression for a NumPy value; large arrays become random."""
+    """Return an expression for a NumPy value; large arrays become arrays of random numbers."""
     import numpy
 
     name = printer.refer_to(numpy)

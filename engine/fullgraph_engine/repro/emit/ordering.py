@@ -1,4 +1,4 @@
-"""Ordering of the statements of a program so that it can run."""
+"""Ordering of the statements of a program so that it can run: definitions before uses."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ...scopes import bound_names, uses
 class Piece:
     """A statement with the names that it binds and reads.
 
-    ``is_step`` means that it may change the values that it reads, and ``is_effect`` that it is kept
-    for its effect.
+    ``is_step`` means that it may change the values that it reads, for example by a method call.
+    ``is_effect`` means that it is kept although nothing uses its names.
     """
 
     node: ast.stmt
@@ -27,9 +27,9 @@ class Piece:
 
 
 def analyze_statement(node: ast.stmt, *, is_effect: bool = False) -> Piece:
-    """Return the piece of a statement.
+    """Return a statement with its names.
 
-    Names read only when a function is called are ``lazy``; other names are ``eager``.
+    Names are ``lazy`` if the statement reads them only when a function is called, else ``eager``.
     """
     eager: set[str] = set()
     lazy: set[str] = set()
@@ -45,11 +45,10 @@ def analyze_statement(node: ast.stmt, *, is_effect: bool = False) -> Piece:
 
 
 def sort_pieces(pieces: Sequence[Piece]) -> list[Piece]:
-    """Order pieces so that each follows the pieces that it needs, also those of its calls if
-    possible.
+    """Order statements so that each follows the statements that it needs.
 
-    Steps that share a value keep their order, and so do effects. Other pieces stay close to the
-    given order.
+    If possible it also follows what its calls need. Statements that may change a shared value keep
+    their order, and so do effects. Other statements stay close to the given order.
     """
     eager, every = _dependencies(pieces)
     groups = _strong_components(every)
@@ -70,7 +69,7 @@ def sort_pieces(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def select_needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
-    """Return the pieces that bind these names, their dependencies, and all effects."""
+    """Return the statements that bind these names, the statements they need, and all effects."""
     binding: dict[str, list[int]] = {}
     for index, part in enumerate(pieces):
         for name in part.binds:
@@ -122,7 +121,10 @@ def _dependencies(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int
 
 
 def _topological_order(before: list[set[int]], key: list[int]) -> list[int]:
-    """Return a topological order, smallest key first; cycles start at their smallest key."""
+    """Return the indices in an order where each comes after its set in ``before``.
+
+    The smallest ``key`` comes first, also in cycles.
+    """
     waiting = [set(needs) for needs in before]
     after: list[list[int]] = [[] for _ in before]
     for index, needs in enumerate(before):
@@ -148,7 +150,10 @@ def _topological_order(before: list[set[int]], key: list[int]) -> list[int]:
 
 
 def _strong_components(needs: list[set[int]]) -> list[list[int]]:
-    """Return the strongly connected components (Tarjan's algorithm, without recursion)."""
+    """Return the groups of indices that need each other (strongly connected components).
+
+    ``needs`` has the needed indices of each index. Tarjan's algorithm, without recursion.
+    """
     number: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []

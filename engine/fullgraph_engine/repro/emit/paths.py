@@ -1,4 +1,4 @@
-"""Names by which a program refers to torch and the standard library."""
+"""Names by which a program refers to values of torch and the standard library."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PLACES = _SEARCHED.split()
 
 
 def needs_import(module: str) -> bool:
-    """Whether a module of torch must be imported in addition to ``torch``."""
+    """Whether a program must import a module of torch in addition to ``import torch``."""
     return module not in _WITH_TORCH
 
 
@@ -69,7 +69,7 @@ def _module_name(value: Any) -> Any:
 
 
 def _operator_path(value: Any) -> str | None:
-    """Return the path of an operator, like ``ops.aten.relu.default``, or None."""
+    """Return the name of an operator below torch, like ``ops.aten.relu.default``, or None."""
     if isinstance(value, ops.OpOverload):
         namespace, _, name = value._schema.name.partition("::")
         return f"ops.{namespace}.{name}.{value._overloadname}"
@@ -80,7 +80,7 @@ def _operator_path(value: Any) -> str | None:
 
 
 def _shorter_modules(module: str) -> list[str]:
-    """Return the parents of a module first: ``torch.nn`` before ``torch.nn.modules.linear``."""
+    """Return a module and its parents, parents first: ``torch.nn`` before ``torch.nn.modules``."""
     parts = module.split(".")
     above = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
     if parts[0] not in ("torch", "functorch") and parts[0].startswith("_"):
@@ -109,7 +109,10 @@ def resolve_path(module: str, name: str) -> Any:
 
 @functools.cache
 def _index_paths() -> dict[int, tuple[str, str]]:
-    """Index functions by identity, because builtins name a private module or none."""
+    """Map the ``id`` of functions to their module and name.
+
+    It is needed because builtin functions name a private module or none.
+    """
     found: dict[int, tuple[str, str]] = {}
     for place in _PLACES:
         module, _, name = (place, "", "")

@@ -1,7 +1,8 @@
-"""The interfaces that writers use, and the table of writers.
+"""The interfaces of functions that write values as source text (writers), and their table.
 
-A writer returns an expression for a value. It calls the :class:`Printer` for parts of the value,
-and the :class:`ProgramBuilder` to add statements. Writers thus do not depend on each other.
+A writer returns an expression for a value. It calls the :class:`Printer` for items and attributes
+of the value, and the :class:`ProgramBuilder` to add statements. Writers thus do not depend on each
+other.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ _WITHOUT_IDENTITY = (
 
 
 class ProgramBuilder(ProgramStatements, ABC):
-    """The program under construction. With a ``store`` its tensors keep their contents."""
+    """A protocol of the program under construction.
+
+    With a ``store`` the program loads the contents of its tensors from files.
+    """
 
     def __init__(self, store: TensorStore | None = None) -> None:
         super().__init__()
@@ -39,16 +43,16 @@ class ProgramBuilder(ProgramStatements, ABC):
 
     @abstractmethod
     def expressions(self, several: Sequence[object], hints: Sequence[str] = ()) -> list[str]:
-        """Return expressions for values that may share objects, and add their definitions.
+        """Return expressions for values that may share objects, and add the definitions they need.
 
-        ``hints`` are suggested names for values that need one.
+        ``hints`` are suggested names for values that need a variable.
 
         Raises:
             UnwritableValue: something in them cannot be written as source text.
         """
 
     def expression(self, value: object, hint: str = "value") -> str:
-        """Return an expression for one value; see :meth:`expressions`."""
+        """Return an expression for one value; ``hint`` is a name for its variable, if needed."""
         return self.expressions([value], [hint])[0]
 
     @abstractmethod
@@ -73,12 +77,16 @@ class ProgramBuilder(ProgramStatements, ABC):
     def path(
         self, found: ResolvedName, attributes: Sequence[str], hidden: Collection[str]
     ) -> tuple[str, int]:
-        """Return an expression for a dotted name, and the number of attributes it covers."""
+        """Return an expression for an attribute chain of a variable.
+
+        Return also how many of ``attributes`` the expression covers. ``hidden`` are names that
+        local variables hide.
+        """
 
 
 @dataclass(frozen=True)
 class Outer:
-    """The state that a call on the whole module sets; parts write only their differences."""
+    """State that one call on the whole module sets; its submodules write only their differences."""
 
     dtype: torch.dtype | None = None
     device: torch.device | None = None
@@ -86,13 +94,19 @@ class Outer:
     grad: bool = True
 
     def creation_dtype(self, dtype: torch.dtype) -> torch.dtype:
-        """Return the dtype to create a parameter with, so that it ends up as ``dtype``."""
+        """Return the dtype to create a parameter with, so that it ends up as ``dtype``.
+
+        A later ``.to`` call on the module may convert it.
+        """
         return torch.float32 if dtype == self.dtype else dtype
 
 
 @dataclass(frozen=True)
 class Afterwards:
-    """A statement to run after the value is created; ``template`` has places as ``{0}``."""
+    """A statement to run after the value is created.
+
+    ``template`` refers to items of the value as ``{0}``; ``places`` are the paths to them.
+    """
 
     template: str
     places: tuple[str, ...]
@@ -102,7 +116,7 @@ class Afterwards:
         return all(one == place or one.startswith(starts) for one in self.places)
 
     def text(self, root: str, name: str) -> str:
-        """Return the statement for a value at ``root`` with this name."""
+        """Return the statement for the value in variable ``root``."""
         text = self.template
         for index, place in enumerate(self.places):
             text = text.replace(f"{{{index}}}", name + place[len(root) :])
@@ -110,11 +124,11 @@ class Afterwards:
 
 
 class Printer:
-    """A writer of one value with all its parts.
+    """A writer of one value with everything in it.
 
-    A *place* is the path from the whole value to a part, such as ``.layers[0].weight``, or None if
-    a part cannot be assigned, as in a tuple. ``words`` are the names that the program's code uses:
-    other attributes are not needed.
+    A *place* is the path from the whole value to an item in it, such as ``.layers[0].weight``. It
+    is None if the item cannot be assigned, as in a tuple. ``words`` are the names that the
+    program's code uses: other attributes are not needed.
     """
 
     def __init__(self, program: ProgramBuilder, writers: Writers) -> None:
@@ -129,7 +143,9 @@ class Printer:
         self._copies = 0
 
     def expression(self, value: object, place: str | None) -> str:
-        """Return an expression for a part of the value.
+        """Return an expression for a value inside the whole value.
+
+        ``place`` is the path to it, such as ``.layers[0]``, or None.
 
         Raises:
             UnwritableValue: something in it cannot be written as source text.
@@ -140,19 +156,19 @@ class Printer:
         return self._write_object(value, place) if text is None else text
 
     def operand(self, value: object, place: str | None) -> str:
-        """Return an expression to which an attribute or an operator can be appended."""
+        """Return an expression to which ``.name`` or an operator can be appended."""
         text = self.expression(value, place)
         return f"({text})" if text[:1] in "-~" or text[:1].isdigit() else text
 
     def items(self, values: Sequence[object], place: str | None) -> list[str]:
-        """Return an expression for each item of the sequence at ``place``."""
+        """Return an expression for each item of the sequence at the path ``place``."""
         return [
             self.expression(value, None if place is None else f"{place}[{index}]")
             for index, value in enumerate(values)
         ]
 
     def dict_display(self, values: Mapping[Any, object], place: str | None) -> str:
-        """Return a dictionary display for the mapping at ``place``."""
+        """Return a dictionary display for the mapping at the path ``place``."""
         parts = []
         for key, value in values.items():
             name = self.expression(key, None)
@@ -161,13 +177,16 @@ class Printer:
         return "{" + ", ".join(parts) + "}"
 
     def call_text(self, function: str, args: Sequence[object], kwargs: dict[str, object]) -> str:
-        """Return a call with these arguments."""
+        """Return the source text of a call of ``function`` with these values as arguments."""
         parts = [self.expression(value, None) for value in args]
         parts += [f"{name}={self.expression(value, None)}" for name, value in kwargs.items()]
         return f"{function}({', '.join(parts)})"
 
     def run_afterwards(self, template: str, *places: str | None) -> None:
-        """Add a statement about parts of the value, to run after its creation."""
+        """Add a statement to run after the whole value is created.
+
+        ``template`` refers to the items at the paths ``places`` as ``{0}``, ``{1}`` and so on.
+        """
         known = [place for place in places if place is not None]
         if len(known) < len(places):
             raise UnwritableValue(
@@ -177,19 +196,23 @@ class Printer:
             self.after.append(Afterwards(template, tuple(known)))
 
     def place_of(self, value: object) -> str | None:
-        """Return the place where a value was first written, or None."""
+        """Return the path at which a value was first written, or None."""
         known = self._places.get(id(value))
         return None if known is None else known[1]
 
     def mark_placed(self, value: object, place: str | None) -> None:
-        """Record that a value exists at a place although it was not written."""
+        """Record that a value exists at a path although it was not written there."""
         self._places.setdefault(id(value), (value, place))
 
     @contextmanager
     def within(
         self, *, outer: Outer | None = None, words: frozenset[str] | None = None
     ) -> Iterator[None]:
-        """Set the outer state or the words while parts are written."""
+        """Use another outer state or other words inside the block.
+
+        ``outer`` is the state that a call on the whole module sets; ``words`` are the names that
+        code uses.
+        """
         before = self.outer, self.words
         self.outer = self.outer if outer is None else outer
         self.words = self.words if words is None else words
@@ -230,10 +253,10 @@ class Printer:
 
 
 Writer = Callable[[Printer, Any, str | None], str | None]
-"""Function that returns an expression for a value at a place, or None to try the next writer."""
+"""Function that returns an expression for a value at a path, or None to try the next writer."""
 
 Writers = Sequence[tuple[type | Callable[[Any], bool], Writer]]
-"""Table of writers in order, each with an exact class or a condition."""
+"""Table of writers in the order of use, each with an exact class or a condition."""
 
 
 def _has_identity(value: object) -> bool:

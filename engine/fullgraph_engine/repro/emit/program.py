@@ -1,4 +1,4 @@
-"""A draft of a program: its statements, the names they bind, and notes for the reader."""
+"""A program under construction: its statements, the names they bind, and notes for the reader."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from .sources import ResolvedName
 from .unwritable import UnwritableValue
 
 THIRD_PARTY_LINES = 400
-"""Maximum number of lines of another package to inline; beyond it the import is kept."""
+"""Maximum number of lines to copy from a third-party package; beyond it, the import is kept."""
 
 T = TypeVar("T")
 
 
 class _LineLimitExceeded(Exception):
-    """Raised when a definition needs too many lines of another package."""
+    """Raised when a definition needs more than ``THIRD_PARTY_LINES`` of a third-party package."""
 
 
 class ProgramDraft(ProgramBuilder):
-    """A program under construction."""
+    """A program under construction, which recreates values and copies the definitions they use."""
 
     def __init__(self, store: TensorStore | None = None) -> None:
         super().__init__(store)
@@ -41,7 +41,7 @@ class ProgramDraft(ProgramBuilder):
         self._depth = 0
         self._limit: int | None = None
 
-    # -- what others call ---------------------------------------------------------------------
+    # -- interface for writers ----------------------------------------------------------------
 
     def expressions(self, several: Sequence[object], hints: Sequence[str] = ()) -> list[str]:
         texts: dict[int, str] = {}
@@ -64,6 +64,8 @@ class ProgramDraft(ProgramBuilder):
 
     def named_variable(self, value: object, hint: str = "value") -> str:
         """Return the variable that holds a value; add an assignment if there is none.
+
+        ``hint`` is a name for a new variable.
 
         Raises:
             UnwritableValue: something in it cannot be written as source text.
@@ -92,7 +94,7 @@ class ProgramDraft(ProgramBuilder):
         return text
 
     def text(self, calls: Sequence[str]) -> str:
-        """Return the text of the program, with the statements ``calls`` at the end."""
+        """Return the source text of the program, with the statements ``calls`` at the end."""
         self._write_queued()
         self._add_effects()
         ending = ast.parse("\n".join(calls)).body
@@ -175,7 +177,11 @@ class ProgramDraft(ProgramBuilder):
         attributes: Sequence[str],
         hidden: Collection[str],
     ) -> tuple[str, int]:
-        """Return an expression for an attribute chain that starts at a module."""
+        """Return an expression for an attribute chain that starts at a module.
+
+        Return also how many of ``attributes`` it covers. ``hidden`` are names that local variables
+        hide.
+        """
         depth = 0
         inner = module
         while depth < len(attributes):
@@ -200,13 +206,13 @@ class ProgramDraft(ProgramBuilder):
         return path, depth + 1 + covered
 
     def _is_imported(self, module: types.ModuleType) -> bool:
-        """Whether the program imports a module rather than inlining it."""
+        """Whether the program imports a module, rather than copying its definitions."""
         origin = sources.origin_of(module.__name__, getattr(module, "__file__", None))
         if origin in ("torch", "standard"):
             return True
         return sources.has_compiled_parts(module.__name__.partition(".")[0])
 
-    # -- things -------------------------------------------------------------------------------
+    # -- functions, classes and modules -------------------------------------------------------
 
     def path_of_thing(
         self, thing: object, found: ResolvedName | None = None, avoid: Collection[str] = ()
@@ -226,7 +232,7 @@ class ProgramDraft(ProgramBuilder):
             return self._library_path(*public, thing)
         wanted = definitions.describe_definition(thing, found)
         if isinstance(wanted.inside, type):
-            # A method or a nested class.
+            # ``thing`` is a method or a nested class.
             return f"{self.path_of_thing(wanted.inside)}.{wanted.hint}"
         if wanted.origin == "third-party":
             return self._third_party_path(wanted, avoid)
@@ -267,7 +273,7 @@ class ProgramDraft(ProgramBuilder):
         return self._keep_import(wanted, reason)
 
     def _keep_import(self, wanted: definitions.WantedDefinition, reason: str) -> str:
-        """Import a definition that cannot be inlined, and add a note."""
+        """Import a definition that cannot be copied, and note the ``reason``; return its name."""
         module, name = wanted.module, wanted.qualified
         if wanted.found is not None and wanted.found.spelling is not None:
             module, name = wanted.found.spelling
@@ -288,7 +294,7 @@ class ProgramDraft(ProgramBuilder):
     # -- imports ------------------------------------------------------------------------------
 
     def _library_path(self, module: str, name: str, value: object) -> str:
-        """Return the best path of a value of torch or the standard library."""
+        """Return the best dotted name of a value of torch or the standard library."""
         public = paths.public_path(value)
         if public is not None:
             module, name = public
@@ -330,7 +336,7 @@ class ProgramDraft(ProgramBuilder):
         return self._import_name(f"import {module} as {{}}", module.rpartition(".")[2])
 
     def _import_name(self, statement: str, name: str) -> str:
-        """Return the name that an import statement binds, renamed if it is taken."""
+        """Add an import statement; return the name it binds, which is renamed if it is taken."""
         known = self._state.keys.get((0, statement))
         if known is not None:
             return known
@@ -343,7 +349,7 @@ class ProgramDraft(ProgramBuilder):
         return local
 
     def _make_checkpoint(self) -> Callable[[], None]:
-        """Return a function that restores the current state."""
+        """Return a function that restores the program to its state at this call."""
         state, written = _copy_collections(self._state), _copy_collections(self.written)
         waiting = [(queue, len(queue)) for queue in (self._definitions, self._values)]
 
@@ -355,10 +361,13 @@ class ProgramDraft(ProgramBuilder):
 
         return back
 
-    # -- work ---------------------------------------------------------------------------------
+    # -- queued definitions and values --------------------------------------------------------
 
     def _write_queued(self, root: str = "") -> None:
-        """Write queued definitions, then values; functions decide which attributes they need."""
+        """Write the queued definitions, then the queued values.
+
+        Functions come first because they decide which attributes of the values are kept.
+        """
         self._depth += 1
         try:
             while self._definitions or self._values:
@@ -409,12 +418,15 @@ class ProgramDraft(ProgramBuilder):
             self.written.name(found.value, name)
 
     def _add_placeholder(self, name: str, reason: str) -> None:
-        """Bind a name to None if its value cannot be written; the program may not use it."""
+        """Bind a name to None because its value cannot be written; the program may not use it.
+
+        ``reason`` is for a note to the reader.
+        """
         self.note(f"`{name}` is left out: {reason}")
         self.append(ast.parse(f"{name} = None").body[0])
 
     def _add_effects(self) -> None:
-        """Add the module-level statements whose effects the program needs."""
+        """Add the module-level statements of the user's modules whose effects the program needs."""
         while True:
             count = len(self._state.pieces)
             for home in list(self._state.homes.values()):
@@ -431,7 +443,7 @@ class ProgramDraft(ProgramBuilder):
 
 
 def _uncompiled_original(thing: object) -> object:
-    """Return the function or module that was passed to ``torch.compile``."""
+    """Return the function or module passed to ``torch.compile``; return other values unchanged."""
     if isinstance(thing, type) or getattr(thing, "_torchdynamo_disable", False) is True:
         return thing
     if isinstance(thing, (types.FunctionType, types.MethodType)):
@@ -440,7 +452,7 @@ def _uncompiled_original(thing: object) -> object:
 
 
 def _copy_collections(holder: T) -> T:
-    """Return a shallow copy with copied collections."""
+    """Return a copy of an object whose lists, dicts and sets are copied, but not their items."""
     other = copy.copy(holder)
     for name, value in vars(holder).items():
         if isinstance(value, (set, dict, list)):

@@ -1,4 +1,4 @@
-"""Values of builtin types and of the standard library written as expressions."""
+"""Expressions that recreate values of builtin types and of the standard library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .printer import PLAIN_BASES, Printer
 from .unwritable import UnwritableValue
 
 _LONG = 8
-"""Maximum length of a list of consecutive integers that is written item by item."""
+"""Maximum length of a list of consecutive integers to write item by item, not as a ``range``."""
 
 _IMMUTABLE = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 
@@ -36,7 +36,11 @@ LOCKS: dict[type, str] = {
 
 
 def write_compiled(printer: Printer, value: Any, place: str | None) -> str | None:
-    """Return an expression for a compiled function's original; the program compiles it itself."""
+    """Return an expression for the function or module that was passed to ``torch.compile``.
+
+    The program compiles it itself. The result is None for uncompiled values. ``place`` is the path
+    to the value, or None.
+    """
     original = unwrap_compiled(value)
     return None if original is value else printer.expression(original, place)
 
@@ -168,7 +172,10 @@ def write_generic_alias(printer: Printer, value: Any, place: str | None) -> str:
 
 
 def write_dataclass(printer: Printer, value: Any, place: str | None) -> str | None:
-    """Return a call with the fields that differ from their defaults, or None."""
+    """Return a constructor call with the dataclass fields that differ from their defaults.
+
+    Return None for other values.
+    """
     kind = type(value)
     given: dict[str, object] = {}
     fields = {field.name: field for field in dataclasses.fields(value)}
@@ -216,7 +223,7 @@ def write_tuple_subclass(printer: Printer, value: Any, place: str | None) -> str
 
 
 def write_plain_subclass(printer: Printer, value: Any, place: str | None) -> str | None:
-    """Return an expression for a subclass of a builtin class without attributes."""
+    """Return an expression for a builtin's subclass without attributes, or None."""
     if getattr(value, "__dict__", None):
         return None
     base = next(one for one in PLAIN_BASES if isinstance(value, one))
@@ -225,7 +232,7 @@ def write_plain_subclass(printer: Printer, value: Any, place: str | None) -> str
 
 
 def write_view(printer: Printer, value: Any, place: str | None) -> str:
-    """Return an expression like ``{}.keys()``."""
+    """Return an expression for a dictionary view like ``{}.keys()``."""
     method = type(value).__name__.removeprefix("dict_")
     return f"{printer.expression(dict(value.mapping), None)}.{method}()"
 
@@ -236,13 +243,16 @@ def write_lock(printer: Printer, value: Any, place: str | None) -> str:
 
 
 def is_standard(value: object) -> bool:
-    """Whether the class of a value belongs to the standard library."""
+    """Whether the class of a value belongs to Python's standard library."""
     module = type(value).__module__
     return module.split(".")[0] in sys.stdlib_module_names
 
 
 def write_reduced(printer: Printer, value: Any, place: str | None) -> str | None:
-    """Return an expression for an object of the standard library, as ``pickle`` recreates it."""
+    """Return the expression by which ``pickle`` would recreate an object, or None.
+
+    Only objects of the standard library are written this way.
+    """
     try:
         reduced = value.__reduce_ex__(2)
     except Exception as error:

@@ -33,11 +33,11 @@ _UNKEPT_WORDS = (
 _UNKEPT = frozenset(_UNKEPT_WORDS.split())
 
 EVERYTHING = frozenset({"__dict__", "vars", "__getattribute__", "asdict", "fields", "__slots__"})
-"""Names whose use in code means that it may read any attribute."""
+"""Names that, if code uses them, may read any attribute of an object."""
 
 
 def is_library(kind: Any) -> bool:
-    """Whether a class or function belongs to torch or the standard library."""
+    """Whether a class or function belongs to torch or Python's standard library."""
     root = (getattr(kind, "__module__", None) or "builtins").split(".")[0]
     return root == "torch" or (root in sys.stdlib_module_names and root != "__main__")
 
@@ -45,11 +45,11 @@ def is_library(kind: Any) -> bool:
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-# -- which names code speaks of ---------------------------------------------------------------
+# -- names in code ----------------------------------------------------------------------------
 
 
 def words_of(thing: object) -> frozenset[str]:
-    """Return the names and strings in a function's code and in the globals it calls.
+    """Return the names and strings in a function's code and in the global functions it calls.
 
     ``layer*`` stands for all names with this prefix, if the code looks up attributes by string.
     """
@@ -93,7 +93,7 @@ def _add_attribute_patterns(words: set[str], strings: set[str]) -> frozenset[str
 
 
 def functions_of(thing: object) -> Iterator[types.FunctionType]:
-    """Yield the Python functions inside a function, method, descriptor or cached function."""
+    """Yield the Python functions wrapped by a function, method, descriptor or cached function."""
     if isinstance(thing, types.FunctionType):
         yield thing
     elif isinstance(thing, (types.MethodType, classmethod, staticmethod)):
@@ -111,7 +111,7 @@ def functions_of(thing: object) -> Iterator[types.FunctionType]:
 
 
 def _member_functions(thing: object) -> Iterator[types.FunctionType]:
-    """Yield the Python functions inside a value; for a class, of all its members."""
+    """Yield the Python functions that a value wraps; for a class, of all its members."""
     if not isinstance(thing, type):
         yield from functions_of(thing)
     elif not is_library(thing):
@@ -143,7 +143,7 @@ def _name_strings(constant: object) -> Iterator[str]:
 
 
 def may_look_up(words: frozenset[str], name: str) -> bool:
-    """Whether code with these words may look up ``name``."""
+    """Whether code with these names and strings may read the attribute ``name``."""
     if name in words:
         return True
     return any(word[-1] == "*" and name.startswith(word[:-1]) for word in words if word)
@@ -154,7 +154,7 @@ def may_look_up(words: frozenset[str], name: str) -> bool:
 
 @dataclass(frozen=True)
 class Member:
-    """A member of a class body that the program keeps."""
+    """A member of a class body that the program copies, with the class that defines it."""
 
     owner: type
     name: str
@@ -169,7 +169,10 @@ class Member:
 
 @dataclass(frozen=True)
 class ReachedMembers:
-    """The members of a class to keep, in the order of the classes, and the words of their code."""
+    """The members of a class that the program copies, in the order of the classes.
+
+    ``words`` are the names and strings in their code.
+    """
 
     members: tuple[Member, ...]
     words: frozenset[str]
@@ -184,7 +187,11 @@ def user_classes(kind: type) -> list[type]:
 def find_reached_members(
     kind: type, words: frozenset[str], *, everything: bool = False
 ) -> ReachedMembers:
-    """Return the members that the words name, and the members that their code names in turn."""
+    """Return the members of a class that code with these names and strings needs.
+
+    The result includes the members that their code names in turn. With ``everything`` it has all
+    members.
+    """
     owners = user_classes(kind)
     kept: dict[tuple[type, str], Member] = {}
     uses_super = False
@@ -220,7 +227,7 @@ def unmangle_name(owner: type, name: str) -> str:
 
 
 def words_within(values: Iterable[object], words: frozenset[str]) -> frozenset[str]:
-    """Extend words by the code of all objects inside the values, which may call each other."""
+    """Return ``words`` with the names and strings in the code of all objects inside the values."""
     kinds, methods = _user_classes_within(values)
     for method in methods:
         words |= words_of(method) | {method.__func__.__name__}
@@ -239,7 +246,7 @@ _VISITED = 20_000
 
 
 def _user_classes_within(values: Iterable[object]) -> tuple[list[type], list[types.MethodType]]:
-    """Return the user classes of all objects inside the values, and the bound methods."""
+    """Return the user classes of all objects inside the values, and the bound methods found."""
     kinds: dict[type, None] = {}
     methods: list[types.MethodType] = []
     seen: dict[int, object] = {}
@@ -271,7 +278,7 @@ _LEAVES = (type, types.FunctionType, types.ModuleType, str, bytes, int, float, c
 
 
 def library_bases(kind: type) -> list[type]:
-    """Return the library classes that a written class must derive from."""
+    """Return the base classes from torch or Python that the class needs in the program."""
     found: list[type] = []
     for one in kind.__mro__:
         if not is_library(one) or one in (object, abc.ABC, typing.Generic, typing.Protocol):

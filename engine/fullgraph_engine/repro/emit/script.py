@@ -17,7 +17,10 @@ _OFF = "# fullgraph: off  # Run it with Python: it exits 1 if it shows this, els
 
 
 def assemble_script(program: str, candidates: Candidates, notes: Sequence[str] = ()) -> str:
-    """Return the text of a script: header, program and check."""
+    """Return the text of a script: header, program and check.
+
+    The candidates give the facts for the header; ``notes`` are further lines of it.
+    """
     lines = [f"# {line}" for line in header_lines(candidates, notes)]
     return "\n".join([*lines, _OFF, "", assemble_check(program, candidates.check)])
 
@@ -40,7 +43,7 @@ def header_lines(candidates: Candidates, notes: Sequence[str] = ()) -> list[str]
 
 @lru_cache(maxsize=1)
 def environment_lines() -> tuple[str, ...]:
-    """Return the versions and devices of this environment, one per line."""
+    """Return the versions of Python and torch and the devices of this machine, one per line."""
     import torch
 
     python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
@@ -53,7 +56,7 @@ def environment_lines() -> tuple[str, ...]:
 
 
 def lines_of_code(script: str) -> int:
-    """Count the lines of code, without blank lines and comments."""
+    """Count the lines of code of a script, without blank lines and comments."""
     lines = [line.strip() for line in script.split("\n")]
     return sum(bool(line) and not line.startswith("#") for line in lines)
 

@@ -1,4 +1,4 @@
-"""Static slicing of a file: the statements that some names need."""
+"""Static slicing of a file: the statements that define some names and their dependencies."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from .sources import is_main_guard
 
 
 def slice_of(text: str, names: Collection[str]) -> str:
-    """Return the statements of a file that these top-level names need, in file order.
+    """Return the statements of a file that define these names or their dependencies, in file order.
 
     Imports keep only used names. The ``__main__`` block is removed. A statement without bindings is
-    kept if all the file's names in it are kept.
-
-    Raises SyntaxError if the text is not valid Python.
+    kept if all the file's names in it are kept. Raises SyntaxError if the text is not valid Python.
     """
     tree = ast.parse(text)
     parts = [_FileStatement(node) for node in tree.body if not _is_script(node)]
@@ -47,7 +45,7 @@ def slice_of(text: str, names: Collection[str]) -> str:
 
 
 class _FileStatement:
-    """A top-level statement of the file."""
+    """A top-level statement of a sliced file, with the names that it binds and reads."""
 
     def __init__(self, node: ast.stmt) -> None:
         self.node = node
@@ -74,7 +72,11 @@ class _FileStatement:
         return set()
 
     def has_needed_effect(self, kept: set[str], known: set[str], imported: set[str]) -> bool:
-        """Whether it changes a kept value or an import: `Net.forward = other`, `config.x = 1`."""
+        """Whether it changes a kept value or an import: `Net.forward = other`, `config.x = 1`.
+
+        ``kept`` are names in the slice, ``known`` all names of the file, ``imported`` names of
+        imports.
+        """
         if self.is_import or self.binds or not self.changes:
             return False
         own = self.changes & known - imported
@@ -83,7 +85,7 @@ class _FileStatement:
         return self.is_assignment or self.needs & known - imported <= kept
 
     def cut_import(self, names: set[str]) -> ast.stmt:
-        """Return the statement; an import keeps only these names."""
+        """Return the statement; if it is an import, it keeps only these names."""
         node = self.node
         if not isinstance(node, (ast.Import, ast.ImportFrom)) or self.is_always_kept:
             return node

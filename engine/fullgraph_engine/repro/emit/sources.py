@@ -1,4 +1,4 @@
-"""Sources of live functions and classes: the executed text and its syntax tree."""
+"""Sources of live functions and classes: the text that Python executed, and its syntax tree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ _BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)
 
 
 def origin_of(module: str, path: str | None = None) -> ModuleOrigin:
-    """Return who provides a module; ``path`` decides if the name does not."""
+    """Return who provides a module: Python, torch, a third-party package or the user.
+
+    ``path`` of its file decides if the name does not.
+    """
     top = module.partition(".")[0]
     if top in _TORCH:
         return "torch"
@@ -48,7 +51,7 @@ def _origin_of_path(path: str) -> ModuleOrigin:
 
 
 def has_compiled_parts(package: str) -> bool:
-    """Whether a package has loaded extension modules."""
+    """Whether a package has loaded extension modules (compiled code)."""
     prefix = package + "."
     for name, module in list(sys.modules.items()):
         if name == package or name.startswith(prefix):
@@ -106,7 +109,7 @@ class SourceSyntax:
         return self._binding.get(name, [])
 
     def function(self, code: types.CodeType) -> Function | ast.Lambda | None:
-        """Return the definition that a code object was compiled from, or None."""
+        """Return the definition that a code object was compiled from, or None if not found."""
         if code.co_name == "<lambda>":
             return self._find_lambda(code)
         for node in self._functions.get(code.co_firstlineno, []):
@@ -195,7 +198,7 @@ def first_line(node: Function | ast.ClassDef | ast.Lambda) -> int:
 
 
 def own_functions(cls: type) -> Iterator[types.FunctionType]:
-    """Yield the functions in a class body, unwrapped from descriptors."""
+    """Yield the functions in a class body, also those inside properties or static methods."""
     for value in vars(cls).values():
         function = unwrap_descriptor(value)
         if function is not None and function.__module__ == cls.__module__:
@@ -203,7 +206,7 @@ def own_functions(cls: type) -> Iterator[types.FunctionType]:
 
 
 def unwrap_descriptor(value: object) -> types.FunctionType | None:
-    """Return the function of a static method, class method or property, or None."""
+    """Return the function inside a static method, class method or property, or None for others."""
     if isinstance(value, (staticmethod, classmethod)):
         value = value.__func__
     elif isinstance(value, property):
@@ -212,7 +215,7 @@ def unwrap_descriptor(value: object) -> types.FunctionType | None:
 
 
 def unwrap_wrappers(function: object) -> object:
-    """Return the innermost function below all ``functools.wraps`` wrappers."""
+    """Return the function that remains after removing all ``functools.wraps`` wrappers."""
     seen: set[int] = set()
     while id(function) not in seen:
         seen.add(id(function))
@@ -227,7 +230,10 @@ _texts: dict[str, tuple[list[str], SourceSyntax | None]] = {}
 
 
 def text_of(path: str, namespace: Mapping[str, Any] | None = None) -> SourceSyntax | None:
-    """Return the executed text of a path, from ``linecache`` if it is unsaved."""
+    """Return the syntax of the text that was executed from a path, or None.
+
+    ``namespace`` is the executed module. The editor's unsaved text comes from ``linecache``.
+    """
     lines = linecache.getlines(path, dict(namespace) if namespace is not None else None)
     if not lines:
         return None
@@ -244,7 +250,7 @@ def text_of(path: str, namespace: Mapping[str, Any] | None = None) -> SourceSynt
 
 @dataclass(frozen=True)
 class Home:
-    """The namespace of a module and the text that was executed in it."""
+    """The namespace of a module, and the text that was executed in it."""
 
     name: str
     namespace: dict[str, Any]
@@ -261,9 +267,10 @@ Key = tuple[int, str]
 
 @dataclass(frozen=True)
 class ResolvedName:
-    """The value of a name in some code, and the place of its binding.
+    """The value of a name in some code, and where the name is bound.
 
-    ``home`` is None for names bound by a closure or by an import inside a function.
+    ``home`` is the module that binds it, or None for a name from a closure or from an import inside
+    a function.
     """
 
     value: Any
@@ -275,19 +282,19 @@ class ResolvedName:
 
 
 def home_of(namespace: dict[str, Any], path: str | None = None) -> Home:
-    """Return the home of a namespace; ``path`` defaults to the module's file."""
+    """Return the namespace with its source text; ``path`` is by default the module's file."""
     file = path or namespace.get("__file__")
     text = text_of(file, namespace) if isinstance(file, str) else None
     return Home(str(namespace.get("__name__", "")), namespace, text)
 
 
 def home_of_function(function: types.FunctionType) -> Home:
-    """Return the home of a function: its globals, and the file of its code object."""
+    """Return the namespace and source of a function, from its globals and its code's file."""
     return home_of(function.__globals__, function.__code__.co_filename)
 
 
 def home_of_class(cls: type) -> Home | None:
-    """Return the home of a class by its functions or its module, or None if not loaded.
+    """Return the namespace and source of the module that defines a class, or None if not loaded.
 
     Generated functions from files like ``<string>`` are skipped.
     """
@@ -300,7 +307,7 @@ def home_of_class(cls: type) -> Home | None:
 
 
 def imported_from(home: Home, node: ast.ImportFrom) -> str:
-    """Return the absolute module name of a ``from`` import."""
+    """Return the absolute module name of a ``from`` import in the module ``home``."""
     if not node.level:
         return node.module or ""
     package = home.namespace.get("__package__") or home.name.rpartition(".")[0]

@@ -22,7 +22,7 @@ _RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"torch", STO
 
 
 class NamedValues:
-    """The values with a module-level name in the program, and its classes."""
+    """Values with a module-level variable in the program, and the program's classes."""
 
     def __init__(self) -> None:
         self._names: dict[int, tuple[object, str]] = {}
@@ -42,11 +42,18 @@ class NamedValues:
         return None if known is None else known[1]
 
     def add_mentioned(self, code: object) -> None:
-        """Add the words of a function or statement: objects need the attributes that it uses."""
+        """Add the names and strings in a function or statement.
+
+        Objects written later need the attributes that it uses.
+        """
         self.mentioned |= words_of_syntax(code) if isinstance(code, ast.AST) else words_of(code)
 
     def reached_members(self, kind: type, words: frozenset[str]) -> ReachedMembers:
-        """Return the members of a class to keep; without words, all members."""
+        """Return the members of a class that the program must copy.
+
+        ``words`` are the names in code that uses the class; without words, all members are
+        returned.
+        """
         if (kind, words) not in self._reached:
             self._reached[kind, words] = find_reached_members(kind, words, everything=not words)
         return self._reached[kind, words]
@@ -54,7 +61,7 @@ class NamedValues:
 
 @dataclass
 class DraftState:
-    """The state to restore when writing a definition fails."""
+    """The state of the program, to be restored when writing a definition fails."""
 
     names: set[str] = field(default_factory=lambda: set(_RESERVED))
     things: dict[int, tuple[object, str]] = field(default_factory=dict)
@@ -65,7 +72,9 @@ class DraftState:
     homes: dict[int, Home] = field(default_factory=dict)
     copied: set[int] = field(default_factory=set)
     made: set[Key] = field(default_factory=set)
-    """Keys of variables bound by copied statements; statements that change them are copied, too."""
+    """Keys of variables bound by copied statements. Statements that change these variables are
+    copied, too.
+    """
     operators: set[str] = field(default_factory=set)
     lines: int = 0
 
@@ -88,18 +97,21 @@ class ProgramStatements:
             self.notes.append(text)
 
     def add(self, statement: str) -> None:
-        """Add statements; they keep their order if they share values."""
+        """Add the statements in a text; they keep their order if they share values."""
         for node in ast.parse(statement).body:
             self.written.add_mentioned(node)
             self.append(node)
 
     def define(self, name: str, text: str) -> None:
-        """Add a definition with a name from :meth:`fresh_name`."""
+        """Add a definition; the name comes from :meth:`fresh_name`."""
         for node in ast.parse(text).body:
             self.append(node)
 
     def variable_for(self, value: object, text: str, hint: str) -> str:
-        """Return the variable that holds a value; assign ``text`` to a new one if needed."""
+        """Return the variable that holds a value.
+
+        If there is none, assign the expression ``text`` to a new one, named after ``hint``.
+        """
         name = self.written.name_of(value)
         if name is None:
             name = self.fresh_name(hint)
@@ -111,7 +123,7 @@ class ProgramStatements:
         self._state.pieces.append(analyze_statement(node, is_effect=is_effect))
 
     def fresh_name(self, hint: str, avoid: Collection[str] = ()) -> str:
-        """Reserve and return an unused name."""
+        """Reserve and return an unused name that resembles ``hint``."""
         stem = "".join(char if char.isalnum() or char == "_" else "_" for char in hint)
         if not stem.isidentifier():
             stem = "value"
@@ -127,13 +139,13 @@ class ProgramStatements:
         return id(thing) in self._state.things
 
     def bind(self, thing: object, name: str) -> None:
-        """Record the name of a class or function that the caller defines."""
+        """Record the name of a class or function that the caller adds to the program."""
         self._state.names.add(name)
         self._state.things[id(thing)] = (thing, name)
 
     @contextmanager
     def alias(self, thing: object, name: str) -> Iterator[None]:
-        """Use a name for a value inside a ``with`` block."""
+        """Use another name for a value inside the block."""
         outer = self._aliases.get(id(thing))
         self._aliases[id(thing)] = name
         try:
@@ -145,30 +157,30 @@ class ProgramStatements:
                 self._aliases[id(thing)] = outer
 
     def visit(self, home: Home) -> None:
-        """Record a module whose module-level statements may be needed."""
+        """Record a module, whose module-level statements the program may need."""
         self._state.homes.setdefault(id(home.namespace), home)
 
     def add_mentioned(self, function: object) -> None:
-        """Record the words in a function that the program contains."""
+        """Record the names in a function of the program, because objects need these attributes."""
         if isinstance(function, types.FunctionType):
             self.written.add_mentioned(function)
 
     def mark_copied(self, node: ast.AST) -> bool:
-        """Record that a statement is copied; return False if it already was."""
+        """Record that the program copies a statement; return False if it already does."""
         if id(node) in self._state.copied:
             return False
         self._state.copied.add(id(node))
         return True
 
     def key_name(self, key: Key, avoid: Collection[str] = ()) -> str:
-        """Return the name of a variable that a copied statement binds."""
+        """Return the program's name for a variable of a user module; reserve it if it is new."""
         if key not in self._state.keys:
             self._state.keys[key] = self.fresh_name(key[1], avoid)
             self._state.made.add(key)
         return self._state.keys[key]
 
     def has_definition(self, home: Home, name: str) -> bool:
-        """Whether the program defines a name of a module."""
+        """Whether the program defines the variable ``name`` of the module ``home``."""
         known = self._state.things.get(id(home.namespace.get(name)))
         if known is not None and known[1].isidentifier():
             return True

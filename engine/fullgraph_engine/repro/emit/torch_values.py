@@ -13,7 +13,7 @@ from .tensors.layouts import size_hint
 
 
 def is_operator(value: object) -> bool:
-    """Whether a value is a callable object: an operator of torch or a cached function."""
+    """Whether a value is an operator of torch or a function with a cache."""
     kind = type(value)
     return kind.__module__ in dispatcher.OPERATOR_MODULES or kind.__name__ == "_lru_cache_wrapper"
 
@@ -34,7 +34,7 @@ def write_size(printer: Printer, value: torch.Size, place: str | None) -> str:
 
 
 def write_symbol(printer: Printer, value: Any, place: str | None) -> str | None:
-    """Return the number that a symbolic value had in the run."""
+    """Return the number that a symbolic integer, float or boolean had in the run, or None."""
     return literal_text(size_hint(value))
 
 

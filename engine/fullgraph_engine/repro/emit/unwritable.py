@@ -1,4 +1,4 @@
-"""The exception for values without source text."""
+"""The exception for values that cannot be written as source text."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Expressions that recreate live values.
 
-A :class:`Printer` writes one value with all its parts. An object that is reached twice is written
-twice, and an assignment then makes it one object again (``self.head.weight = self.embed.weight``).
-This also covers cycles and tied weights. A value that needs such assignments gets a module-level
-name, unless it is a module that makes them in its ``__init__``.
+A :class:`Printer` writes one value with everything in it. An object that is reached twice is
+written twice, and an assignment then makes it one object again (``self.head.weight =
+self.embed.weight``). This also covers cycles and tied weights. A value that needs such assignments
+gets a module-level name, unless it is a module that makes them in its ``__init__``.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def write_expressions(
     """Return expressions for values that may share objects and storages, such as arguments.
 
     Write the functions that use the values first, because they decide which attributes are kept.
+    ``hints`` are suggested names for variables.
 
     Raises:
         UnwritableValue: something in them cannot be written as source text.
@@ -66,7 +67,7 @@ def _write_whole(program: ProgramBuilder, value: object, hint: str) -> str:
 
 
 def _shared_objects(values: Sequence[object]) -> list[object]:
-    """Return the objects that occur several times in the values, outside modules.
+    """Return the objects that occur several times in the values, except inside modules.
 
     This includes tensors that share a storage, so that they are written as views.
     """

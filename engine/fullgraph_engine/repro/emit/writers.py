@@ -19,7 +19,7 @@ from .tensors import tensor
 
 
 def _is_any_of(*kinds: type) -> Callable[[object], bool]:
-    """Return a condition for instances of these classes and their subclasses."""
+    """Return a condition that holds for instances of these classes and their subclasses."""
     return lambda value: isinstance(value, kinds)
 
 

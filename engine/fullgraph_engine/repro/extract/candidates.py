@@ -1,4 +1,4 @@
-"""Find a finding again in a run of the user's code, and write programs that may show it."""
+"""Look for a finding in a new run of the user's code, and write programs that may show it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ from . import repeated_calls
 from .programs import CandidatePrograms
 
 _ODDS = 5
-"""Number of further runs that look for a finding that the first run did not show."""
+"""Number of further runs that look for a finding if the first run does not show it."""
 
 
 @dataclass(frozen=True)
 class ExtractionOutcome:
-    """The result of an extraction: packed candidates, or the reason for their absence.
+    """Result of an extraction: serialized candidate programs, or the reason for their absence.
 
-    ``needs_real`` is the reason why the run must be repeated with real tensors.
+    ``needs_real`` is the reason why the extraction must be repeated with real instead of fake
+    tensors.
     """
 
     packed: str = ""
@@ -42,7 +43,10 @@ class ExtractionOutcome:
 
 
 def extract_candidates(tracee: Tracee, wanted: Wanted, until: float) -> ExtractionOutcome:
-    """Return candidates for a finding of a target, written until ``until`` (``time.monotonic``)."""
+    """Return programs that may show a finding of a target.
+
+    ``until`` is the time limit for writing them, as ``time.monotonic`` counts.
+    """
     try:
         return _extract_by_code(tracee, wanted, until)
     except NoProbe as error:
@@ -93,7 +97,7 @@ def _extract_by_code(tracee: Tracee, wanted: Wanted, until: float) -> Extraction
 
 
 def _extract_repeated_calls(tracee: Tracee, wanted: Wanted, until: float) -> ExtractionOutcome:
-    """Return candidates for a forecast about later calls, by making these calls."""
+    """Return programs for a recompile that was predicted for later calls, by making these calls."""
     with tracing.tensor_mode(tracee.fake):
         calls = repeated_calls.repeated_calls_of(wanted, tracee.call())
         recordings = calls.trace_recompiles() if calls is not None else []
@@ -126,7 +130,10 @@ def _extract_repeated_calls(tracee: Tracee, wanted: Wanted, until: float) -> Ext
 def count_calls_with(
     signature: FindingSignature, own: frozenset[str], of_calls: Sequence[Sequence[Finding]]
 ) -> int:
-    """Count the calls with a finding of this signature; one call counts once."""
+    """Count the calls with a finding of this signature; several in one call count once.
+
+    ``of_calls`` has the findings of each call; ``own`` are names that the user's file defines.
+    """
     return sum(
         any(FindingSignature.from_finding(each).is_equal_to(signature, own) for each in several)
         for several in of_calls
@@ -134,7 +141,10 @@ def count_calls_with(
 
 
 def _tensor_stores(tracee: Tracee, wanted: Wanted) -> tuple[TensorStore | None, ...]:
-    """Return the stores to write programs with; fake tensors do not have contents."""
+    """Return the stores of tensor contents to write programs with; None writes no contents.
+
+    Fake tensors do not have contents.
+    """
     real = not tracee.fake
     return TensorStore.choices(always=real and wanted.data, if_needed=real)
 
@@ -191,7 +201,7 @@ def _ignore_finding(_: Finding) -> None:
 
 
 def _find_matching(findings: list[Finding], wanted: Wanted) -> Finding | None:
-    """Return the finding with the wanted code by its range, else its line, else its message."""
+    """Return the finding with the wanted code at the same range, else line, else message."""
     alike = [each for each in findings if each.code == wanted.code]
     same = (
         [each for each in alike if each.range == wanted.range],

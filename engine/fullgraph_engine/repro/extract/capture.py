@@ -23,15 +23,15 @@ from ...tracing.stacks import is_machinery, is_torch
 from .statements import Definition, Layer, beginning_lines, function_around, layers_around
 
 AHEAD = (0, 1, 2, 4)
-"""Numbers of preceding statements with which a statement is extracted."""
+"""Numbers of preceding statements to include when a statement is written as a program."""
 
 _DEEPEST = 2
 MOST = 12
-"""Maximum number of captures of one place; later captures replace earlier ones."""
+"""Maximum number of captures of variables at one line; later captures replace earlier ones."""
 
 
 class _Enough(BaseException):
-    """Raised to end the run when all points are captured."""
+    """Raised to end the run of the user's code when variables were captured at all points."""
 
 
 class FrameVariables(dict[str, Any]):
@@ -48,10 +48,10 @@ def _make_history() -> deque[FrameVariables]:
 class Point:
     """A frame on the way to a finding, and the captured values of its variables.
 
-    ``entries`` are the arguments of each call. ``visits`` are the variables before each of
-    ``layers``, the statements around the line, innermost first. ``before`` are the variables before
-    earlier statements, keyed by the layer and by the number of statements ahead of it. All are in
-    the order of execution.
+    ``entries`` are the arguments of each call of its function. ``layers`` are the statements around
+    the line, innermost first, and ``visits`` the variables before each. ``before`` are the
+    variables before earlier statements, keyed by the layer and by the number of statements ahead of
+    it. All are in the order of execution.
     """
 
     frame: Frame
@@ -74,16 +74,16 @@ class Point:
 
     @property
     def entered(self) -> FrameVariables:
-        """The arguments of the last call."""
+        """Arguments of the last call of the point's function."""
         return self.entries[-1]
 
     def variables_at(self, depth: int) -> FrameVariables:
-        """Return the variables before a layer at its last execution."""
+        """Return the variables before a surrounding statement, at its last execution."""
         return self.visits[depth][-1]
 
 
 def find_points(frames: Sequence[Frame]) -> list[Point]:
-    """Return points for the frames whose source is known."""
+    """Return points, to capture variables at, for the frames whose source is known."""
     found: list[Point] = []
     for frame in frames:
         definition = function_around(frame.path, original_name(frame.function), frame.line + 1)
@@ -93,7 +93,7 @@ def find_points(frames: Sequence[Frame]) -> list[Point]:
 
 
 def find_functions(call: Callable[[], Any], most: int = 24) -> list[Frame]:
-    """Return the first lines of the user's functions that a call enters, in order."""
+    """Return frames at the first lines of the user's functions that a call enters, in order."""
     found: dict[CodeType, Frame] = {}
 
     def on_frame(frame: FrameType, event: str, argument: Any) -> None:
@@ -107,7 +107,7 @@ def find_functions(call: Callable[[], Any], most: int = 24) -> list[Frame]:
 
 
 def watch_call(call: Callable[[], Any], wanted: Sequence[Point], *, whole: bool = False) -> None:
-    """Run a call and record variables at the points; stop when the last point is reached.
+    """Run a call and record variables at the points; stop when all points were reached.
 
     With ``whole`` the call runs to its end, to record all entries. Its exceptions are ignored.
     """
@@ -162,7 +162,7 @@ class _FrameWatcher:
 
 
 class _WatchedExecution:
-    """One execution of a function that contains one or more points."""
+    """An execution of a function that contains one or more points to capture variables at."""
 
     def __init__(self, inside: Sequence[_PointWatcher]) -> None:
         self._inside = inside
@@ -175,7 +175,7 @@ class _WatchedExecution:
 
 
 class _PointWatcher:
-    """A recorder of one point in one execution of its function."""
+    """A recorder of the variables at one point, in one execution of its function."""
 
     def __init__(self, watcher: _FrameWatcher, point: Point) -> None:
         self._watcher, self._point, self._line = watcher, point, -1
@@ -187,7 +187,7 @@ class _PointWatcher:
         }
 
     def on_line(self, frame: FrameType) -> None:
-        """Record the variables if the line that runs next belongs to the point."""
+        """Record the variables if the next line to run is one of the point's lines."""
         line, before = frame.f_lineno, self._line
         self._line = line
         if line in self._ahead:

@@ -12,12 +12,12 @@ from ...protocol import Finding
 from ..emit.program import ProgramDraft
 
 _WRITTEN_OUT = 3
-"""Maximum number of calls written one by one; more become a loop."""
+"""Maximum number of calls to write one by one; more calls become a loop."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """An argument of a call; ``name`` is its keyword, or the name of its parameter."""
+    """An argument of a call; ``name`` is its keyword, or its parameter if it is positional."""
 
     value: Any
     name: str = ""
@@ -33,24 +33,24 @@ class CallInputs:
 
     @classmethod
     def from_arguments(cls, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallInputs:
-        """Return the inputs of a call whose parameter names are unknown."""
+        """Return the inputs of a call; positional arguments are named ``x0``, ``x1`` and so on."""
         named = [Input(value, name, keyword=True) for name, value in kwargs.items()]
         return cls((*(Input(value, f"x{n}") for n, value in enumerate(args)), *named))
 
 
 @dataclass(frozen=True)
 class CallableUnit:
-    """An expression that a program can call, and the inputs of each call."""
+    """An expression for a function that a program can call, and the inputs of each call."""
 
     entry: str
     calls: tuple[CallInputs, ...]
 
 
 class Invocation(Protocol):
-    """A protocol of ways to call a unit."""
+    """A protocol of ways to call a function: eager, compiled, or with dynamic sizes."""
 
     def statements(self, draft: ProgramDraft, unit: CallableUnit) -> list[str]:
-        """Return the statements that make the calls; add their inputs to the draft.
+        """Return the statements that make the calls; add their inputs to the program ``draft``.
 
         Raises:
             UnwritableValue: a value cannot be written.
@@ -59,7 +59,7 @@ class Invocation(Protocol):
 
 @dataclass(frozen=True)
 class EagerInvocation:
-    """Calls without ``torch.compile``, for errors that also happen in eager."""
+    """A way to call a function without ``torch.compile``, for errors of eager mode."""
 
     def statements(self, draft: ProgramDraft, unit: CallableUnit) -> list[str]:
         return [
@@ -70,7 +70,7 @@ class EagerInvocation:
 
 @dataclass(frozen=True)
 class CompiledInvocation:
-    """Calls of a function after one ``torch.compile``."""
+    """A way to call a function several times after one ``torch.compile``."""
 
     def statements(self, draft: ProgramDraft, unit: CallableUnit) -> list[str]:
         return _compiled_statements(draft, unit, _input_texts(draft, unit))
@@ -78,7 +78,7 @@ class CompiledInvocation:
 
 @dataclass(frozen=True)
 class ExhaustedInvocation:
-    """Calls of a compiled generator whose items are consumed, because tracing starts then."""
+    """A way to call a compiled generator and consume its items, since tracing starts only then."""
 
     def statements(self, draft: ProgramDraft, unit: CallableUnit) -> list[str]:
         *before, last = _compiled_statements(draft, unit, _input_texts(draft, unit))
@@ -87,7 +87,7 @@ class ExhaustedInvocation:
 
 @dataclass(frozen=True)
 class DynamicInvocation:
-    """Compiled calls in which all dimensions of the given sizes are marked dynamic."""
+    """A way to call a compiled function with all dimensions of the given sizes marked dynamic."""
 
     sizes: frozenset[int]
 
@@ -111,7 +111,7 @@ class DynamicInvocation:
 
 
 def invocations_for(finding: Finding, dynamic: frozenset[int]) -> tuple[Invocation, ...]:
-    """Return the ways of calling that may show a finding, most likely first.
+    """Return the ways of calling a function that may show a finding, most likely first.
 
     ``dynamic`` are the sizes of the dimensions that the finding is about.
     """
@@ -124,7 +124,7 @@ def invocations_for(finding: Finding, dynamic: frozenset[int]) -> tuple[Invocati
 
 
 def _input_texts(draft: ProgramDraft, unit: CallableUnit) -> list[list[str]]:
-    """Return expressions for the inputs of each call; calls share common objects."""
+    """Return the source text of each call's inputs; objects that calls share become variables."""
     every = [each for given in unit.calls for each in given.inputs]
     texts = iter(draft.expressions([each.value for each in every], [each.name for each in every]))
     return [[next(texts) for _ in given.inputs] for given in unit.calls]
@@ -147,7 +147,11 @@ def _compiled_statements(
 def _loop_text(
     draft: ProgramDraft, called: str, given: CallInputs, several: Sequence[Sequence[str]]
 ) -> str:
-    """Return a loop over the inputs in which the calls differ."""
+    """Return a loop of calls over the inputs in which they differ.
+
+    ``called`` is the function's text, ``given`` the first call's inputs, ``several`` the texts of
+    each call's inputs.
+    """
     texts, changing = list(several[0]), []
     for number, each in enumerate(given.inputs):
         if len({call[number] for call in several}) > 1:

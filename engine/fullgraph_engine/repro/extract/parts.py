@@ -1,4 +1,4 @@
-"""Units made of parts of the user's code: one expression, some statements, or a function."""
+"""Functions made from the user's code for a program: an expression, statements, or a function."""
 
 from __future__ import annotations
 
@@ -30,10 +30,8 @@ def expression_unit(point: Point, outwards: int, draft: ProgramDraft) -> Callabl
     """Return a function of the operation at a point, with its operands as parameters.
 
     With ``outwards`` the function contains an operation that uses the result: a break at the read
-    of a submodule can also be shown at its call.
-
-    Raises UnwritableValue if the expression is not an operation, or if an operand cannot be
-    evaluated or written.
+    of a submodule can also be shown at its call. Raises UnwritableValue if the expression is not an
+    operation, or if an operand cannot be evaluated or written.
     """
     if 0 not in point.visits or not point.layers:
         raise UnwritableValue("the line is not reached when the code runs without Dynamo")
@@ -99,7 +97,7 @@ def _expression_at(point: Point, outwards: int) -> ast.expr:
 
 
 class _Operands:
-    """A converter of subexpressions to parameters, with their values at a point."""
+    """A converter of an operation's subexpressions to parameters, with their values at a point."""
 
     def __init__(self, point: Point) -> None:
         self._point = point
@@ -107,7 +105,7 @@ class _Operands:
         self.inputs: list[Input] = []
 
     def pass_arguments(self, node: ast.Call) -> None:
-        """Replace the arguments of a call by parameters."""
+        """Replace the arguments of a call by parameters of the new function."""
         node.args = [
             each if isinstance(each, ast.Starred) else self.pass_operand(each) for each in node.args
         ]
@@ -125,7 +123,7 @@ class _Operands:
         return isinstance(value, (types.ModuleType, type))
 
     def value(self, node: ast.expr) -> Any:
-        """Return the value of an operand, computed without Dynamo."""
+        """Return the value of an expression at the point, computed without Dynamo."""
         try:
             code = compile(ast.Expression(node), self._point.frame.path, "eval")
             with dynamo.config.patch(disable=True):
@@ -134,7 +132,7 @@ class _Operands:
             raise UnwritableValue(f"an operand cannot be evaluated: {error}") from None
 
     def pass_operand(self, node: ast.expr, name: str = "") -> ast.expr:
-        """Return a parameter for an operand; constants and globals stay unchanged."""
+        """Return a new parameter for an operand; constants and global names stay unchanged."""
         if isinstance(node, (ast.Constant, ast.Lambda)) or self.is_global(node):
             return node
         if isinstance(node, ast.Name) and node.id not in self._point.variables_at(0):
@@ -156,8 +154,8 @@ def statement_unit(
 ) -> CallableUnit:
     """Return a function of one statement, with the variables it reads as parameters.
 
-    ``empty`` removes the bodies of a compound statement. ``most`` is the maximum number of calls;
-    the last executions count.
+    ``depth`` selects the statement around the point, 0 the innermost. ``empty`` removes the bodies
+    of a compound statement. ``most`` is the maximum number of calls; the last executions count.
 
     Raises:
         UnwritableValue: it cannot stand alone, or a value cannot be written.
@@ -176,9 +174,9 @@ def statement_unit(
 def window_unit(
     point: Point, depth: int, ahead: int, draft: ProgramDraft, *, most: int = 1
 ) -> CallableUnit:
-    """Return a function of some statements: ``ahead`` ones before a layer, and the rest of its
-    block.
+    """Return a function of the statements that end a block.
 
+    They start ``ahead`` statements before the statement around the point that ``depth`` selects.
     ``most`` is the maximum number of calls, as in :func:`statement_unit`.
 
     Raises:
@@ -196,9 +194,10 @@ def _last_visits(visits: Sequence[FrameVariables], most: int) -> list[FrameVaria
 
 
 def body_unit(point: Point, draft: ProgramDraft, *, most: int) -> CallableUnit:
-    """Return a function with the body of a point's function, for its last calls.
+    """Return a function with the body of the user's function around a point, for its last calls.
 
-    Attributes and closure variables that the body reads become parameters.
+    Attributes and closure variables that the body reads become parameters. ``most`` is the maximum
+    number of calls.
 
     Raises:
         UnwritableValue: the code cannot stand alone, or a value cannot be written.
@@ -214,7 +213,7 @@ def body_unit(point: Point, draft: ProgramDraft, *, most: int) -> CallableUnit:
 def _unit_of_statements(
     nodes: list[ast.stmt], several: Sequence[FrameVariables], point: Point, draft: ProgramDraft
 ) -> CallableUnit:
-    """Return a function of some statements, with a call for each set of variables."""
+    """Return a function of some statements, with one call for each set of captured variables."""
     variables = several[0]
     whole = ast.Module(nodes, [])
     refused = _standalone_obstacle(whole)
@@ -246,7 +245,7 @@ def _unit_of_statements(
 def _add_function(
     body: Sequence[ast.stmt], parameters: Sequence[Input], point: Point, draft: ProgramDraft
 ) -> str:
-    """Add a function with this body to the draft and return its name."""
+    """Add a function with this body to the program and return its name."""
     names = ", ".join(each.name for each in parameters)
     text = "\n".join(f"    {line}" for each in body for line in ast.unparse(each).split("\n"))
     node = ast.parse(f"def f({names}):\n{text}").body[0]
@@ -261,7 +260,7 @@ def _variable_value(variables: FrameVariables, name: str) -> Any:
 
 
 def _standalone_obstacle(node: ast.AST) -> str:
-    """Return what keeps a statement from being moved to another function, or ""."""
+    """Return a phrase that says why a statement cannot be moved to another function, or ""."""
     for each in ast.walk(node):
         if isinstance(each, (ast.Yield, ast.YieldFrom, ast.Await, ast.Nonlocal, ast.Global)):
             return f"`{type(each).__name__.lower()}`"
@@ -300,12 +299,12 @@ _PLAIN = (torch.Tensor, torch.nn.Module, int, float, bool, str, type(None), list
 class _AttributeFlattener(ast.NodeTransformer):
     """A transformer that turns ``self.norm.weight`` into a variable ``weight``.
 
-    This removes the need for the owner. ``paths`` are the new variables with the names that lead to
-    them.
+    The program then does not need the object ``self``. ``paths`` maps the new variables to the
+    names that lead to their values.
     """
 
     def __init__(self, variables: FrameVariables, whole: ast.AST, taken: set[str]) -> None:
-        """Store the variables; ``whole`` is all the code, which may assign to attributes."""
+        """Store the variables; ``whole`` is all the code to transform, ``taken`` are used names."""
         self.paths: dict[str, tuple[str, ...]] = {}
         self._stored = {
             ast.unparse(each)
@@ -340,7 +339,7 @@ class _AttributeFlattener(ast.NodeTransformer):
         return ast.copy_location(ast.Name(self._known[path], ast.Load()), node)
 
     def _attribute_path(self, node: ast.Attribute) -> tuple[str, ...] | None:
-        """Return the names of an attribute chain to a plain value, or None."""
+        """Return the names of an attribute chain like ``self.a.b`` to a plain value, or None."""
         parts: list[str] = []
         at: ast.expr = node
         while isinstance(at, ast.Attribute):
@@ -362,7 +361,7 @@ class _AttributeFlattener(ast.NodeTransformer):
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value can be passed without its owner."""
+    """Whether a value can be passed as an argument without the object that owns it."""
     return isinstance(value, _PLAIN) or type(value).__module__ == "numpy"
 
 
@@ -373,7 +372,7 @@ _BUILT_IN = (int, float, str, list, tuple, dict, set, type(None), torch.dtype, t
 
 
 def function_unit(point: Point, draft: ProgramDraft) -> CallableUnit:
-    """Return the function of a point, called with the arguments of its last call.
+    """Return the user's function around a point, with the arguments of its last call.
 
     Raises:
         UnwritableValue: it was not reached, or a value cannot be written.
@@ -382,7 +381,7 @@ def function_unit(point: Point, draft: ProgramDraft) -> CallableUnit:
 
 
 def calls_unit(point: Point, draft: ProgramDraft, *, most: int) -> CallableUnit:
-    """Return the function of a point with its last calls.
+    """Return the user's function around a point, with the arguments of its last ``most`` calls.
 
     Raises:
         UnwritableValue: it was not reached, or a value cannot be written.
@@ -433,7 +432,7 @@ def _call_inputs(code: types.CodeType, entered: FrameVariables) -> list[Input]:
 
 
 def _method_name(inputs: Sequence[Input], code: types.CodeType) -> str | None:
-    """Return the name of a code object as a method of the first argument's class, or None."""
+    """Return the name under which the class of the first argument has this code, or None."""
     if not inputs or inputs[0].keyword:
         return None
     for name in (code.co_name, "forward"):
@@ -447,7 +446,7 @@ def _method_name(inputs: Sequence[Input], code: types.CodeType) -> str | None:
 
 
 def _function_with_code(point: Point, code: types.CodeType) -> types.FunctionType:
-    """Return the user's function with this code, or a new one for a lambda or a closure."""
+    """Return the user's function with this code, or build one for a lambda or a closure."""
     known = unwrap_compiled(point.globals.get(code.co_name))
     if isinstance(known, types.FunctionType) and _has_code(known, code):
         return known

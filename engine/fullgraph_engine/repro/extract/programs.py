@@ -1,4 +1,4 @@
-"""Programs that may show a finding, from a single operation to the whole file."""
+"""Write programs that may show a finding, from a single operation to the whole file."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from .invocation import CallableUnit, Invocation
 from .repeated_calls import RepeatedCalls
 
 _OUTWARDS = 3
-"""Number of callers of the innermost function to write as whole functions."""
+"""Number of callers, above the function with the finding, to write as whole functions."""
 _CALLERS = 2
-"""Number of callers whose call and surrounding statements are written as well."""
+"""Number of callers for which single statements around the call are written, too."""
 
 _Write = Callable[[ProgramDraft], CallableUnit]
 
 
 class CandidatePrograms:
-    """A generator of programs: a unit of the user's code and the calls that a finding needs."""
+    """A generator of programs for a finding: some of the user's code, and calls of it."""
 
     def __init__(
         self,
@@ -48,13 +48,14 @@ class CandidatePrograms:
     ) -> None:
         """Prepare to write programs for a finding.
 
-        ``further`` are later calls that the finding is about; they replace the call of the probe.
-        ``stores`` save tensor contents: each program is written once per store.
+        ``settings`` are statements that change torch's settings. ``further`` are later calls that
+        the finding is about; they replace the call with the user's inputs. ``stores`` save tensor
+        contents: each program is written once per store.
         """
         self.tracee, self.finding = tracee, finding
         self._settings, self._further, self._stores = settings, further, stores
         self.left_out: list[str] = []
-        """Messages about programs that could not be written, with the reason."""
+        """Messages about programs that could not be written, with the reasons."""
 
     def candidates(self) -> Iterator[ReproCandidate]:
         with tracing.tensor_mode(self.tracee.fake) as mode:
@@ -74,17 +75,17 @@ class CandidatePrograms:
 
     @property
     def _needs_several_calls(self) -> bool:
-        """Whether the finding appears only after several calls."""
+        """Whether the finding appears only after several calls, like a recompile."""
         return isinstance(self.finding.evidence, RecompileEvidence)
 
     @cached_property
     def _invocations(self) -> tuple[Invocation, ...]:
         return invocation.invocations_for(self.finding, self._dynamic_sizes)
 
-    # -- units --------------------------------------------------------------------------------
+    # -- parts of the user's code to call -----------------------------------------------------
 
     def _candidates_of_calls(self) -> Iterator[ReproCandidate]:
-        """Yield programs of the guarded function and the recompiled code, with several calls."""
+        """Yield programs with several calls, of the guarded function and the recompiled code."""
         evidence = self.finding.evidence
         assert isinstance(evidence, RecompileEvidence)
         inner = capture.find_points(self._user_frames()[-1:])
@@ -96,7 +97,10 @@ class CandidatePrograms:
     def _candidates_of_last_calls(
         self, inner: Sequence[Point], outer: Sequence[Point], most: int
     ) -> Iterator[ReproCandidate]:
-        """Yield these programs with at most ``most`` of the last calls."""
+        """Yield programs with at most ``most`` of the last calls.
+
+        ``inner`` and ``outer`` are the frames of the recompiled code and of the guard.
+        """
         for point in inner:
             if point.layers:
                 write = partial(parts.statement_unit, point, 0, most=most)
@@ -113,7 +117,7 @@ class CandidatePrograms:
             )
 
     def _candidates_of_one_call(self) -> Iterator[ReproCandidate]:
-        """Yield programs of the frames that lead to the finding, innermost and smallest first."""
+        """Yield programs with one call, for frames that lead to the finding, innermost first."""
         points = capture.find_points(self._user_frames())
         if not points:
             yield from self._candidates_of_any_function()
@@ -126,7 +130,7 @@ class CandidatePrograms:
             yield from self._write_candidates("function", partial(parts.function_unit, point))
 
     def _user_frames(self) -> list[Frame]:
-        """Return the user's frames that lead to the finding, outermost first."""
+        """Return the frames of user code that lead to the finding, outermost first."""
         frames = self.finding.stack
         return [each for each in frames if not is_torch(each.path) and not is_machinery(each.path)]
 
@@ -138,7 +142,7 @@ class CandidatePrograms:
             yield from self._write_candidates("function", partial(parts.function_unit, point))
 
     def _candidates_of_parts(self, point: Point, *, innermost: bool) -> Iterator[ReproCandidate]:
-        """Yield programs of parts of a function: an operation, a statement, the block around it."""
+        """Yield programs of an operation, a statement, and the block around it, in one function."""
         for outwards in range(2 if innermost else 1):
             yield from self._write_candidates(
                 "expression", partial(parts.expression_unit, point, outwards)
@@ -156,7 +160,7 @@ class CandidatePrograms:
         return CallableUnit(draft.expression(call.function), self._calls_to_make(call))
 
     def _calls_to_make(self, call: Call) -> tuple[invocation.CallInputs, ...]:
-        """Return the calls that the finding is about: the call of the probe, or later calls."""
+        """Return the calls that the finding is about: the user's inputs once, or later calls."""
         if self._further is not None:
             return self._further.calls
         return (invocation.CallInputs.from_arguments(call.args, call.kwargs),)
@@ -169,7 +173,7 @@ class CandidatePrograms:
 
     @cached_property
     def _dynamic_sizes(self) -> frozenset[int]:
-        """The sizes of the dimensions that the run had marked dynamic."""
+        """Sizes of the dimensions that were marked dynamic in the run with the finding."""
         is_guard = self.finding.code.startswith("guard/")
         evidence = self.finding.evidence
         if isinstance(evidence, SpecializationEvidence) and evidence.value.isdigit():
@@ -196,7 +200,10 @@ class CandidatePrograms:
                 yield ReproCandidate(text, origin, tuple(draft.notes))
 
     def _candidates_from_text(self, *, sliced: bool) -> Iterator[ReproCandidate]:
-        """Yield the user's own text followed by calls."""
+        """Yield the user's own file followed by calls of the target.
+
+        With ``sliced`` the file keeps only the statements that the target needs.
+        """
         origin: CandidateOrigin = "slice" if sliced else "file"
         for way, store in product(self._invocations, self._stores):
             draft = ProgramDraft(store)
@@ -205,7 +212,7 @@ class CandidatePrograms:
                 text = _remove_docstring(self.tracee.text)
                 if sliced:
                     text = slice_of(text, _mentioned_names(statements))
-                # The draft defines only the inputs.
+                # The program draft defines only the inputs of the calls.
                 text = f"{text.rstrip()}\n\n{draft.text(statements)}"
             except Exception as error:
                 self._leave_out(origin, error)
@@ -213,14 +220,17 @@ class CandidatePrograms:
                 yield ReproCandidate(text, origin, (*draft.notes, *_import_notes(text)))
 
     def _leave_out(self, origin: CandidateOrigin, error: Exception) -> None:
-        """Record why a program could not be written; user objects may raise anything."""
+        """Record why a program could not be written.
+
+        Any exception is accepted, because methods of user objects may raise it.
+        """
         words = f"{type(error).__name__}: {error}"
         self.left_out.append(
             f"{origin}: {error.reason if isinstance(error, UnwritableValue) else words}"
         )
 
     def _text_unit(self) -> CallableUnit:
-        """Return the target under its name in the user's file."""
+        """Return the target, called by its name in the user's file."""
         call = self.tracee.call()
         return CallableUnit(self._entry_text(call), self._calls_to_make(call))
 
@@ -255,7 +265,7 @@ def _remove_docstring(text: str) -> str:
 
 
 def _import_notes(text: str) -> Iterator[str]:
-    """Yield a sentence for each import of a third-party module or a module of the user."""
+    """Yield a note for each import of a third-party module or of one of the user's modules."""
     for node in ast.walk(ast.parse(text)):
         names: list[str] = []
         if isinstance(node, ast.Import):

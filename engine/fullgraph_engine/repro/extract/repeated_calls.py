@@ -1,4 +1,4 @@
-"""Calls that recompile: the call of the probe, repeated with changed inputs."""
+"""Calls that recompile: the call with the user's inputs, repeated with other inputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNT = 3
 """Number of calls after the first."""
 
 _AGAIN = {"recompile/every-call": COUNT, "guard/mutated": 1}
-"""Number of calls after the first for findings that appear without changed inputs."""
+"""Number of calls after the first, by code, for findings that appear without changed inputs."""
 _SIZE = re.compile(r"(?P<leaf>.+)\.shape\[(?P<dim>\d+)\]")
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -29,18 +29,18 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass
 class RepeatedCalls:
-    """A function and the arguments of its calls, in order."""
+    """A function and the arguments of several calls of it, in order."""
 
     function: Callable[..., Any]
     arguments: list[Arguments] = field(default_factory=list)
 
     @property
     def calls(self) -> tuple[CallInputs, ...]:
-        """The inputs of the calls, for writing programs."""
+        """Inputs of the calls, as programs write them."""
         return tuple(CallInputs.from_arguments(args, kwargs) for args, kwargs in self.arguments)
 
     def trace_recompiles(self) -> list[Recording]:
-        """Trace all calls and return the recordings with recompiles."""
+        """Trace all calls; return the recordings of the calls that recompiled."""
         recordings = [drive.trace(self.function, args, kwargs) for args, kwargs in self.arguments]
         return [recording for recording in recordings if recording.recompiles]
 
@@ -51,7 +51,7 @@ class RepeatedCalls:
 
 
 def repeated_calls_of(wanted: Wanted, call: Call) -> RepeatedCalls | None:
-    """Return the calls that a forecast is about, or None if their changes are unknown."""
+    """Return the calls that show a predicted recompile, or None if their inputs are unknown."""
     inputs = Inputs(call.function, call.args, call.kwargs)
     again = _AGAIN.get(wanted.code, 0)
     if again:
@@ -92,7 +92,7 @@ def _changed_inputs(
 
 
 def _larger_sizes(size: int, inputs: Inputs) -> Iterator[list[int]]:
-    """Yield lists of sizes, slightly larger ones and multiples, that no dimension has yet."""
+    """Yield lists of new sizes for a dimension: slightly larger ones and multiples of ``size``."""
     taken = {
         int(length)
         for leaf in inputs.leaves

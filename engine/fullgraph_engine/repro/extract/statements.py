@@ -13,7 +13,7 @@ _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 @dataclass(frozen=True)
 class Layer:
-    """A statement of a function and its one-based lines.
+    """A statement of a function and its one-based lines, from ``first`` to ``last``.
 
     ``head`` is the last line that runs when the statement is entered: all of a simple statement, or
     the condition of an ``if``. ``block`` is the list of statements that contains it.
@@ -26,14 +26,17 @@ class Layer:
     block: tuple[ast.stmt, ...] = ()
 
     def statements_from(self, before: int) -> tuple[ast.stmt, ...]:
-        """Return the block from ``before`` statements ahead of this one, or ()."""
+        """Return the statements of the block, starting ``before`` statements ahead of this one.
+
+        Return () if the block has fewer statements ahead.
+        """
         at = self.block.index(self.node) - before
         return self.block[at:] if at >= 0 else ()
 
 
 @lru_cache(maxsize=32)
 def parse_file(path: str) -> ast.Module | None:
-    """Return the syntax tree of an executed file, or None if it is not Python."""
+    """Return the syntax tree of an executed file, or None if it cannot be read or parsed."""
     text = "".join(linecache.getlines(path))
     try:
         return ast.parse(text) if text else None
@@ -42,7 +45,7 @@ def parse_file(path: str) -> ast.Module | None:
 
 
 def function_around(path: str, name: str, line: int) -> Definition | None:
-    """Return the innermost function of this name around a one-based line."""
+    """Return the innermost function named ``name`` that contains a one-based line, or None."""
     tree = parse_file(path)
     found: Definition | None = None
     for node in ast.walk(tree) if tree is not None else ():

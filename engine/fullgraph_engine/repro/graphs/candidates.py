@@ -1,4 +1,4 @@
-"""Capture the graphs of a target and write each one as a program for a backend."""
+"""Capture the graphs that Dynamo makes of a target, and write each as a program for a backend."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ _MOST_GRAPHS = 50
 
 
 def extract_graphs(tracee: Tracee, wanted: Wanted) -> Candidates | str:
-    """Return candidates for the failure of a backend on a target, or a message why there are none.
+    """Return programs of single graphs that may show a backend's failure on a target.
 
-    The tensors must be real, because the backend compiles for them.
+    Return a message for the user if there are none. The tensors must be real, because the backend
+    compiles for them.
     """
     try:
         backend, before, imports, notes = _describe_backend(wanted)
@@ -93,7 +94,7 @@ def _no_graphs_message(target: str, raised: str, left_out: list[str]) -> str:
 
 
 class _Graphs:
-    """A collector of the graphs of one call, each written as a program."""
+    """A collector of the graphs that Dynamo captures in one call, each written as a program."""
 
     def __init__(
         self, backend: Backend, notes: tuple[str, ...], stores: tuple[TensorStore | None, ...]
@@ -136,9 +137,10 @@ _Lines = tuple[str, ...]
 
 
 def _describe_backend(wanted: Wanted) -> tuple[Backend, _Lines, _Lines, _Lines]:
-    """Return the backend, the lines that define it, their imports, and notes for the reader.
+    """Return the backend, and the lines of a program that define it.
 
-    Raises LookupError with a message if the backend cannot be used.
+    The further items are their import statements, and notes for the reader. Raises LookupError with
+    a message if the backend cannot be used.
     """
     name = wanted.backend
     if name not in dynamo.list_backends(()):
@@ -182,7 +184,7 @@ def _inductor_settings(backend: Backend) -> list[str]:
 
 
 def _is_installed(name: str, function: Any) -> bool:
-    """Whether a fresh Python finds a backend by name, in torch or in an installed package."""
+    """Whether a fresh Python finds the backend by name, in torch or in an installed package."""
     announced = backends.REGISTERED_BACKENDS.get() or {}
     if announced.get(name) is not None:
         return True

@@ -24,9 +24,9 @@ def capture_graphs(
     kwargs: Mapping[str, Any],
     receive: GraphCallback,
 ) -> None:
-    """Call a function compiled by a backend that runs its graphs unchanged.
+    """Call a function compiled by a backend that runs the captured graphs unchanged.
 
-    The callback receives each graph before its first run, while the inputs are still unchanged.
+    ``receive`` gets each graph before its first run, while its inputs are still unchanged.
     """
 
     def backend(graph: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:

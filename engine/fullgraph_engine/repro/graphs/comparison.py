@@ -1,4 +1,4 @@
-"""The part of a script that compares compiled results with a run in double precision.
+"""Part of a script that compares compiled results with a run in double precision.
 
 A fixed tolerance would either hide small errors or report rounding as an error. The script measures
 how much further the compiled results are from double precision than the eager results are. It also
@@ -11,7 +11,7 @@ from ..candidate import Backend
 from ..verify.check import ScriptCheck
 
 NAME = "compare"
-"""Name of the function that programs call with a function and its inputs."""
+"""Name of a script's comparison function, which is called with a function and its inputs."""
 
 _IMPORTS = (
     "from contextlib import nullcontext",
@@ -129,9 +129,10 @@ def comparison_check(
     only_floating: bool,
     is_random: bool,
 ) -> ScriptCheck:
-    """Return the check that fails a script with wrong results.
+    """Return the check that detects wrong results in a script.
 
-    ``before`` and ``imports`` define the backend. ``is_random``: the graph draws random numbers.
+    ``before`` are lines that define the backend, ``imports`` their imports. ``only_floating``:
+    compare only floating-point results. ``is_random``: the graph draws random numbers.
     """
     text = _TEXT.replace("BACKEND", backend.spelled)
     text = text.replace("OTHERS", "False" if only_floating else _OTHERS)

@@ -28,7 +28,10 @@ def write_candidate(
     settings: Sequence[str] = (),
     store: TensorStore | None = None,
 ) -> ReproCandidate:
-    """Return a program that compiles one graph and runs it.
+    """Return a program that compiles one graph with a backend and runs it.
+
+    ``backward`` adds a backward pass. ``settings`` are statements that change torch's settings. A
+    ``store`` saves the contents of the inputs.
 
     Raises:
         UnwritableValue: something that it uses cannot be written as source text.
@@ -52,7 +55,7 @@ def write_candidate(
 
 
 def has_gradient(graph: torch.fx.GraphModule) -> bool:
-    """Whether a result of a graph requires a gradient."""
+    """Whether any result of a graph requires a gradient."""
     return any(getattr(value, "requires_grad", False) for value in capture.output_examples(graph))
 
 
@@ -64,7 +67,7 @@ def _backward_text(call_text: str, graph: torch.fx.GraphModule) -> str:
 
 
 def _scalar_inputs(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> dict[int, Any]:
-    """Return the inputs that the user passed as numbers and Dynamo passes as tensors."""
+    """Return the inputs, by index, that the user passed as numbers and Dynamo passes as tensors."""
     found: dict[int, Any] = {}
     nodes = graph.graph.find_nodes(op="placeholder")
     for n, (node, value) in enumerate(zip(nodes, inputs, strict=True)):
@@ -75,7 +78,7 @@ def _scalar_inputs(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> dict[i
 
 
 class _GraphFunction(ast.NodeTransformer):
-    """A transformer of the code that ``torch.fx`` prints into a standalone function."""
+    """A transformer that makes a standalone function of the code that ``torch.fx`` prints."""
 
     def __init__(
         self,
@@ -94,13 +97,13 @@ class _GraphFunction(ast.NodeTransformer):
         self._taken = {node.id for node in ast.walk(self._function) if isinstance(node, ast.Name)}
         self._taken |= {*arguments, *dir(builtins), *keyword.kwlist, *self._globals}
         self._new_names: dict[str, str] = {}
-        """Name in the program for each name of the printed function."""
+        """Names in the program, by the names in the printed code."""
         self._attributes: dict[int, str] = {}
         self._parameters = [self._shorten_name(name) for name in arguments]
         self._new_names.update(zip(arguments, self._parameters, strict=True))
 
     def add_to_draft(self, hint: str) -> str:
-        """Add the function to the draft and return its name."""
+        """Add the function to the program and return its name, which is derived from ``hint``."""
         body = [done for each in self._function.body for done in self._rewrite_statement(each)]
         read = {
             node.id
@@ -184,7 +187,7 @@ class _GraphFunction(ast.NodeTransformer):
         return visited
 
     def _attribute_name(self, node: ast.expr) -> ast.expr | None:
-        """Return the name of a constant, module or subgraph that the graph module owns."""
+        """Return the program's name for a constant, module or subgraph of the graph, or None."""
         names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
         if "self" not in names or not names <= {"self", "getattr"}:
             return None
@@ -202,7 +205,7 @@ class _GraphFunction(ast.NodeTransformer):
 
 
 def _drop_unread_name(node: ast.stmt, read: set[str]) -> ast.stmt:
-    """Turn an assignment into an expression statement if nothing reads its name."""
+    """Turn an assignment into an expression statement if ``read`` lacks the assigned name."""
     if isinstance(node, ast.Assign):
         target = node.targets[0]
         if isinstance(target, ast.Name) and target.id not in read:

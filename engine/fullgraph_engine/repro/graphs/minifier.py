@@ -1,4 +1,4 @@
-"""Smaller graphs proposed by torch's minifier, each written as a program."""
+"""Smaller graphs that torch's minifier proposes, each written as a program."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from . import capture, comparison, emit
 
 
 class _CaughtCall(BaseException):
-    """Carries a function and its inputs out of the call that would compile it."""
+    """Raised to carry a function and its inputs out of the call that would compile it."""
 
 
 def propose_smaller_graphs(program: str, backend: Backend, shows: Callable[[str], bool]) -> None:
-    """Pass programs for smaller graphs to ``shows``; the last one accepted is the smallest.
+    """Pass programs for smaller graphs to ``shows``, which returns whether the failure remains.
 
-    This executes the program without its backend.
+    The last accepted program is the smallest. This function executes ``program`` without its
+    backend.
     """
     function, inputs, options = _catch_compile_call(program, backend)
     if options.get("dynamic"):
@@ -67,7 +68,7 @@ def propose_smaller_graphs(program: str, backend: Backend, shows: Callable[[str]
 def _catch_compile_call(
     program: str, backend: Backend
 ) -> tuple[Callable[..., Any], Any, dict[str, Any]]:
-    """Return the function that a program compiles, its inputs, and the compile options."""
+    """Return the function that a program compiles, its inputs, and its compile options."""
 
     def compare(function: Any, *inputs: Any, **options: Any) -> None:
         raise _CaughtCall(function, inputs, options)
@@ -102,7 +103,7 @@ def _settings_lines(program: str) -> list[str]:
 
 
 def _as_input(value: Any) -> Any:
-    """Detach a tensor that a removed part of the graph computed; it becomes an input."""
+    """Return a tensor without its autograd history, as an input; return other values unchanged."""
     if not isinstance(value, torch.Tensor):
         return value
     return value.detach().requires_grad_(value.requires_grad)

@@ -1,4 +1,4 @@
-"""Minimize programs of graphs to a verified script; each candidate compiles in a fork."""
+"""Minimize programs of graphs to a verified script; each program compiles in a forked process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _monotonic = time.monotonic
 
 
 class GraphMinimizer(minimize.ProgramMinimizer):
-    """A minimizer of candidates with a backend."""
+    """A minimizer of programs that show the failure of a backend."""
 
     # C++ compilers can be slow.
     trial_seconds = 60.0
@@ -97,7 +97,7 @@ class GraphMinimizer(minimize.ProgramMinimizer):
             "give the probe other inputs if it does not in your program."
         )
 
-    # -- smaller ------------------------------------------------------------------------------
+    # -- reduction ----------------------------------------------------------------------------
 
     def reduce(self, candidate: ReproCandidate, requirement: Requirement) -> None:
         text = self.minify_graph(candidate.text, requirement)
@@ -106,8 +106,8 @@ class GraphMinimizer(minimize.ProgramMinimizer):
     def minify_graph(self, text: str, requirement: Requirement) -> str:
         """Reduce the graph with torch's minifier in a separate process, and return the program.
 
-        The minifier runs in the process that executed the program. Its proposals are judged like
-        other candidates. The two processes exchange lines through pipes.
+        The minifier runs in the process that executed the program. The reducer judges its proposals
+        like other programs. The two processes exchange lines through pipes.
         """
         come, go = os.pipe()
         back, answers = os.pipe()
@@ -152,7 +152,7 @@ class GraphMinimizer(minimize.ProgramMinimizer):
 
 
 def _describe_failure(candidates: Candidates, shown: ShownFinding) -> Candidates:
-    """Add the exception that the backend raised in the first program to the candidates."""
+    """Return the candidates with the exception that the backend raised in the first program."""
     kind, (words, *_) = shown.signature.kind, shown.signature.reason
     compiler = _COMPILER_ERROR.search(words)
     words = compiler[1] if compiler else words
@@ -165,7 +165,10 @@ def _describe_failure(candidates: Candidates, shown: ShownFinding) -> Candidates
 
 
 def prepare_process(backend: Backend, around: Surroundings) -> str:
-    """Prepare this process so that its forks can compile; return why not, or ""."""
+    """Prepare this process so that its forks can compile with the backend.
+
+    Return a reason if it cannot, else "".
+    """
     inductor = backends.inductor_config()
     # Process pools do not survive forks, and a cache hit would skip the compilation.
     given = {
@@ -201,9 +204,9 @@ def prepare_process(backend: Backend, around: Surroundings) -> str:
 
 
 def _move_headers(folder: str, scratch: str) -> None:
-    """Move precompiled headers to a folder where a fresh Python finds them, too.
+    """Move precompiled headers to ``folder``, where a fresh Python finds them, too.
 
-    Inductor chooses the folder at import, which may have happened before this process was forked.
+    Inductor chooses its folder at import, which may have happened before this process was forked.
     """
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
     with contextlib.suppress(OSError, KeyError):  # Inductor then uses another folder

@@ -1,4 +1,4 @@
-"""The oracle for backends: execute a program and judge how its compiled graph fails."""
+"""The test of programs with a backend: execute one and judge how its compiled graph fails."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def judge_graph_program(
 ) -> tuple[Verdict, ShownFinding | None]:
     """Execute a program in this process and judge whether the backend fails as required.
 
-    Exceptions of the program do not propagate. The process must not be reused afterwards.
+    Return also the failure it showed, or None. Exceptions of the program do not propagate. The
+    process must not be reused afterwards.
     """
     try:
         text = assemble_check(program, requirement.check)
@@ -93,7 +94,7 @@ def _describe_error(error: BaseException) -> Failure:
 
 
 def _names_backend(program: str, backend: Backend) -> bool:
-    """Whether a program still names the backend in its call of ``torch.compile``."""
+    """Whether the call of ``torch.compile`` in a program still names the backend."""
     if backend.accuracy:
         return True
     wanted = ast.dump(ast.parse(backend.spelled, mode="eval").body)
@@ -105,7 +106,10 @@ def _names_backend(program: str, backend: Backend) -> bool:
 
 @contextmanager
 def _run_eagerly_first(raised: list[BaseException]) -> Iterator[None]:
-    """Make compiled functions run eagerly first, and collect the exceptions of those runs."""
+    """Make compiled functions run eagerly first in the block.
+
+    Exceptions of the eager runs are appended to ``raised``.
+    """
     original = torch.compile
 
     def compile(function: Any = None, **options: Any) -> Any:
@@ -131,7 +135,7 @@ def _run_eagerly_first(raised: list[BaseException]) -> Iterator[None]:
 
 
 def copy_inputs(inputs: Sequence[Any]) -> list[Any]:
-    """Return copies of inputs with the same contents, gradients and shared storages, as leaves."""
+    """Return copies of inputs with equal contents, gradients and shared storages, as leaves."""
     made = copy.deepcopy([x.detach() if isinstance(x, torch.Tensor) else x for x in inputs])
     for value, new in zip(inputs, made, strict=True):
         if isinstance(value, torch.Tensor):

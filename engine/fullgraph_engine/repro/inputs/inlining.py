@@ -1,4 +1,4 @@
-"""Replace small data files by literals in the program."""
+"""Replacement of small data files of a program by literals in its text."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LITERAL = (ast.Constant, ast.Tuple, ast.keyword, ast.UnaryOp, ast.USub, ast.Loa
 
 
 def inline_small_tensors(program: str, folder: Path) -> str:
-    """Return the program with calls that load small tensors replaced by literals.
+    """Return the program with small tensors as literals, instead of calls that load them.
 
-    ``folder`` is the folder of the program.
+    ``folder`` is the folder with the program and its data files.
     """
     if not needed_files(program):
         return program
@@ -57,7 +57,7 @@ class _Inlining(ast.NodeTransformer):
 
 
 def _is_plain(node: ast.expr) -> bool:
-    """Whether an expression is a call like ``torch.randn(2, 3)`` that reads no variables."""
+    """Whether an expression is a call like ``torch.randn(2, 3)`` that does not read variables."""
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch")), args=args, keywords=named):
             if any(each.arg == "device" for each in named):

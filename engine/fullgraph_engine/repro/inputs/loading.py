@@ -1,4 +1,4 @@
-"""The loader function of a script, and the files that a program loads."""
+"""The loader function of a script, and the names of the files that it loads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME = "stored"
 _FILE = re.compile("[0-9a-f]{16}")
 
 _MANY = 16
-"""Number of files from which on the loader prints its progress."""
+"""Number of files from which on the loader function prints its progress."""
 
 _IMPORTS = ("import hashlib", "import pathlib", "import sys", "import warnings")
 
@@ -39,17 +39,17 @@ _PROGRESS = """\
 
 
 def needed_files(program: str) -> tuple[str, ...]:
-    """Return the names of the files that a program loads, without duplicates."""
+    """Return the names of the data files that a program loads, without duplicates."""
     return tuple(dict.fromkeys(name for name, _ in _find_load_calls(program)))
 
 
 def load_calls(program: str) -> frozenset[str]:
-    """Return the source texts of the calls by which a program loads files."""
+    """Return the source texts of the calls by which a program loads data files."""
     return frozenset(ast.unparse(call) for _, call in _find_load_calls(program))
 
 
 def loader_imports(program: str) -> tuple[str, ...]:
-    """Return the import statements that the loader of a program needs."""
+    """Return the import statements that the loader function of a program needs."""
     return _IMPORTS if _find_load_calls(program) else ()
 
 

@@ -16,7 +16,7 @@ MOST = 256 << 20
 
 
 class TensorStore:
-    """A folder of tensor contents; equal contents share one file."""
+    """A folder for the contents of tensors; equal contents share one file."""
 
     def __init__(self, folder: Path, most: int = MOST) -> None:
         self.folder, self.most = folder, most
@@ -29,7 +29,10 @@ class TensorStore:
 
     @classmethod
     def choices(cls, *, always: bool, if_needed: bool) -> tuple[TensorStore | None, ...]:
-        """Return the stores to write programs with, in order; None stands for no data."""
+        """Return the stores to write programs with, in order; None writes programs without data.
+
+        ``always``: every program needs data. ``if_needed``: programs with data are tried last.
+        """
         if always:
             return (cls.for_process(),)
         return (None, cls.for_process()) if if_needed else (None,)

@@ -1,7 +1,7 @@
 """A reducer that makes a program smaller while the program still shows its finding.
 
-It performs hierarchical delta debugging on the syntax tree. An oracle judges whether each candidate
-is interesting.
+It performs hierarchical delta debugging on the syntax tree. A test function (the oracle) judges
+whether each smaller program is interesting, which means that it still shows the finding.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def reduce_program(
 ) -> str:
     """Return the smallest interesting program that was found, or the given text.
 
-    The given text must be interesting. ``deadline`` is a time of ``clock``. ``report`` receives
-    each better program and the number of candidates tried so far.
+    The given text must be interesting, which ``test`` judges. ``deadline`` is a time of ``clock``.
+    ``report`` receives each better program and the number of programs tried so far.
     """
     try:
         start, plain = ParsedProgram.parse(text), ParsedProgram.parse(format_program(text))

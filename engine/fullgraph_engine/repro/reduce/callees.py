@@ -1,4 +1,4 @@
-"""A static guess which functions a program calls where; the oracle rejects wrong guesses."""
+"""A static guess of which functions a program calls where; tests reject wrong guesses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .places import FUNCTIONS, Function, SyntaxIndex
 
 _DEPTH = 8
 _ROUNDS = 3
-"""Rounds of propagation: a function passed to another function is called there."""
+"""Maximum number of rounds that look for calls; each follows functions passed to functions."""
 # Methods of modules that return the module itself.
 _SAME = frozenset({"eval", "train", "to", "cuda", "cpu", "float", "double", "half", "bfloat16"})
 
@@ -36,7 +36,7 @@ Meaning = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, Instance, M
 
 
 class Callees:
-    """The call sites of each function of a program.
+    """The calls of each function of a program.
 
     ``sites`` maps a function to its calls, each with the number of implicit arguments (1 for
     ``self``).
@@ -56,7 +56,7 @@ class Callees:
                 break
 
     def _find_sites(self) -> dict[Function, list[tuple[ast.Call, int]]]:
-        """Return the call sites that the sites known so far imply."""
+        """Return the calls that follow from those found so far, with their implicit arguments."""
         found: dict[Function, list[tuple[ast.Call, int]]] = {}
         for node in ast.walk(self._places.tree):
             if isinstance(node, ast.Call):
@@ -70,7 +70,7 @@ class Callees:
         )
 
     def meaning(self, node: ast.expr, depth: int = 0) -> Meaning:
-        """Return the definition or instance that an expression evaluates to, or None."""
+        """Return the definition or instance that an expression evaluates to, or None if unknown."""
         if depth > _DEPTH:
             return None
         match node:
@@ -107,7 +107,7 @@ class Callees:
         return None
 
     def _parameter_meaning(self, node: ast.Name, depth: int) -> Meaning:
-        """Return the meaning of a parameter if it is the same in all calls."""
+        """Return the definition or instance that all calls pass for a parameter, or None."""
         function = self._places.home_scope(node)
         if not isinstance(function, FUNCTIONS):
             return None
@@ -141,7 +141,7 @@ class Callees:
 
 
 def required_arguments(function: Function) -> int:
-    """Return the number of parameters without a default."""
+    """Return the number of parameters of a function without a default."""
     given = function.args
     positional = len(given.posonlyargs) + len(given.args) - len(given.defaults)
     return positional + given.kw_defaults.count(None)

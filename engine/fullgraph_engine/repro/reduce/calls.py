@@ -1,4 +1,4 @@
-"""Passes that remove or inline parameters, variables and functions."""
+"""Passes of the reducer that remove or inline parameters, variables and functions."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _are_equal(values: Sequence[ast.AST | None]) -> bool:
 
 
 def _is_same_everywhere(value: ast.expr, places: SyntaxIndex) -> bool:
-    """Whether an expression has the same value in every function."""
+    """Whether an expression has the same value in every function of the program."""
     return all(
         places.home_scope(node) is places.tree and node.id not in ("self", "cls")
         for node in ast.walk(value)
@@ -172,7 +172,7 @@ def _only_value(function: Function) -> ast.expr | None:
 
 
 def _is_handed_over(use: ast.Name, places: SyntaxIndex) -> bool:
-    """Whether a use is an argument of a call that does not compile it."""
+    """Whether a variable is passed as an argument to a call other than ``torch.compile``."""
     call = places.parents[use]
     return isinstance(call, ast.Call) and use in call.args and not _is_compile_call(call)
 

@@ -1,4 +1,4 @@
-"""Passes that simplify classes and turn them into functions."""
+"""Passes of the reducer that simplify classes and turn them into functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CALLED = ("forward", "__call__")
 
 
 def drop_bases(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Remove bases and keywords of classes, with the calls of ``super().__init__``."""
+    """Remove bases and keywords of classes, together with the calls of ``super().__init__``."""
     edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
         if isinstance(node, ast.ClassDef):
@@ -48,7 +48,7 @@ def merge_twins(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _class_shape(owner: ast.ClassDef) -> str:
-    """Return a key of a class that ignores its name and constants."""
+    """Return a text of a class without its name and constants, to find similar classes."""
     plain = _WithoutConstants().visit(copy.deepcopy(owner))
     plain.name = ""
     return ast.dump(plain)
@@ -223,7 +223,10 @@ def _dissolve_class(owner: ast.ClassDef, places: SyntaxIndex) -> Iterator[TreeEd
 def _attributes_as_variables(
     owner: ast.ClassDef, start: Function | None, method: Function, places: SyntaxIndex
 ) -> dict[ast.AST, Replacement] | None:
-    """Return edits that turn attributes into variables, or None if ``self`` has other uses."""
+    """Return edits that turn attributes of ``self`` into variables.
+
+    ``start`` is the constructor. The result is None if ``self`` is used in other ways.
+    """
     changes: dict[ast.AST, Replacement] = {}
     own = {
         node.attr

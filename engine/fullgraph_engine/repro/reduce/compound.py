@@ -1,4 +1,4 @@
-"""Passes that replace compound statements by statements inside them."""
+"""Passes of the reducer that replace compound statements by statements inside them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def unwrap_blocks(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _only_item(node: ast.AST) -> TreeEdit | None:
-    """Return an edit that replaces a comprehension by a list of its first item."""
+    """Return an edit that replaces a comprehension by a list of its first item, or None."""
     match node:
         case ast.ListComp(elt=elt, generators=[ast.comprehension(target=ast.Name() as target)]):
             changes: dict[ast.AST, Replacement] = {
@@ -82,7 +82,7 @@ def _make_assignment(target: ast.expr, value: ast.expr) -> ast.stmt:
 
 
 def _first_items(iterable: ast.expr) -> Iterator[ast.expr]:
-    """Yield expressions for the first item of a loop."""
+    """Yield expressions for the first item of an iterable that a loop uses."""
     match iterable:
         case ast.List(elts=[first, *_]) | ast.Tuple(elts=[first, *_]):
             yield first

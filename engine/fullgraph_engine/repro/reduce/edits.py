@@ -1,8 +1,8 @@
 """Edits of a syntax tree that can be combined.
 
 An edit replaces nodes of one tree. Its replacements may contain nodes of the same tree, to which
-the other edits are applied: if ``b = f(a)`` and ``c = g(b)`` are both bypassed, a later ``c``
-becomes ``b`` and then ``a``. The original tree is not modified.
+the other edits are applied. For example, if edits replace ``b = f(a)`` by ``a`` and ``c = g(b)`` by
+``b``, a later ``c`` becomes ``a``. The original tree is not modified.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 Replacement = Union[ast.AST, tuple[ast.AST, ...], None]
-"""Replacement of a node: another node, several nodes in a list, or None to remove it."""
+"""Replacement of a node: another node, several nodes in a list, or None to remove the node."""
 
 
 @dataclass(frozen=True, eq=False)
 class TreeEdit:
-    """A change to a tree: the replacements of some of its nodes. Compared by identity."""
+    """A change to a syntax tree: replacements of some nodes.
+
+    Changes are compared by identity.
+    """
 
     changes: Mapping[ast.AST, Replacement]
 
 
 class Conflict(Exception):
-    """Raised if two edits replace the same node differently."""
+    """Raised if two edits replace the same node by different nodes."""
 
 
 class Incomplete(Exception):
@@ -32,7 +35,10 @@ class Incomplete(Exception):
 
 
 def apply_edits(tree: ast.Module, edits: Iterable[TreeEdit]) -> ast.Module:
-    """Return a new tree with all edits applied. Raises Conflict, Incomplete or RecursionError."""
+    """Return a new tree with all edits applied.
+
+    Raises Conflict if edits disagree, Incomplete if a required node is removed, or RecursionError.
+    """
     changes: dict[ast.AST, Replacement] = {}
     for edit in edits:
         for node, replacement in edit.changes.items():
@@ -60,7 +66,7 @@ class _Rebuild:
                 yield node
 
     def _rebuild_in_list(self, node: ast.AST) -> Sequence[ast.AST]:
-        """Return the replacements of a node in a list."""
+        """Return the nodes that replace an item of a list of nodes; empty if it is removed."""
         if node not in self._changes or node in self._under_way:
             made = self._copy_node(node)
             return () if made is None else made if isinstance(made, tuple) else (made,)
@@ -145,7 +151,7 @@ class _Rebuild:
 
 
 def _normalize_node(node: Any) -> Replacement:
-    """Return the node, or a valid replacement if removed children made it invalid."""
+    """Return a rebuilt node, or a valid replacement if removed children made it invalid."""
     match node:
         case ast.Try() if not node.handlers and not node.finalbody:
             return (*node.body, *node.orelse)

@@ -1,4 +1,4 @@
-"""Static detection of endless loops, so that they are not run until their time limit."""
+"""Static detection of endless loops, so that programs do not run until their time limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LEAVING = (ast.Break, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Awai
 
 
 def has_endless_loop(tree: ast.Module) -> bool:
-    """Whether the text of a ``while`` loop shows that it never ends."""
+    """Whether the text of any ``while`` loop shows that the loop never ends."""
     return any(isinstance(node, ast.While) and _never_ends(node) for node in ast.walk(tree))
 
 

@@ -1,4 +1,4 @@
-"""Passes that replace expressions by a part of them or by a constant."""
+"""Passes of the reducer that replace expressions by their subexpressions or by constants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DEEPEST = 6
 
 
 def replace_by_variable(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace expressions by the first variable in them, outermost expressions first."""
+    """Replace expressions by the first variable in them, starting with outermost expressions."""
     places = SyntaxIndex.from_tree(program.tree)
     for level in _expressions_by_depth(places):
         edits: list[TreeEdit] = []
@@ -91,7 +91,7 @@ def drop_targets(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _is_idle(node: ast.expr, part: ast.expr, places: SyntaxIndex) -> bool:
-    """Whether an expression statement would do nothing after this replacement."""
+    """Whether an expression statement would do nothing after ``part`` replaces ``node``."""
     if not isinstance(places.parents[node], ast.Expr):
         return False
     if isinstance(part, ast.Name):
@@ -101,7 +101,7 @@ def _is_idle(node: ast.expr, part: ast.expr, places: SyntaxIndex) -> bool:
 
 
 def _minimal_calls(places: SyntaxIndex) -> set[ast.Call]:
-    """Return the calls that pass only the required arguments."""
+    """Return the calls of functions that pass only the required arguments."""
     callees = Callees(places)
     found: set[ast.Call] = set()
     for function, sites in callees.sites.items():
@@ -125,14 +125,17 @@ def _count_arguments(call: ast.Call) -> int:
 
 
 def _root_name(node: ast.expr) -> str:
-    """Return the first name of a dotted name, or "" for other expressions."""
+    """Return the first name of a dotted name: ``torch`` for ``torch.nn.Linear``; "" for others."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def _expressions_by_depth(places: SyntaxIndex) -> list[list[ast.expr]]:
-    """Return all read expressions, grouped by depth in their statement, without module names."""
+    """Return all read expressions except names of modules, in one list per depth.
+
+    The depth is counted inside their statement.
+    """
     level: list[ast.expr] = []
     for node in ast.walk(places.tree):
         if isinstance(node, (ast.stmt, ast.arguments, ast.ExceptHandler, ast.match_case)):
@@ -162,7 +165,7 @@ def _direct_expressions(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _inner_expressions(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield the expressions one level deeper, except the numbers of data lists."""
+    """Yield the expressions directly inside a node, except the numbers of data lists."""
     if is_data(node):
         return
     for child in ast.iter_child_nodes(node):
@@ -204,7 +207,10 @@ def _replacement_parts(node: ast.expr, places: SyntaxIndex) -> Iterator[ast.expr
 
 
 def _removable_parts(node: ast.expr) -> Iterator[Sequence[ast.AST]]:
-    """Yield groups of parts to remove; of data, all but the first item or the second half."""
+    """Yield groups of nodes to remove from an expression, such as single arguments.
+
+    Of data lists, the groups are all but the first item, and the second half.
+    """
     match node:
         case ast.List(elts=elts) | ast.Tuple(elts=elts) | ast.Set(elts=elts) if is_data(node):
             if len(elts) > 1:

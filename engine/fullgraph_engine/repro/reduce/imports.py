@@ -1,4 +1,4 @@
-"""A pass that replaces imported names by dotted names of modules imported anyway."""
+"""A pass of the reducer that replaces imported names by dotted names of imported modules."""
 
 from __future__ import annotations
 

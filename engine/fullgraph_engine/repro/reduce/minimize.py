@@ -1,4 +1,4 @@
-"""Minimize candidates to a verified script: choose one, reduce it, run it in a fresh Python."""
+"""Minimization of candidates to a verified script: choose, reduce, run in a fresh Python."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ from ..verify.oracle import Requirement, ShownFinding, Verdict
 
 _TELL_EVERY = 0.2
 _BACKWARDS = 3
-"""Number of earlier programs to verify if the last program fails."""
+"""Number of earlier, larger programs to verify if the smallest program fails."""
 
 _ROUNDS = ((False, 0.2), (True, 0.2), (False, 1.0))
 """Rounds of choosing a candidate: whether tensors are fake, and the share of the remaining time
-that one trial may take. The share keeps programs that hang from using up the budget."""
+that one program may take. The share keeps programs that hang from using up the time.
+"""
 
 _UNVERIFIED = "It was not verified in a fresh Python process."
 _TOO_LATE = (
@@ -50,7 +51,7 @@ Judge = Callable[[str, Requirement], tuple[Verdict, ShownFinding | None]]
 
 
 class ProgramMinimizer:
-    """A minimization of the candidates of one job; ``run`` performs it."""
+    """A minimizer of the candidate programs of one job; ``run`` performs it."""
 
     trial_seconds = TRIAL_SECONDS
     verifying = VERIFYING
@@ -66,17 +67,17 @@ class ProgramMinimizer:
         self.notes: tuple[str, ...] = ()
         self.history: list[str] = []
         self.refused: list[str] = []
-        """Messages about candidates that do not show the finding, with what they show."""
+        """Messages about candidates that do not show the finding, with what they show instead."""
         self.kept: frozenset[str] = frozenset()
-        """Source texts of calls that load data; smaller programs must contain them."""
+        """Source texts of calls that load data files; smaller programs must contain them."""
         self.slow: set[int] = set()
         """Indices of candidates that crashed or exceeded their time limit."""
         self._last_report = 0.0
         self.fresh_name: FreshPython | None = None
         self.ahead: _EarlyVerification | None = None
-        """Verification of an earlier program that runs during the search."""
+        """Verification of an earlier program, which runs in parallel to the search."""
         self.verified = False
-        """Flag that a verified script was reported; unverified scripts may not replace it."""
+        """True if a verified script was reported. Unverified scripts may not replace it."""
 
     def run(self) -> None:
         self.fresh_name = FreshPython(self.around.scratch, self.around.forking)
@@ -97,25 +98,28 @@ class ProgramMinimizer:
         self.verify(requirement)
 
     def judge(self) -> Judge:
-        """Return the function that judges a program in a trial."""
+        """Return the function that judges a program in a separate process."""
         return oracle.judge_program
 
     def trials(self, requirement: Requirement, seconds: float = 0.0) -> TrialRunner:
-        """Start a runner of trials; ``seconds`` limits one trial if it is not 0."""
+        """Start a runner that judges programs in separate processes.
+
+        ``seconds`` limits the time of one program if it is not 0.
+        """
         work = partial(_judge_in_trial, self.judge(), requirement, self.kept)
         return self.around.trials(work, seconds or self.trial_seconds, self.deadline())
 
     def failure_message(self) -> str:
-        """Return a message for the case that no candidate shows the finding."""
+        """Return a message for the user, for the case that no candidate shows the finding."""
         return (
             "No program outside of your files shows it: it may depend on what other code has "
             "done before. Reduce the file by hand, or give the probe simpler inputs."
         )
 
-    # -- the first program --------------------------------------------------------------------
+    # -- choice of the first program ----------------------------------------------------------
 
     def choose_candidate(self) -> tuple[ReproCandidate, Requirement] | None:
-        """Return the smallest interesting candidate, and the requirement for smaller ones."""
+        """Return the smallest interesting candidate, and the requirement for smaller programs."""
         own = frozenset(self.candidates.own)
         for fake, share in _ROUNDS:
             left = self.deadline() - _monotonic()
@@ -142,10 +146,10 @@ class ProgramMinimizer:
     def find_first(
         self, requirement: Requirement, seconds: float, among: Collection[int] = ()
     ) -> tuple[ReproCandidate, ShownFinding] | None:
-        """Return the smallest interesting candidate.
+        """Return the smallest candidate that shows the finding, and the finding, or None.
 
         Candidates run from small to large. After two thirds of the time they run from both ends in
-        turns, because the largest are the most likely to succeed. ``seconds`` limits one trial;
+        turns, because the largest are the most likely to succeed. ``seconds`` limits one candidate;
         ``among`` restricts the candidates by index.
         """
         trials, until = self.trials(requirement, seconds), self.deadline()
@@ -184,7 +188,7 @@ class ProgramMinimizer:
         best = min(found)
         return self.candidates.programs[best], found[best]
 
-    # -- smaller ------------------------------------------------------------------------------
+    # -- reduction ----------------------------------------------------------------------------
 
     def reduce(self, candidate: ReproCandidate, requirement: Requirement) -> None:
         if self.candidates.data:
@@ -219,7 +223,7 @@ class ProgramMinimizer:
         self.report_program(self.history[-1])
 
     def fix_seed(self, trials: TrialRunner) -> None:
-        """Seed the last program if it does not show the finding with other random numbers."""
+        """Add a fixed random seed to the last program, if other seeds hide the finding."""
         program = self.history[-1]
         if all(self.shows(rng.seed_program(program, number), trials) for number in rng.OTHER_SEEDS):
             return
@@ -228,7 +232,7 @@ class ProgramMinimizer:
             self.history.append(chosen)
 
     def shows(self, text: str, trials: TrialRunner) -> bool:
-        """Whether one more program shows the finding."""
+        """Run a program in a separate process; return whether it shows the finding."""
         trials.submit(text)
         _, answer = trials.wait()
         self.tried += 1
@@ -238,12 +242,12 @@ class ProgramMinimizer:
     def deadline(self) -> float:
         return self.until - min(self.verifying, (self.until - self.started) / 3)
 
-    # -- in a fresh Python --------------------------------------------------------------------
+    # -- verification in a fresh Python -------------------------------------------------------
 
     def verify_early(self) -> None:
-        """Verify the best program in parallel to the search after half of the time.
+        """Verify the best program in parallel to the search, after half of the time.
 
-        It is the result if no time is left to verify a smaller program.
+        It is the result if time runs out before a smaller program is verified.
         """
         if self.ahead is None:
             if self.fresh_name is None or _monotonic() < (self.started + self.deadline()) / 2:
@@ -254,7 +258,7 @@ class ProgramMinimizer:
         self.report_early_verification()
 
     def report_early_verification(self) -> None:
-        """Report the early verified program if it shows the finding."""
+        """Report the program that was verified during the search, if it shows the finding."""
         ahead = self.ahead
         if ahead is None or ahead.ended is not None:
             return
@@ -264,7 +268,7 @@ class ProgramMinimizer:
             self.report_script(ahead.program, notes, verified=True, output=ended.output)
 
     def verify(self, requirement: Requirement) -> None:
-        """Verify the last program in a fresh Python; if it fails, verify earlier programs."""
+        """Verify the smallest program in a fresh Python; if it fails, verify earlier programs."""
         self.report_progress("verifying", now=True)
         late = False
         for number, program in enumerate(_earlier_programs(self.history)):
@@ -305,19 +309,19 @@ class ProgramMinimizer:
         return fresh.wait(seconds) or fresh.end()
 
     def write_script(self, program: str, name: str) -> str:
-        """Write the script of a program and return its path."""
+        """Write the script of a program to a file of this name and return its path."""
         path = os.path.join(self.around.scratch, name)  # noqa: PTH118
         with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
             file.write(assemble_script(program, self.candidates, self.notes))
         return path
 
-    # -- telling ------------------------------------------------------------------------------
+    # -- progress reports ---------------------------------------------------------------------
 
     def is_shorter(self, program: str) -> bool:
         return lines_of_code(assemble_script(program, self.candidates)) < self.lines
 
     def report_program(self, program: str) -> None:
-        """Report a smaller program; after a verified script, report only its size."""
+        """Report a smaller program to the user; after a verified script, report only its size."""
         if self.verified:
             self.lines = lines_of_code(assemble_script(program, self.candidates, self.notes))
         else:
@@ -348,7 +352,7 @@ class ProgramMinimizer:
 
 @dataclass
 class _EarlyVerification:
-    """A program, the process that verifies it, and its outcome."""
+    """A program, the Python process that verifies it, and the outcome once it has ended."""
 
     program: str
     process: FreshPython
@@ -356,7 +360,7 @@ class _EarlyVerification:
 
 
 class _Tester:
-    """An adapter from trials to the reducer's tester; ``meanwhile`` is called before each wait."""
+    """An adapter from trials to the reducer's tester; it calls ``meanwhile`` before each wait."""
 
     def __init__(self, trials: TrialRunner, meanwhile: Callable[[], None]) -> None:
         self._trials, self._meanwhile = trials, meanwhile
@@ -377,20 +381,23 @@ class _Tester:
 def _judge_in_trial(
     judge: Judge, requirement: Requirement, kept: frozenset[str], text: str
 ) -> bytes:
-    """Judge a program in the process of a trial."""
+    """Judge a program; this runs in a separate process.
+
+    ``kept`` are texts of calls that the program must contain. Return an encoded verdict.
+    """
     if kept and not kept <= inputs.load_calls(text):
         return encode_verdict(Verdict(False, "data is lost"), None)
     return encode_verdict(*judge(text, requirement))
 
 
 def encode_verdict(verdict: Verdict, shown: ShownFinding | None) -> bytes:
-    """Encode a verdict as a trial returns it."""
+    """Encode a verdict and the shown finding as the bytes that a separate process returns."""
     plain = None if shown is None else to_plain(shown)
     return json.dumps([verdict.interesting, verdict.reason, plain]).encode()
 
 
 def decode_verdict(answer: bytes | None) -> tuple[Verdict, ShownFinding | None]:
-    """Decode the verdict of a trial; see :func:`encode_verdict`.
+    """Decode the verdict that a separate process returned; see :func:`encode_verdict`.
 
     None means that the time limit passed, and invalid JSON that the process crashed.
     """
@@ -409,7 +416,7 @@ def _shows_finding(ended: ScriptOutcome) -> bool:
 
 
 def _earlier_programs(history: list[str]) -> list[str]:
-    """Return the last program, earlier ones at growing distances, and the first one."""
+    """Return the last program, some earlier ones at equal distances, and the first one."""
     found = [history[-1]]
     step = max(len(history) // (_BACKWARDS + 1), 1)
     found += history[-1 - step :: -step][: _BACKWARDS - 1]

@@ -1,4 +1,4 @@
-"""A final pass that shortens names."""
+"""A final pass of the reducer that shortens names."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def shorten_names(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def name_order(program: ParsedProgram) -> tuple[int, int, int]:
-    """Return a sort key that prefers programs with simple names."""
+    """Return a sort key of a program; programs with simpler names have smaller keys."""
     own: dict[str, tuple[str, ...]] = {}
     for node in ast.walk(program.tree):
         match node:

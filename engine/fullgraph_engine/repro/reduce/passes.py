@@ -1,4 +1,4 @@
-"""The reducer's passes in the order of execution, most effective passes first."""
+"""The reducer's passes in the order in which it runs them, most effective passes first."""
 
 from __future__ import annotations
 

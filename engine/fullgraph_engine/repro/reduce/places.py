@@ -1,4 +1,4 @@
-"""An index of a syntax tree: parents, scopes, and the reads that an assignment reaches."""
+"""An index of a syntax tree: parents, scopes, and the reads that see an assigned value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BODIES = ("body", "orelse", "finalbody")
 
 
 def blocks_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """Yield the lists of statements directly in a node."""
+    """Yield the lists of statements directly in a node, such as ``body`` and ``orelse``."""
     for name in BODIES:
         block = getattr(node, name, None)
         if isinstance(block, list):
@@ -28,7 +28,7 @@ def blocks_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 def blocks_by_depth(tree: ast.Module) -> list[list[list[ast.stmt]]]:
-    """Return the blocks of statements of each depth, in the order of the text."""
+    """Return the blocks of statements at each depth of nesting, in the order of the text."""
     levels: list[list[list[ast.stmt]]] = []
     level = [tree.body] if tree.body else []
     while level:
@@ -38,7 +38,7 @@ def blocks_by_depth(tree: ast.Module) -> list[list[list[ast.stmt]]]:
 
 
 def walk_evaluated(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes, outer ones first, approximately in the order of evaluation."""
+    """Yield a node and all nodes in it, outer ones first, about in the order of evaluation."""
     yield node
     match node:
         case ast.Assign():
@@ -109,26 +109,29 @@ class SyntaxIndex:
             self._index_children(child, inner)
 
     def home_scope(self, node: ast.Name) -> ast.AST:
-        """Return the scope that owns a variable."""
+        """Return the function or module that owns a variable."""
         scope = self.scopes[node]
         while node.id not in self._own[scope] and scope is not self.tree:
             scope = self.scopes[scope]
         return scope
 
     def uses(self, node: ast.Name) -> list[ast.Name]:
-        """Return all uses of the same variable, in the order of evaluation."""
+        """Return all reads and assignments of the same variable, in the order of evaluation."""
         return self._uses[self.home_scope(node), node.id]
 
     def uses_in(self, scope: ast.AST, name: str) -> list[ast.Name]:
-        """Return all uses of a variable of a scope."""
+        """Return all reads and assignments of the variable ``name`` of a function or module."""
         return self._uses.get((scope, name), [])
 
     def names_in(self, scope: ast.AST) -> set[str]:
-        """Return the variables of a function or of the module."""
+        """Return the names of the variables of a function or of the module."""
         return self._own[scope]
 
     def reads_of_binding(self, target: ast.Name) -> list[ast.Name]:
-        """Return the reads of a binding if execution follows the order of the text."""
+        """Return the reads that see the value of an assignment.
+
+        Execution is assumed to follow the order of the text.
+        """
         uses = self.uses(target)
         stores = [use for use in uses if not isinstance(use.ctx, ast.Load)]
         if len(stores) == 1 and not self.is_parameter(target):
@@ -147,7 +150,7 @@ class SyntaxIndex:
         )
 
     def bound_before(self, target: ast.Name) -> bool:
-        """Whether the name already has a value before this binding."""
+        """Whether the variable already has a value before this assignment."""
         if self.is_parameter(target):
             return True
         for use in self.uses(target):
@@ -170,7 +173,7 @@ class SyntaxIndex:
         return inner
 
     def is_value(self, node: ast.AST) -> bool:
-        """Whether a node reads a variable other than a module, function or class."""
+        """Whether a node reads a variable, apart from modules, functions and classes."""
         return (
             isinstance(node, ast.Name)
             and isinstance(node.ctx, ast.Load)

@@ -1,4 +1,4 @@
-"""A program of the reducer: its text, its tree and its size."""
+"""A program as the reducer handles it: its text, its syntax tree and its size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 WIDTH = 88
-"""Maximum width of a line in characters."""
+"""Maximum width of a line in characters; the size counts a longer line several times."""
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -22,8 +22,8 @@ _LARGE = 1 << 20
 class ProgramSize(NamedTuple):
     """The size that the reducer minimizes, most important part first.
 
-    ``lines`` counts lines of code; a line beyond the margin counts several times. ``weight`` is the
-    sum of all numbers, so that a size of 2 is smaller than one of 8.
+    ``lines`` counts lines of code; a line longer than ``WIDTH`` counts several times. ``weight`` is
+    the sum of all numbers, so that a size of 2 is smaller than one of 8.
     """
 
     lines: int
@@ -42,7 +42,10 @@ class ParsedProgram:
 
     @classmethod
     def parse(cls, text: str) -> ParsedProgram:
-        """Parse a text. Raises SyntaxError or ValueError if the text is not valid Python."""
+        """Parse the text of a program.
+
+        Raises SyntaxError or ValueError if the text is not valid Python.
+        """
         tree = ast.parse(text)
         nodes = weight = 0
         for node in ast.walk(tree):
@@ -99,7 +102,10 @@ def format_program(text: str) -> str:
 
 
 def format_tree(tree: ast.Module) -> str:
-    """Return the text of a tree. Raises what ``ast.unparse`` raises for incomplete nodes."""
+    """Return the text of a syntax tree.
+
+    Raises what ``ast.unparse`` raises for incomplete nodes.
+    """
     parts: list[str] = []
     before: ast.stmt | None = None
     for statement in tree.body:

@@ -25,14 +25,14 @@ from .unbound import find_unbound_names
 
 
 class InterestingVerdict(Protocol):
-    """A verdict on one candidate: ``interesting`` says whether it still shows the finding."""
+    """A verdict on one program: ``interesting`` says whether it still shows the finding."""
 
     @property
     def interesting(self) -> bool: ...
 
 
 class Tester(Protocol):
-    """A protocol of testers that run up to ``capacity`` programs at a time."""
+    """A protocol of testers that judge up to ``capacity`` programs at a time."""
 
     @property
     def capacity(self) -> int: ...
@@ -43,12 +43,12 @@ class Tester(Protocol):
 
 @dataclass(frozen=True)
 class Pass:
-    """A named generator of groups of edits.
+    """A step of the reducer, which yields groups of edits to try.
 
     The edits of a group are tried together at first; alternatives are groups of one. ``basic``
     passes run again with edits that failed, when all passes are exhausted. ``last`` passes run once
     at the end. ``likely`` passes usually succeed. Groups of at most ``finest`` edits are not
-    divided. ``order`` is the key that a candidate must decrease.
+    divided. ``order`` returns a key that must become smaller.
     """
 
     name: str
@@ -64,7 +64,7 @@ _Group = tuple[TreeEdit, ...]
 
 
 class _Stage(enum.Enum):
-    """A stage of the search: rounds of all passes, a retry of failed edits, then final passes."""
+    """A stage of the search: rounds of all passes, a retry of failed edits, the last passes."""
 
     ROUNDS = enum.auto()
     AGAIN = enum.auto()
@@ -73,9 +73,10 @@ class _Stage(enum.Enum):
 
 @dataclass(frozen=True)
 class _Position:
-    """A position in the search: the best program, the pass, and its remaining groups.
+    """A position in the search: the best program, the pass, and its remaining groups of edits.
 
-    ``best`` is ``base`` with the ``accepted`` edits. ``groups`` is None before a pass has started.
+    ``best`` is ``base`` with the ``accepted`` edits. ``groups`` is None before the pass has
+    started.
     """
 
     best: ParsedProgram
@@ -90,7 +91,7 @@ class _Position:
 
 @dataclass(eq=False)
 class _CandidateAttempt:
-    """A candidate with the positions after success (``then``) and failure (``otherwise``).
+    """A program to test, with the positions after success (``then``) and failure (``otherwise``).
 
     ``expected`` is the outcome that the search assumes until the verdict arrives.
     """
@@ -114,10 +115,10 @@ class _CandidateAttempt:
 
 
 class ReductionSearch:
-    """A search that runs passes until none makes the program smaller, or until ``deadline``.
+    """A search for a smaller program, which ends at ``deadline``, a time of ``clock``.
 
-    ``deadline`` is a time of ``clock``. ``report`` receives the text of each new best program and
-    ``tried``, the number of candidates so far.
+    It runs passes until none makes the program smaller. ``report`` receives the text of each new
+    best program and ``tried``, the number of programs tested so far.
     """
 
     def __init__(
@@ -144,7 +145,7 @@ class ReductionSearch:
         self._anchors: tuple[str, ...] = ()
 
     def shows(self, program: ParsedProgram) -> bool:
-        """Test one program alone."""
+        """Test one program alone; return whether it still shows the finding."""
         ticket = self._test.submit(program.text)
         self.tried += 1
         while True:
@@ -217,7 +218,7 @@ class ReductionSearch:
             self._test.kill(attempt.ticket)
 
     def _is_hopeless(self, program: ParsedProgram, trace: object) -> bool:
-        """Whether a candidate is known or assumed to fail."""
+        """Whether the search knows or assumes that a program will not show the finding."""
         if self._known.get(program.text) is False or trace in self._failed:
             return True
         return any(
@@ -227,7 +228,7 @@ class ReductionSearch:
         )
 
     def _next_attempts(self, at: _Position) -> Iterator[_CandidateAttempt]:
-        """Yield the attempts from a position, assuming that each of them fails."""
+        """Yield the programs to test from a position, assuming that each of them fails."""
         while True:
             if at.number == len(self._passes):
                 if at.stage is _Stage.LAST:
@@ -276,7 +277,7 @@ class ReductionSearch:
                 at = replace(at, groups=None, number=at.number + 1)
 
     def _make_candidate(self, at: _Position, group: _Group, step: Pass) -> ParsedProgram | None:
-        """Apply edits and return the program, or None if it is invalid or not smaller."""
+        """Apply the edits of a group; return the program, or None if invalid or not smaller."""
         try:
             text = format_tree(apply_edits(at.base.tree, (*at.accepted, *group)))
             program = ParsedProgram.parse(text)
@@ -312,7 +313,7 @@ def _split_group(group: _Group, finest: int) -> tuple[_Group, ...]:
 
 
 def _change_key(name: str, before: ParsedProgram, after: ParsedProgram) -> object:
-    """Return a key of a local change: it is not retried while the key stays the same.
+    """Return a key of the changed lines; a failed change with an equal key is not tried again.
 
     The key ignores numbers, because a change that fails also fails for other sizes.
     """

@@ -1,4 +1,4 @@
-"""Passes that remove statements."""
+"""Passes of the reducer that remove statements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CALLED_BY_OTHERS = frozenset({"forward", "setup", "setup_context", "backward"})
 
 
 def drop_idle(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Remove unused definitions, docstrings, annotations and asserts, then decorators."""
+    """Remove unused definitions, docstrings, annotations and asserts; then remove decorators."""
     yield [
         *(TreeEdit({node: None}) for node in _unreachable_nodes(program.tree)),
         *_text_edits(program.tree),
@@ -40,7 +40,7 @@ def _text_edits(tree: ast.Module) -> Iterator[TreeEdit]:
 
 
 def _unreachable_nodes(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield definitions not reachable from statements with effects."""
+    """Yield definitions that statements with effects do not use, directly or indirectly."""
     given: dict[str, list[ast.AST]] = {}
     waiting: list[ast.AST] = []
     candidates: list[ast.AST] = []
@@ -122,7 +122,7 @@ def drop_statements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _block_priority(block: list[ast.stmt], places: SyntaxIndex) -> int:
-    """Return the priority of a block: methods, then module code, then constructors."""
+    """Return a block's sort key: 0 in a function, 1 in module code, 2 in a constructor."""
     around = places.scopes[block[0]]
     if places.enclosing_class(block[0]) is None:
         return 1
@@ -166,7 +166,7 @@ def bypass_assignments(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def bypass_submodules(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace calls of an attribute by their first argument, and remove its assignment."""
+    """Replace calls like ``self.norm(x)`` by ``x``, and remove the assignment of ``self.norm``."""
     stored: dict[str, list[ast.Assign]] = {}
     read: dict[str, list[ast.AST]] = {}
     calls: dict[ast.AST, ast.Call] = {}

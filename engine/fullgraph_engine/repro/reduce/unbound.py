@@ -1,6 +1,6 @@
-"""Static detection of names that would raise NameError.
+"""Static detection of names whose read would raise NameError.
 
-A name counts as bound if any path may bind it.
+A name counts as bound if any execution path may bind it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ def _global_names(tree: ast.Module) -> Iterator[str]:
 
 
 class _BindingScope:
-    """A scope: ``names`` are all its bindings, ``sure`` the bindings that may have run so far."""
+    """A scope, such as a function.
+
+    ``names`` are all names it binds; ``sure`` are names whose binding may have run so far.
+    """
 
     def __init__(
         self, outer: _BindingScope | None, names: set[str], is_class: bool = False
@@ -176,7 +179,7 @@ class _UnboundNameWalk:
 
 
 class _ScopeSnapshot(_BindingScope):
-    """A copy of the current state of a scope, for a comprehension in it."""
+    """A copy of the current state of a scope, for a comprehension in the scope."""
 
     def __init__(self, of: _BindingScope) -> None:
         super().__init__(of.outer, set(of.names) & of.sure if not of.is_class else set())

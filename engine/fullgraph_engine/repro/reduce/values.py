@@ -1,4 +1,4 @@
-"""Passes that simplify numbers, strings and tensors."""
+"""Passes of the reducer that simplify numbers, strings and tensors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def is_data(node: ast.AST) -> bool:
 
 
 def _number_lists(node: ast.AST) -> Iterator[list[ast.Constant]]:
-    """Yield the numbers of each long list of data."""
+    """Yield the numbers of each long list of constants."""
     if not is_data(node):
         for child in ast.iter_child_nodes(node):
             yield from _number_lists(child)
@@ -118,7 +118,7 @@ def simplify_tensors(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _dtype_keyword(name: str, node: ast.Call, torch: ast.Name) -> list[ast.keyword]:
-    """Return the dtype keyword with which ``torch.ones`` keeps the dtype."""
+    """Return the keyword argument ``dtype``, if needed, for a ``torch.ones`` of the same dtype."""
     given = [keyword for keyword in node.keywords if keyword.arg == "dtype"]
     if given:
         return given
@@ -145,7 +145,7 @@ def _is_large(node: ast.Call) -> bool:
 
 
 def _size_arguments(name: str, args: list[ast.expr]) -> list[ast.expr] | None:
-    """Return the arguments for a ``torch.ones`` of the same size."""
+    """Return the arguments for a ``torch.ones`` of the same size, or None if it is unknown."""
     if name == "tensor":
         sizes = _list_sizes(args[0]) if args else []
         return [ast.Constant(value=size) for size in sizes] or None

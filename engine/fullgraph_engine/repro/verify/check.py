@@ -11,8 +11,9 @@ from ..inputs import loading
 from ..reduce.program import end_of_imports, is_text
 
 _REASONS = "r for counts in torch._dynamo.utils.counters.values() for r in counts"
-"""Generator over all titles in Dynamo's counters. Dynamo files graph breaks under one counter, and
-breaks that skip a function under another."""
+"""Generator expression for all titles in Dynamo's counters. Dynamo files graph breaks under one
+counter, and breaks that skip a function under another.
+"""
 
 LOOKED_FOR = "Looked for "
 """First words of the output of every script that reaches its check."""
@@ -22,7 +23,7 @@ _VARYING = re.compile(r"[\d\"'`\[\](){}<>%=,:;\n\\]+")
 
 @dataclass(frozen=True)
 class ScriptCheck:
-    """A condition that holds in a process whose script shows the finding.
+    """A condition that holds if a script shows its finding, for the end of the script.
 
     ``what`` describes the finding in words. ``found`` is the condition as a Python expression. With
     ``error`` it tests the exception that ends the program, whose ``repr`` is in the variable
@@ -38,7 +39,7 @@ class ScriptCheck:
 
     @classmethod
     def for_finding(cls, finding: Finding, times: int = 1) -> ScriptCheck:
-        """Return the check for a finding that must appear at least ``times`` times."""
+        """Return the check for a finding that the run must show at least ``times`` times."""
         match finding.evidence:
             case evidence.BreakEvidence(title):
                 return _graph_break_check(title)
@@ -77,10 +78,10 @@ class ScriptCheck:
 
     @classmethod
     def for_error(cls, kind: str, message: str, title: str = "") -> ScriptCheck:
-        """Return a check for an exception by its class name and its message.
+        """Return a check for an exception by its class name ``kind`` and its message.
 
-        Of the message and of Dynamo's title it compares only the longest part without numbers or
-        quotes, because those vary.
+        Of the message, and of Dynamo's ``title``, it compares only the longest substring without
+        numbers or quotes, because those vary.
         """
         part = _longest_fixed_part(message.partition(f"{kind}: ")[2])
         parts = [kind, *(each for each in (part, _longest_fixed_part(title)) if len(each) > 8)]
@@ -93,7 +94,7 @@ def _longest_fixed_part(words: str) -> str:
 
 
 def assemble_check(program: str, check: ScriptCheck) -> str:
-    """Return the program with its last calls wrapped in the check."""
+    """Return the program with its last calls inside the statements of the check."""
     tree = ast.parse(program)
     split = len(tree.body)
     while split > 0 and isinstance(tree.body[split - 1], ast.Expr):

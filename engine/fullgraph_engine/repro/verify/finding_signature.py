@@ -1,8 +1,8 @@
-"""Comparison of findings of two programs.
+"""Comparison of the findings of two programs.
 
 A smaller program is interesting only if it shows the finding of the original: the same code, for
-the same reason, at the same construct. Names, numbers and lines may differ, because the reducer
-changes them.
+the same reason, at the same kind of syntax node. Names, numbers and lines may differ, because the
+reducer changes them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class FindingSignature:
 
     ``kind`` is Dynamo's title of a graph break, the class of an exception, or both, or the property
     of a tensor that changed. ``reason`` are the words of Dynamo's context in order. ``construct``
-    is the class of the syntax node, and ``callee`` the name of the function called there; both are
-    empty if unknown.
+    is the class of the syntax node at the finding, and ``callee`` the name of the function called
+    there; both are empty if unknown.
     """
 
     code: str
@@ -54,8 +54,8 @@ class FindingSignature:
     def is_similar_to(self, other: FindingSignature, own: frozenset[str]) -> bool:
         """Whether two signatures agree except for the construct or the details of the reason.
 
-        For example, a break at the read of a submodule moves to its call when the submodule becomes
-        an argument.
+        ``own`` are names that either program defines. For example, a break where a submodule is
+        read moves to its call when the submodule becomes an argument.
         """
         if not self._has_same_title(other):
             return False
@@ -73,7 +73,7 @@ class FindingSignature:
 
 
 def innermost_user_frame(finding: Finding) -> Frame | None:
-    """Return the innermost frame outside torch, or the last frame if all are torch's."""
+    """Return the innermost frame of a finding outside torch, or the last if all are torch's."""
     for frame in reversed(finding.stack):
         if not is_torch(frame.path) and not is_machinery(frame.path):
             return frame
@@ -116,7 +116,7 @@ def _finding_kind(finding: Finding) -> str:
 def _reason_words(finding: Finding) -> tuple[str, ...]:
     """Return the words of Dynamo's context, or of the message of an exception.
 
-    For a recompile they describe the property of the tensor that changed.
+    For a recompile they name the property of the tensor that changed.
     """
     words = finding.context or finding.explanation
     match finding.evidence:

@@ -105,7 +105,7 @@ class FreshPython:
         )
 
     def end(self) -> ScriptOutcome:
-        """Kill the process and return its output so far."""
+        """Kill the process and return the script's output so far."""
         self._forking(True)
         try:
             with contextlib.suppress(OSError):

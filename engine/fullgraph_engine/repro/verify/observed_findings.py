@@ -1,4 +1,4 @@
-"""All findings in the recording of one program."""
+"""All findings in the recording of one run of a program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOWHERE = Range(Position(0, 0), Position(0, 0))
 
 
 def findings_of(recording: Recording, source: SourceText) -> Iterator[Finding]:
-    """Yield the findings of a recording as an analysis reports them, without counts."""
+    """Yield the findings of a recorded run, as an analysis reports them, without counts."""
     for record in recording.breaks:
         yield breaks.break_finding(record, source, _NOWHERE)
     for skip in recording.skips:

@@ -1,4 +1,4 @@
-"""The oracle: execute a program and compare its findings with the wanted one."""
+"""The test of programs: execute a program and compare its findings with the wanted finding."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from .finding_signature import FindingSignature, own_names
 from .observed_findings import findings_of
 
 PATH = "/repro.py"
-"""Path under which candidate programs are compiled."""
+"""Path under which programs are compiled, as it appears in their tracebacks."""
 
 
 def script_path() -> str:
-    """Return the value of ``__file__`` in candidates; it is in the current folder."""
+    """Return the value of ``__file__`` in tested programs, a path in the current folder."""
     return os.path.abspath(os.path.basename(PATH))  # noqa: PTH100, PTH119
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a program is interesting; if not, ``reason`` says what it showed instead."""
+    """Judgment whether a program is interesting; if not, ``reason`` says what it showed instead."""
 
     interesting: bool
     reason: str = ""
@@ -46,7 +46,7 @@ class Requirement:
 
     ``loose`` allows other details of the reason, for the first program. ``fake`` executes programs
     on fake tensors. ``raises`` allows an exception at the end. ``times`` is the minimum number of
-    findings.
+    findings. ``own`` are names that the user's file defines.
     """
 
     signature: FindingSignature
@@ -60,7 +60,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class ShownFinding:
-    """The signature of the finding in a program, and whether the program raises an exception."""
+    """The finding that a program showed, and whether the program raises an exception."""
 
     signature: FindingSignature
     raises: bool
@@ -69,7 +69,8 @@ class ShownFinding:
 def judge_program(program: str, requirement: Requirement) -> tuple[Verdict, ShownFinding | None]:
     """Execute a program in this process and judge whether it shows the required finding.
 
-    Exceptions of the program do not propagate. The process must not be reused afterwards.
+    Return also the finding it showed, or None. Exceptions of the program do not propagate. The
+    process must not be reused afterwards.
     """
     try:
         text = assemble_check(program, requirement.check)
@@ -109,7 +110,7 @@ def _findings_safely(recording: Recording, source: SourceText) -> Iterator[Findi
 
 
 def _record_execution(code: CodeType, fake: bool) -> tuple[Recording, Any]:
-    """Return what the tracer recorded, and the exit status of the script."""
+    """Execute compiled code; return what the tracer recorded, and the exit status of the script."""
     drive.install_hooks()
     rng.seed_generators()
     dynamo.counters.clear()

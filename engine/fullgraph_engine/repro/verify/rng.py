@@ -7,14 +7,14 @@ import ast
 from ..reduce.program import end_of_imports, format_tree
 
 OTHER_SEEDS = (1, 2, 3)
-"""Seeds with which a program is also tried; the oracle uses 0."""
+"""Seeds with which a program is tested in addition to the test function's seed 0."""
 
 _CHOOSE = {"torch": "manual_seed", "random": "seed", "numpy": "random.seed"}
 """Seed function of each module that draws random numbers; see ``targets.chance``."""
 
 
 def seed_program(program: str, number: int) -> str:
-    """Return the program with calls below its imports that seed all random numbers."""
+    """Return the program with calls below its imports that seed all random generators."""
     tree = ast.parse(program)
     below = end_of_imports(tree)
     names = dict(

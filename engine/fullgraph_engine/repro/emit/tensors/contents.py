@@ -1,4 +1,4 @@
-"""The contents of tensors: patterns, masks and ranges."""
+"""Recognition of regular contents of tensors: constants, masks, ranges and few numbers."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def is_fake(value: torch.Tensor) -> bool:
 
 
 def is_uninitialized(value: object) -> bool:
-    """Whether a tensor is a lazy parameter without a shape."""
+    """Whether a value is a lazy parameter of torch without a shape."""
     return hasattr(value, "materialize") and isinstance(value, torch.Tensor)
 
 
 def is_readable(data: torch.Tensor) -> bool:
-    """Whether elements can be read: strided, not fake, and not on the ``meta`` device."""
+    """Whether a tensor's elements can be read: strided, not fake, not on the ``meta`` device."""
     return data.layout is torch.strided and not is_fake(data) and data.device.type != "meta"
 
 
@@ -52,7 +52,10 @@ def guess_expressions(
     now: str,
     data: torch.Tensor,
 ) -> Iterator[str]:
-    """Yield expressions that may create ``data``; the caller evaluates each."""
+    """Yield expressions that may create ``data``; the caller evaluates each to check it.
+
+    ``first`` is the first element. ``dtype``, ``where`` and ``now`` are texts of arguments.
+    """
     shape = as_arguments(sizes)
     tail = f"{dtype}{where}{now}"
     value = _number_literal(first)
@@ -118,7 +121,7 @@ def evaluates_to(text: str, data: torch.Tensor) -> bool:
 
 
 def _is_computed(data: torch.Tensor) -> bool:
-    """Whether torch supports more than conversions for the dtype."""
+    """Whether torch supports arithmetic for the dtype, not only conversions."""
     return data.dtype.itemsize > 1 or not data.dtype.is_floating_point
 
 
@@ -142,7 +145,10 @@ def number_of(element: torch.Tensor) -> Any:
 
 
 def is_exact(value: Any, element: torch.Tensor) -> bool:
-    """Whether a literal of the value can restore the element; false for ``complex32``."""
+    """Whether a literal of the number ``value`` can restore the element.
+
+    It cannot for the dtype ``complex32``.
+    """
     return not isinstance(value, complex) or element.dtype in (torch.complex64, torch.complex128)
 
 
@@ -195,7 +201,7 @@ def range_of(data: torch.Tensor | None) -> tuple[int, int]:
 
 
 def base_contents(data: torch.Tensor | None, base: Layout, layout: Layout) -> torch.Tensor | None:
-    """Return the contents of a base of which ``data`` is a view; other elements are zero."""
+    """Return elements for the tensor ``base`` with ``data`` as a view; other elements are zero."""
     if data is None or not is_readable(data) or max(base.count, data.numel()) > READ:
         return None
     whole = torch.zeros(max(base.extent, layout.extent), dtype=data.dtype, device=data.device)

@@ -48,7 +48,7 @@ def contiguous_strides(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def size_hint(value: Any) -> Any:
-    """Return the hint of a symbolic size, or the size itself."""
+    """Return the number that a symbolic size has in the run (its hint), or a plain size itself."""
     node = getattr(value, "node", None)
     if node is None:
         return value
@@ -72,7 +72,7 @@ def layout_of(value: torch.Tensor) -> Layout:
 
 
 def steps_between(base: Layout, wanted: Layout) -> str:
-    """Return the method calls that turn a tensor of layout ``base`` into the view ``wanted``."""
+    """Return method calls, like ``.t()``, that turn a tensor of layout ``base`` into ``wanted``."""
     if base == wanted:
         return "[:]" if base.sizes else ".view(())"
     for steps in _candidate_steps(base, wanted):
@@ -102,7 +102,10 @@ def _candidate_steps(base: Layout, wanted: Layout) -> Iterator[str]:
 
 
 def _slice_text(base: Layout, wanted: Layout, selected: tuple[int, ...] = ()) -> str | None:
-    """Return basic indexing from ``base`` to ``wanted``; ``selected`` dimensions take one index."""
+    """Return indexing such as ``[1:, ::2]`` that turns layout ``base`` into ``wanted``, or None.
+
+    One index selects in each of the ``selected`` dimensions.
+    """
     left = wanted.offset - base.offset
     kept = iter(zip(wanted.sizes, wanted.strides, strict=True))
     parts = []
@@ -132,7 +135,10 @@ def _slice_text(base: Layout, wanted: Layout, selected: tuple[int, ...] = ()) ->
 
 
 def apply_steps(base: Layout, steps: str) -> Layout | None:
-    """Return the layout of ``tensor<steps>``, evaluated on a meta tensor, or None."""
+    """Return the layout after these method calls on a tensor of layout ``base``.
+
+    The calls run on a meta tensor. The result is None if they fail.
+    """
     tensor = torch.empty(0, device="meta").as_strided(base.sizes, base.strides, base.offset)
     try:
         return layout_of(eval(f"tensor{steps}", {"tensor": tensor, "torch": torch}))
@@ -146,7 +152,7 @@ def _as_strided_text(layout: Layout) -> str:
 
 
 def dense_order(layout: Layout) -> tuple[int, ...] | None:
-    """Return the dimensions from outermost to innermost in memory, or None if there are gaps."""
+    """Return the dimensions from outermost to innermost in memory; None if there are gaps."""
     order = sorted(
         range(len(layout.sizes)), key=lambda dim: (-layout.strides[dim], -layout.sizes[dim], dim)
     )
@@ -157,7 +163,7 @@ def dense_order(layout: Layout) -> tuple[int, ...] | None:
 
 
 def candidate_bases(layout: Layout, dense: tuple[int, ...] | None) -> Iterator[Layout]:
-    """Yield contiguous layouts of which ``layout`` may be a simple view."""
+    """Yield contiguous layouts that have ``layout`` as a simple view."""
     if any(stride == 0 for stride in layout.strides):
         pairs = zip(layout.sizes, layout.strides, strict=True)
         sizes = tuple(1 if stride == 0 else size for size, stride in pairs)
@@ -174,7 +180,7 @@ def candidate_bases(layout: Layout, dense: tuple[int, ...] | None) -> Iterator[L
 
 
 def _row_layout(layout: Layout) -> Layout | None:
-    """Return the layout that ``layout`` slices in each dimension, or None."""
+    """Return the contiguous layout that ``layout`` slices in each dimension, or None."""
     outer = layout.strides[:-1]
     if min(layout.strides) < 1 or not outer:
         return None
@@ -190,7 +196,7 @@ StorageKey = tuple[int, str]
 
 @dataclass(frozen=True)
 class Base:
-    """A named tensor that owns a storage; other tensors are written as its views."""
+    """A variable with the tensor that owns a storage; other tensors are written as its views."""
 
     name: str
     layout: Layout
@@ -199,7 +205,7 @@ class Base:
 
 
 def storage_key(value: torch.Tensor) -> StorageKey | None:
-    """Return a key shared by tensors that use the same memory, or None without memory."""
+    """Return a key that tensors with the same memory share, or None for tensors without memory."""
     try:
         if value.layout != torch.strided or value.is_quantized or not value.numel():
             return None

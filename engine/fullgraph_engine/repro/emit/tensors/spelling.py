@@ -1,4 +1,4 @@
-"""Source text of sizes."""
+"""Source text of the sizes of tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors that share memory: their storage gets a name, and they are its views."""
+"""Tensors that share memory, written as views of one variable for their storage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .strided import Spec, TensorExpression
 
 
 def name_base(program: ProgramBuilder, value: object) -> None:
-    """Add a variable for the storage of a tensor, unless the tensor is the whole storage."""
+    """Add a variable for the storage of a tensor, unless the tensor covers the whole storage."""
     if not isinstance(value, torch.Tensor) or is_wrapper(value):
         return
     key = storage_key(value)
@@ -40,7 +40,7 @@ def name_base(program: ProgramBuilder, value: object) -> None:
 
 
 def view_of_known(printer: Printer, value: torch.Tensor) -> str | None:
-    """Return a tensor as a view of another variable with the same storage, or None."""
+    """Return an expression for a view of a variable with the same storage, or None."""
     key = storage_key(value)
     base = None if key is None else printer.program.written.storages.get(key)
     if base is None:

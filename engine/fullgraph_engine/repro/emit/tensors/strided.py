@@ -37,14 +37,17 @@ from .layouts import (
 from .spelling import as_arguments, as_tuple, comma_separated
 
 INLINE = 16
-"""Maximum number of elements to write as literals."""
+"""Maximum number of elements of a tensor to write as literals."""
 
 _CHANNELS_LAST = {4: "channels_last", 5: "channels_last_3d"}
 
 
 @dataclass(frozen=True)
 class Spec:
-    """The properties of a tensor to create; ``data`` are its elements if known."""
+    """The properties of a tensor that its expression must recreate.
+
+    ``data`` are its elements, or None if they are unknown.
+    """
 
     layout: Layout
     dtype: torch.dtype
@@ -56,7 +59,7 @@ class Spec:
 
 
 def spec_of(value: torch.Tensor) -> Spec:
-    """Return the properties of a tensor to keep."""
+    """Return the properties of a tensor that its expression must recreate."""
     data: torch.Tensor | None = None
     if is_fake(value):
         data = getattr(value, "constant", None)
@@ -75,7 +78,7 @@ def spec_of(value: torch.Tensor) -> Spec:
 
 @dataclass(frozen=True)
 class TensorExpression:
-    """A writer of one strided tensor."""
+    """A writer of an expression for one strided tensor."""
 
     program: ProgramBuilder
     spec: Spec
@@ -92,7 +95,7 @@ class TensorExpression:
         return f"{text}.requires_grad_()" if spec.requires_grad and not inner else text
 
     def steps(self) -> tuple[Layout, str, torch.Tensor | None]:
-        """Return a base layout, the methods that turn it into ``spec``, and the base's data."""
+        """Return a base layout, methods that turn it into ``spec``, and the base's elements."""
         layout, data = self.spec.layout, self.spec.data
         dense = dense_order(layout) if layout.offset == 0 else None
         owns = dense is not None and not self.spec.is_view
@@ -163,7 +166,10 @@ class TensorExpression:
     def ordered_text(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, low: int, high: int
     ) -> str | None:
-        """Return text for integers in a meaningful order, such as permutations, or None."""
+        """Return an expression for integers in a meaningful order, such as permutations, or None.
+
+        ``low`` and ``high`` are the smallest and the largest integer.
+        """
         if data is None or len(sizes) != 1 or data.numel() > READ or not is_readable(data):
             return None
         count = sizes[0]
@@ -182,7 +188,10 @@ class TensorExpression:
     def contents_text(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str, now: str
     ) -> str | None:
-        """Return an expression with the exact contents if they are few or regular, else None."""
+        """Return an expression with the exact contents if they are few or regular, else None.
+
+        ``where`` and ``now`` are texts of arguments: the device, and ``requires_grad``.
+        """
         spec = self.spec
         floating = spec.dtype.is_floating_point or spec.dtype.is_complex
         dtype = "" if spec.dtype == torch.float32 else f", dtype={spec.dtype}"
@@ -216,7 +225,7 @@ class TensorExpression:
 
 
 def with_contents(program: ProgramBuilder, text: str, data: torch.Tensor | None) -> str:
-    """Wrap an expression in a call that loads ``data``, if the program stores data."""
+    """Wrap an expression for a tensor in a call that loads ``data``, if the program stores data."""
     if program.store is None or data is None or not is_readable(data):
         return text
     name = program.store.save(data)

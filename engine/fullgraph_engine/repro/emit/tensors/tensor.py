@@ -17,7 +17,10 @@ from .unusual import nested_tensor_text, unusual_tensor_text
 
 
 def write_tensor(printer: Printer, value: torch.Tensor, place: str | None) -> str:
-    """Return an expression for a tensor or a parameter."""
+    """Return an expression for a tensor or a parameter.
+
+    ``place`` is the path to the tensor in the value that is written, such as ``.weight``, or None.
+    """
     kind = type(value)
     if dispatcher.is_functorch_wrapped(value):
         raise UnwritableValue("a tensor inside a functorch transform has no source text")
@@ -40,7 +43,10 @@ def write_tensor(printer: Printer, value: torch.Tensor, place: str | None) -> st
 
 
 def parameter_text(printer: Printer, value: torch.Tensor) -> str:
-    """Return ``torch.nn.Parameter(…)``; a later ``.to`` of the module may convert it."""
+    """Return a call of ``torch.nn.Parameter``.
+
+    Its dtype may differ if a later ``.to`` call on the module converts it.
+    """
     made = replace(_inner_spec(printer, value), requires_grad=False, is_leaf=True)
     kind = type(value)
     owner = "torch.nn.Parameter"
@@ -51,7 +57,10 @@ def parameter_text(printer: Printer, value: torch.Tensor) -> str:
 
 
 def buffer_text(printer: Printer, value: torch.Tensor) -> str:
-    """Return an expression for a buffer; a later ``.to`` of the module may convert it."""
+    """Return an expression for a buffer of a module.
+
+    Its dtype may differ if a later ``.to`` call on the module converts it.
+    """
     if type(value) is not torch.Tensor and not is_fake(value):
         return printer.expression(value, None)
     if value.layout is not torch.strided or value.is_quantized:
@@ -60,7 +69,7 @@ def buffer_text(printer: Printer, value: torch.Tensor) -> str:
 
 
 def _inner_spec(printer: Printer, value: torch.Tensor) -> Spec:
-    """Return the properties to write if a call on the module sets the dtype and device."""
+    """Return a tensor's properties in a module, if a call on the module sets dtype and device."""
     spec, outer = spec_of(value), printer.outer
     dtype = outer.creation_dtype(spec.dtype)
     data = None if spec.data is None else spec.data.to(dtype)
@@ -69,7 +78,10 @@ def _inner_spec(printer: Printer, value: torch.Tensor) -> Spec:
 
 
 def refill_statement(printer: Printer, value: torch.Tensor) -> str:
-    """Return a statement that copies contents into the tensor at ``{0}``, or "" if unknown."""
+    """Return a statement that copies contents into the tensor at the placeholder ``{0}``.
+
+    Return "" if the contents are unknown.
+    """
     data = spec_of(value).data
     if data is None or not data.numel():
         return ""

@@ -15,7 +15,7 @@ from .layouts import Layout, contiguous_strides, size_hint
 from .strided import Spec, TensorExpression, spec_of
 
 _DENSE = 1 << 14
-"""Maximum number of elements of a sparse tensor to write as a converted dense one."""
+"""Maximum number of elements of a sparse tensor to write as a dense one and a conversion."""
 
 _SPARSE = (
     *(torch.sparse_coo, torch.sparse_csr, torch.sparse_csc),
@@ -23,12 +23,13 @@ _SPARSE = (
 )
 
 _BITS = {1: torch.uint8, 2: torch.int16}
-"""Dtype by element size in which tensors of narrow dtypes are viewed, because torch cannot create
-them from numbers."""
+"""Integer dtype, by element size, that holds the bits of tensors of narrow dtypes. Torch cannot
+create the narrow dtypes from numbers.
+"""
 
 
 def unusual_tensor_text(printer: Printer, value: torch.Tensor) -> str | None:
-    """Return an expression for a tensor that is not plain strided, or None for others."""
+    """Return an expression for a sparse, quantized, nested or conjugate tensor, or None."""
     sizes = tuple(size_hint(size) for size in value.size())
     grad = value.requires_grad
 
@@ -133,7 +134,7 @@ def _quantized_text(value: torch.Tensor, plain: str) -> str:
 
 
 def nested_tensor_text(printer: Printer, value: torch.Tensor) -> str:
-    """Return source text that builds a nested tensor, strided or jagged, from its parts.
+    """Return an expression for a nested tensor, strided or jagged, from its component tensors.
 
     Raises:
         UnwritableValue: the tensor is fake.
