@@ -1,4 +1,4 @@
-"""Comments other than probes: they hide findings, or give a program its arguments."""
+"""Patterns of the ``# fullgraph:`` comments that hide findings or give a program its arguments."""
 
 from __future__ import annotations
 
