@@ -110,8 +110,8 @@ class Compared:
     reached: tuple[int, ...] = ()
     """Zero-based changed lines of the original that a case executed."""
     unreached: tuple[int, ...] = ()
-    """Zero-based changed lines that no case executed, or that contain a condition of which no case
-    took one side."""
+    """Zero-based changed lines that no case executed, or with a condition that had the same outcome
+    in all cases."""
     other_settings: bool = False
     """True if changed code has a branch that runs only with other attribute values of the called
     object."""
@@ -155,5 +155,5 @@ class Observe:
     at_random: int = 0
     """Number of random cases to search for instead of the usual search; 0 for the usual search."""
     last_probe: int = 0
-    """Number of the last example call of the target to use; later ones that are independent of
-    other example calls are used as well."""
+    """Number of the last example call (from 0) to use. Later ones are used only if they do not
+    depend on another."""

@@ -25,10 +25,10 @@ class BreakCause:
     of its instruction, not on line numbers. It stays equal when other code changes, and in every
     file that reaches this function.
 
-    ``function`` is the function that Dynamo cannot call, or the one that contains the instruction.
-    ``path`` and ``line`` (zero-based) locate the instruction; for a wrapper, the innermost line in
-    it. ``path`` is empty if the finding is shown there already. ``entry`` is the function of
-    another file that the analyzed file calls and that leads to the break.
+    ``function`` is the function that Dynamo cannot call, or the function that contains the
+    instruction. ``path`` and ``line`` (zero-based) locate the instruction; for a wrapper, the
+    innermost line in it. ``path`` is empty if the finding is shown there already. ``entry`` is the
+    function of another file that the analyzed file calls and that leads to the break.
     """
 
     identity: str

@@ -18,8 +18,7 @@ Resolution = Literal["overload", "single overload", "resolved packet"]
 only one, or the arguments select it.
 """
 Phase = Literal["tracer", "eager"]
-"""Origin of an exception: Dynamo's tracer, or the user's code, which raises it without Dynamo as
-well."""
+"""Origin of an exception: Dynamo's tracer, or user code that raises it without Dynamo too."""
 
 
 @dataclass(frozen=True)
@@ -215,9 +214,9 @@ class TensorForm:
 class OperatorCall:
     """Dtypes and sizes of the tensors in one call of an operator.
 
-    ``inputs`` has one item per argument, None for arguments that are not tensors. ``several``: the
-    call returned a tuple. ``lists`` has the tensors of each argument that is a list; it is empty
-    without such an argument.
+    ``inputs`` has one item per argument, None for arguments other than tensors. ``several``: the
+    call returned a tuple. ``lists`` has the tensors of each argument with a list; it is empty
+    without list arguments.
     """
 
     inputs: tuple[Union[TensorForm, None], ...]

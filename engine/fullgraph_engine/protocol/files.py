@@ -12,7 +12,7 @@ from .packing import pack, unpack_items
 _stat = os.stat
 
 OPEN = -2
-"""Value of ``modified`` and ``size`` for a file that is open in an editor, whose disk state is
+"""Value of ``modified`` and ``size`` for a file open in an editor, whose state on disk is
 ignored."""
 
 
@@ -28,7 +28,8 @@ class FileState:
     size: int
 
     def is_unchanged(self) -> bool:
-        """Whether the file on disk still has this state; always true for a file open in an editor."""
+        """Whether the file on disk still has this state; always true for a file open in an
+        editor."""
         return self.modified == OPEN or file_state(self.path) == self
 
 

@@ -103,12 +103,12 @@ class Choices:
 class Name:
     """A public name of torch, by its dotted path.
 
-    ``binding`` is the C function behind it (``torch._C._linalg.linalg_norm``). For a function
-    written in Python, ``python`` is its signature as source (``(input, p=0.5, training=True)``),
-    and ``calls`` are the names of this index that its source calls. ``alias`` is the path of
-    another name for the same object (``torch.nn.functional.conv2d`` is ``torch.conv2d``).
-    ``summary`` is the first sentence of its documentation, ``href`` its page. ``uses`` counts its
-    uses in torch's own Python code, for sorting.
+    ``binding`` is the C function that implements it (``torch._C._linalg.linalg_norm``). For a
+    function written in Python, ``python`` is its signature as source (``(input, p=0.5,
+    training=True)``), and ``calls`` are the names of this index that its source calls. ``alias`` is
+    the path of another name for the same object (``torch.nn.functional.conv2d`` is
+    ``torch.conv2d``). ``summary`` is the first sentence of its documentation, ``href`` its page.
+    ``uses`` counts its uses in torch's own Python code, for sorting.
     """
 
     path: str
@@ -204,7 +204,7 @@ EntryKind = Union[NameKind, Literal["operator"]]
 
 
 class IndexUnreadable(ValueError):
-    """Raised for a file that is not a complete operator index in the format ``INDEX_FORMAT``."""
+    """Raised for a file without a complete operator index in the format ``INDEX_FORMAT``."""
 
 
 @dataclass(frozen=True)

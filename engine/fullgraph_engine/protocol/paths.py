@@ -1,4 +1,4 @@
-"""Alternative execution paths of a target: those that a call with the example inputs does not take."""
+"""Alternative execution paths of a target, which a call with its example inputs does not take."""
 
 from __future__ import annotations
 

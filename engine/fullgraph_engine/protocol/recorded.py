@@ -35,9 +35,9 @@ class RecordedCall:
     """One way in which a program constructed and called a module class.
 
     ``parameters`` is the dtype and device that the module was moved to, such as ``bf16@cuda``;
-    empty for those that a new module has. ``under`` are the other modes and settings of the call,
-    as a probe comment writes them inside ``under(…)``. ``then`` are later calls of the same object
-    with arguments of other kinds, in order.
+    empty if it was not moved. ``under`` are the other modes and settings of the call, as a probe
+    comment writes them inside ``under(…)``. ``then`` are later calls of the same object with
+    arguments of other kinds, in order.
     """
 
     init: str

@@ -23,8 +23,7 @@ ProgramEnd = Literal["running", "finished", "raised", "exited", "quiet", "time",
 
 
 Lack = Literal["", "gpu", "memory"]
-"""Resource that the machine lacks, so that a program runs on fake tensors; an empty string for real
-tensors."""
+"""Resource that the machine lacks, so that a program runs on fake tensors; else empty."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ Part = Literal[
 """Purpose of a run.
 
 - ``first``: trace the target with the example inputs as given.
-- ``second``: make dimensions dynamic, and search for those that are specialized.
+- ``second``: make dimensions dynamic, and search for dimensions that the code specializes.
 - ``paths``: trace execution paths that the first run did not take.
 - ``forecast``: call the target again with changed inputs to see what recompiles.
 - ``export``: export it with ``torch.export``.

@@ -95,5 +95,5 @@ class ShapesFound:
         return cls(request, target, pack(tuple(places)), note, probe_number)
 
     def unpack_places(self) -> tuple[PlaceShapes, ...]:
-        """Decode the source ranges with their values from ``packed``; empty if the text is invalid."""
+        """Decode the source ranges with their values from ``packed``; empty for an invalid text."""
         return unpack_items(PlaceShapes, self.packed)

@@ -34,7 +34,7 @@ class TraceStep:
     source ranges of a graph's operators in the analyzed file, in order of position. ``seconds`` is
     the compile time of the frame, without the backend.
 
-    ``code`` and ``range`` of a break are those of its finding. ``inlined`` is the number of nested
+    A break has the ``code`` and ``range`` of its finding. ``inlined`` is the number of nested
     functions that Dynamo was tracing at the break. If it is more than one, Dynamo leaves the call
     that led to the break to Python; the called function is compiled separately and breaks again.
     """

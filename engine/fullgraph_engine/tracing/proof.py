@@ -30,7 +30,8 @@ _NAMESPACE = "fullgraph_proof"
 
 
 _PATH = "/fullgraph/proof.py"
-"""Path of the program; frames in the engine's own files would be left out."""
+"""File name of the self-check program; its frames would be left out under a file name of the
+engine."""
 
 _PROGRAM = """
 import torch
@@ -59,16 +60,16 @@ def calls_operator(x):
 
 
 def _line_of(beginning: str) -> int:
-    """Return the zero-based line of the program that begins with a text."""
+    """Return the zero-based line of the self-check program that begins with a text."""
     lines = [line.strip() for line in _PROGRAM.split("\n")]
     return next(number for number, line in enumerate(lines) if line.startswith(beginning))
 
 
 @dataclass(frozen=True)
 class _Statement:
-    """A fact that must be seen in the recording of a call.
+    """A condition on the recording of a call that is true if the recorder works.
 
-    If ``holds`` is false for the recording, ``fact`` is degraded.
+    If ``holds`` returns false for the recording, ``fact`` cannot be shown with this torch.
     """
 
     fact: Fact
@@ -77,7 +78,7 @@ class _Statement:
 
 
 def prove() -> tuple[Degraded, ...]:
-    """Trace a program that shows every fact; return the facts that the recorder did not see.
+    """Trace a small program that shows every fact; return the facts that the recorder did not see.
 
     Call it in a process that ends afterwards: it registers an operator and leaves compiled code.
     """

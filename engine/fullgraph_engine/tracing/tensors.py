@@ -41,7 +41,7 @@ KNOWN_NUMEL = 4096
 """Maximum number of elements of a tensor whose values are kept."""
 
 ORACLE_BYTES = 64 << 20
-"""Maximum size in bytes of an operand that the oracle generates data for."""
+"""Maximum size in bytes of a tensor for which values are generated to run an operator."""
 
 _FACTORIES = frozenset(
     f"aten::{name}"
@@ -77,7 +77,7 @@ class ValueNeeded(BaseException):
 
 @dataclass(frozen=True)
 class ChosenState:
-    """A snapshot of the choices that a :class:`RunTensorMode` has made, from which it can
+    """The values that a :class:`RunTensorMode` has chosen so far, from which another run can
     continue."""
 
     choice_count: int
@@ -119,7 +119,7 @@ class RunTensorMode(FakeTensorMode):
         self.keeps_dynamic = False
         self._choice_count = 0
         self._reads_by_place: Counter[Any] = Counter()
-        """Number of values that each place (code and instruction) has read."""
+        """Number of values that each instruction has read, by code object and instruction."""
         self._generator = torch.Generator().manual_seed(0)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RunTensorMode:
@@ -128,7 +128,7 @@ class RunTensorMode(FakeTensorMode):
         return self
 
     def restart(self, inverted_choices: frozenset[int] = frozenset()) -> None:
-        """Start over, so that the same reads get the same values, except for the choices to invert.
+        """Start over, so that equal reads get equal values, except for the bool choices to invert.
 
         ``inverted_choices`` are the numbers of earlier bool choices that become True.
         """
@@ -188,12 +188,12 @@ class RunTensorMode(FakeTensorMode):
         return out
 
     def drop_values(self, values: Any) -> None:
-        """Drop the kept values of all tensors in nested data, so that they are unknown to the
-        program."""
+        """Remove the known values of all tensors in nested data, so that the program cannot read
+        them."""
         self._drop_constants(pytree.tree_leaves(values))
 
     def _drop_constants(self, tensors: Any) -> None:
-        """Drop the kept values of tensors and of all tensors that share memory with them."""
+        """Remove the known values of tensors and of all tensors that share memory with them."""
         for tensor in tensors:
             if isinstance(tensor, FakeTensor) and tensor.constant is not None:
                 self.fake_tensor_converter.invalidate_constant_aliases(tensor.constant)
@@ -210,7 +210,8 @@ class RunTensorMode(FakeTensorMode):
         return self.fake_tensor_converter.from_real_tensor(self, value, make_constant=True)
 
     def _choose_output(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Run one operator on generated data; return ``_NO_ANSWER`` if the operator fails."""
+        """Run one operator on generated data and return its result; ``_NO_ANSWER`` if the operator
+        fails."""
         initializing = _called_from_init()
         if self.prefer_real and not initializing and not _called_from_loader():
             raise ValueNeeded(str(func))
@@ -328,13 +329,14 @@ def _reading_frame() -> types.FrameType | None:
 
 
 _NORMAL_READS = 100
-"""Number of values that a place reads normally; a loop that waits for another value reads more."""
+"""Number of values that one instruction normally reads at most; a loop that waits for another value
+reads more."""
 _LARGE_NUMBER = 1000
 """Number that ends loops which count up; also usable as a size, as it needs little memory."""
 
 
 def _called_from_init() -> bool:
-    """Whether weight initialization reads the value, which does not affect the trace."""
+    """Whether weight initialization is reading the value, which does not affect the trace."""
     frame: types.FrameType | None = sys._getframe(2)
     for _ in range(24):
         if frame is None:
@@ -346,7 +348,7 @@ def _called_from_init() -> bool:
 
 
 def _called_from_loader() -> bool:
-    """Whether a data loader reads a seed or an order, which does not affect the trace."""
+    """Whether a data loader is reading a seed or an order, which does not affect the trace."""
     frame = _reading_frame()
     return frame is not None and frame.f_code.co_filename.endswith(_LOADERS)
 
@@ -463,8 +465,8 @@ def allow_constant_copies() -> Iterator[None]:
 
 
 def storage_bytes(values: Any) -> int:
-    """Return the size in bytes of all tensors and module states in nested data, each tensor
-    once."""
+    """Return the total size in bytes of all tensors in nested data, including states of modules,
+    each tensor once."""
     seen: dict[int, int] = {}
     for tensor in _iterate_tensors(values):
         with contextlib.suppress(Exception):
@@ -473,7 +475,8 @@ def storage_bytes(values: Any) -> int:
 
 
 def device_types(values: Any) -> set[str]:
-    """Return the device types of all tensors and module states in nested data."""
+    """Return the device types (``cpu``, ``cuda``) of all tensors in nested data, including states
+    of modules."""
     return {tensor.device.type for tensor in _iterate_tensors(values)}
 
 

@@ -1,4 +1,4 @@
-"""Repeat a call's inputs with changed sizes or values."""
+"""Repeat a call with the same arguments, except for changed sizes or values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _RESIZABLE_TYPES = (torch.Tensor, FakeTensor, torch.nn.Parameter)
 
 @dataclass(frozen=True)
 class Leaf:
-    """One leaf value of the arguments. ``name`` is its expression inside the called function.
+    """One leaf value in the nested arguments of a call. ``name`` is its expression inside the
+    called function.
 
     ``given`` is false for a default that was not passed. ``optional`` is true if None is a valid
     value, because it is the parameter's default.
@@ -132,8 +133,8 @@ def replace_arguments(
 
 
 def can_be_resized(value: Any) -> bool:
-    """Whether :func:`resize_tensor` supports a value: a strided tensor, not of a user's
-    subclass."""
+    """Whether :func:`resize_tensor` can change the sizes of a value: a strided tensor, not of a
+    user's subclass."""
     return type(value) in _RESIZABLE_TYPES and value.layout is torch.strided
 
 
