@@ -58,7 +58,7 @@ def safe_repr(value: object) -> str:
 
 
 def shorten_stack(frames: tuple[_Frame, ...]) -> tuple[_Frame, ...]:
-    """Keep the outermost and the innermost frames of a deep stack, such as one of a recursion."""
+    """Shorten a deep stack, for example of a recursion, to its outermost and innermost frames."""
     if len(frames) <= _MAX_FRAMES:
         return frames
     return frames[: _MAX_FRAMES // 4] + frames[-(_MAX_FRAMES - _MAX_FRAMES // 4) :]

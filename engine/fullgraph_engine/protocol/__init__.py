@@ -379,8 +379,8 @@ class Analyze:
     """Targets for which fake tensors are not tried: they are traced with real tensors even in mode
     "auto"."""
     tentative: bool = False
-    """True for a text that the user has not accepted, such as a proposed edit: the search for
-    inputs is short, and its result is not stored."""
+    """True for a text with an edit that is only being tried: the search for inputs is short, and
+    its result is not stored."""
     focus: int = 0
     roots: tuple[str, ...] = ()
     open_files: tuple[OpenFile, ...] = ()

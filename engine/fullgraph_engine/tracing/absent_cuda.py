@@ -51,9 +51,10 @@ def is_requested() -> bool:
 
 
 def install_cuda_guard() -> bool:
-    """Make fake CUDA tensors work in this process; return False if that is impossible.
+    """Make fake CUDA tensors work in this process; return False if that fails.
 
-    The change is permanent, so call it only in a process that does not compute on real devices.
+    The change lasts until the process ends, so call it only in a process that never computes on
+    real devices.
     """
     import torch
 

@@ -251,7 +251,7 @@ class NoBackend:
 
     compiler_name = "fullgraph"
     calls_user_backend = False
-    """True while a program runs. A backend that is a Python function of the user is then called,
+    """True while a program runs. A backend written as a Python function of the user is then called,
     and backends with different options are different, like in ``torch.compile``."""
     compiler: Callable[..., Any] | None = None
     """Backend that compiles all captured graphs; None to run them without compilation."""

@@ -9,8 +9,7 @@ from .recording import Break, Graph, Skip, TracedFrame
 
 
 class Witness(Protocol):
-    """An observer that is called for events of Dynamo during a trace, for example to write debug
-    documents.
+    """An observer of Dynamo's events during a trace, which for example writes debug documents.
 
     Its methods may read torch's objects but must not change them.
     """

@@ -67,7 +67,7 @@ def _line_of(beginning: str) -> int:
 
 @dataclass(frozen=True)
 class _Statement:
-    """A condition on the recording of a call that is true if the recorder works.
+    """A condition that the recording of a call satisfies if the recorder works.
 
     If ``holds`` returns false for the recording, ``fact`` cannot be shown with this torch.
     """

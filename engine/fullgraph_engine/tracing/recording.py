@@ -129,7 +129,7 @@ class Write:
     """A change of an existing value by a frame.
 
     ``target`` is the source of the value, or ``len(source)``. ``value`` is the ``repr`` of the new
-    value, empty if that is not a constant.
+    value, empty for a new value other than a constant.
     """
 
     frame: int

@@ -94,9 +94,10 @@ class ShapeRecorder:
         self._current = self._attempts[frame] = _FrameAttempt(variables)
 
     def leave_frame(self, frame: int, outer: int, outcome: str) -> None:
-        """Stop to collect values for a frame and continue with the frame ``outer``.
+        """Stop to collect values for a frame and continue with the enclosing frame ``outer``.
 
-        The values count unless ``outcome`` says that Dynamo skipped the frame.
+        The values count if ``outcome`` is "compiled". If it is "failed", they are kept for
+        :meth:`collect`.
         """
         attempt = self._attempts.pop(frame, None)
         self._current = self._attempts.get(outer) or _FrameAttempt()
