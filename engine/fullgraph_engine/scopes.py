@@ -20,10 +20,10 @@ BINDING_NODES = (
 
 @dataclass(frozen=True)
 class Use:
-    """A mention of a name that is bound outside of a piece of syntax.
+    """A mention, in a piece of syntax, of a name bound outside the piece.
 
     ``eager``: Python looks up the name when it executes the piece, not when it calls a function in
-    the piece. ``hidden`` has the names that inner scopes at this place redefine.
+    the piece. ``hidden`` has the names that inner scopes at this point redefine.
     """
 
     node: ast.Name

@@ -9,7 +9,7 @@ from typing import TypeVar
 from .protocol import cut_text
 
 _MAX_TEXT, _MAX_TRACEBACK = 2_000, 32_000
-"""Maximum number of characters of one text, and of a traceback."""
+"""Maximum number of characters of a converted object, and of a formatted traceback."""
 
 _MAX_FRAMES = 40
 

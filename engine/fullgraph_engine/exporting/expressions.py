@@ -61,7 +61,8 @@ def source_names(sources: Iterable[tuple[str, str]]) -> dict[str, str]:
 def rewrite_expression(expression: str, names: Mapping[str, str], *, holds: bool = True) -> str:
     """Format an expression of symbols in Python with the given names.
 
-    The result is empty if a symbol has no name. With ``holds=False`` the expression is negated.
+    The result is empty if a symbol does not have a name. With ``holds=False`` the expression is
+    negated.
     """
     try:
         tree = _SymbolRenamer(names).visit(ast.parse(expression, mode="eval").body)

@@ -102,9 +102,10 @@ def check_operators(call: Call, text: str) -> tuple[CheckedOperator, ...]:
 
 
 def _resized_groups(inputs: Inputs) -> Iterator[dict[tuple[int, int], int]]:
-    """Yield new sizes for dimensions of equal size: first all of them together, then each alone.
+    """For each group of equal sizes, yield a new size for all its dimensions together, then for
+    each alone.
 
-    Keys are (number of the leaf, dimension).
+    The new sizes are by (number of the leaf argument, dimension).
     """
     groups: dict[int, list[tuple[int, int]]] = {}
     for number, leaf in enumerate(inputs.leaves):

@@ -250,9 +250,10 @@ def _run_code(code: types.CodeType, namespace: dict[str, Any]) -> None:
 
 
 def package_of(path: str) -> tuple[str, str]:
-    """Return (dotted name of the package that contains a file, folder above that package).
+    """Return (dotted name of the package that contains a file, folder that contains the top-level
+    package).
 
-    The name is empty for a file outside packages.
+    For a file outside packages, the name is empty, and the folder is the file's.
     """
     folder = Path(path).parent
     names: list[str] = []

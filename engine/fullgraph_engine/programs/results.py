@@ -636,9 +636,10 @@ class _File:
     def uncompiled_targets(
         self, regions: set[Range], reached: list[TargetReport]
     ) -> Iterator[TargetReport]:
-        """Yield reports about the targets that the program does not compile.
+        """Yield reports about the targets that the program neither compiles nor reaches.
 
-        Targets that the engine also traces separately are left out.
+        There are none before the program has ended, or if the request traces such targets
+        separately.
         """
         how = self.whole.ending.how
         if self.program.request.uncompiled or how == "running":

@@ -59,7 +59,8 @@ class RegionWork(Recording):
 
 
 class Attribution(Listener):
-    """Assigns each record of a recorder to the innermost active call of a region."""
+    """An observer that assigns each record of Dynamo's work to the innermost active call of a
+    region."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording

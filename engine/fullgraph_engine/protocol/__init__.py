@@ -379,8 +379,8 @@ class Analyze:
     """Targets for which fake tensors are not tried: they are traced with real tensors even in mode
     "auto"."""
     tentative: bool = False
-    """True for a text with an edit that is only being tried: the search for inputs is short, and
-    its result is not stored."""
+    """True for a text with an edit on trial: the search for inputs is short, and its result is not
+    stored."""
     focus: int = 0
     roots: tuple[str, ...] = ()
     open_files: tuple[OpenFile, ...] = ()
@@ -568,7 +568,8 @@ class Importing:
 
 @dataclass(frozen=True)
 class TargetStarted:
-    """Event: the first run of a target started; sent once per target and request."""
+    """Event: the engine began the first run of a target (a traced function, module or call); sent
+    once per request."""
 
     request: int
     name: str

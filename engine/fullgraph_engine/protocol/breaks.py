@@ -1,4 +1,5 @@
-"""Causes of graph breaks, and their cost in one call of a target."""
+"""Causes of graph breaks, and the cost of a break in one call of a target (a traced function or
+module)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trace coverage: which code of a target's functions was traced."""
+"""Trace coverage: which instructions of the traced functions Dynamo reached."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Phase = Literal["tracer", "eager"]
 
 @dataclass(frozen=True)
 class BreakEvidence:
-    """A graph break; ``title`` is Dynamo's name for its type, which its registry calls ``gb_type``."""
+    """A graph break; ``title`` is Dynamo's name for its type (``gb_type`` in its registry)."""
 
     title: str
     outcome: BreakOutcome = "resumed"

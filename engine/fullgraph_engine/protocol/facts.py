@@ -1,4 +1,5 @@
-"""Facts that a run can show about a target, unless the installed torch hides them."""
+"""Facts that tracing a function or module can show, unless the installed torch lacks what is
+needed."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def file_state(path: str) -> FileState:
 
 @dataclass(frozen=True)
 class OpenFile:
-    """A file open in an editor: imports get this text instead of the file on disk.
+    """A file open in an editor: imports in the engine read ``text`` instead of the file on disk.
 
     ``path`` is absolute.
     """

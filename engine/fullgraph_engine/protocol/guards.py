@@ -1,4 +1,4 @@
-"""Guards of a target, by frame and by the line that caused them."""
+"""Guards of a target (a traced function or module), by frame and by the line that caused them."""
 
 from __future__ import annotations
 

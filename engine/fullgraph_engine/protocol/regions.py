@@ -9,7 +9,7 @@ from typing import Literal
 from .places import Range
 
 RegionApi = Literal["torch.compile", "Module.compile", "torch.export.export"]
-"""Function that the program called to compile the region."""
+"""Function with which the program compiled or exported the region (a callable)."""
 
 ProgramEnd = Literal["running", "finished", "raised", "exited", "quiet", "time", "killed"]
 """Way in which a program's run ended.
@@ -28,7 +28,7 @@ Lack = Literal["", "gpu", "memory"]
 
 @dataclass(frozen=True)
 class CompileSite:
-    """A call of a program that compiles something; ``range`` covers the call in the file ``path``."""
+    """A call of a program that compiles something; ``range`` is the call in the file ``path``."""
 
     path: str
     range: Range

@@ -1,4 +1,5 @@
-"""Identification of the runs of targets."""
+"""Identification of runs: each traces or calls one target (a function, module or call) for one
+purpose."""
 
 from __future__ import annotations
 

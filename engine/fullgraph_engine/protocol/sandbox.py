@@ -97,7 +97,7 @@ class SandboxLayer:
 
     @property
     def holds(self) -> bool:
-        """True if the layer is active, at least in part."""
+        """True if the layer protects the machine, completely or in part."""
         return self.partly or not self.lack
 
 

@@ -52,8 +52,10 @@ def call_pattern(arguments: Arguments) -> str:
 
 
 def merge_calls(old: RecordedCall, new: RecordedCall) -> RecordedCall:
-    """Merge two calls of one kind with equal constructor arguments; if that is impossible, return
-    ``new``."""
+    """Merge two calls that differ only in sizes and numbers and have equal constructor arguments.
+
+    Return ``new`` if they cannot be merged.
+    """
     if old.init != new.init:
         return new
     then = tuple(
@@ -68,7 +70,8 @@ def _unite_texts(old: str, new: str) -> str:
 
 
 def without_covered(calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
-    """Return the calls without those that are also part of a longer recorded sequence of calls."""
+    """Return the calls without each call that a recorded sequence of calls of one object
+    contains."""
     kinds = {_call_kind(call): call for call in calls}
     covered: set[tuple[object, ...]] = set()
     for kind, call in kinds.items():
@@ -127,7 +130,7 @@ def unite_arguments(old: Arguments, new: Arguments) -> Arguments:
 
 
 def merge_recordings(recordings: Iterable[Recorded]) -> Recorded:
-    """Merge recordings into one, in order of age; newer ones replace classes and constructors of
+    """Merge recordings, oldest first, into one; newer ones replace classes and constructors of
     older ones."""
     classes: dict[tuple[str, str], RecordedClass] = {}
     for recorded in recordings:

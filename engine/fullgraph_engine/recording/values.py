@@ -30,7 +30,7 @@ from ..torch_internals import ambient
 _MOST_ITEMS = 64
 _LONGEST = 200
 _PUBLIC = ("torch", "torch.nn", "torch.nn.functional")
-"""Modules under which torch exports names publicly that are defined elsewhere or in C++."""
+"""Modules with torch's public names; the objects may be defined in other modules or in C++."""
 _WORD = re.compile(r"[\w.:/+-]{1,40}")
 _KINDS = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 
@@ -57,10 +57,10 @@ class ArgumentWriter:
         self._home, self._constructed, self._contents = home, constructed, contents
 
     def write_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
-        """Convert the arguments of a call.
+        """Convert the arguments of a call to probe notation, such as ``f32[4, 16]``.
 
         Raises:
-            Unwritable: an argument cannot be expressed in probe notation.
+            InexpressibleArgument: an argument cannot be expressed in probe notation.
         """
         return Arguments(
             tuple(self.write_value(value) for value in args),
@@ -189,8 +189,8 @@ def device_name(device: Any) -> str | None:
 
 
 def _is_as_new(module: Any) -> bool:
-    """Whether a layer has no parameters and was constructed with defaults, as many activation
-    layers are."""
+    """Whether a layer lacks parameters and was constructed with defaults, as many activation layers
+    are."""
     kind = type(module)
     if not kind.__module__.startswith("torch.nn.") or module._parameters or module._modules:
         return False

@@ -30,7 +30,8 @@ from . import merging
 from .values import ArgumentWriter, InexpressibleArgument, device_name, dtype_name
 
 FOLDER, ROOT = "FULLGRAPH_RECORD", "FULLGRAPH_RECORD_ROOT"
-"""Environment variables with the folder for recordings and the workspace folder."""
+"""Names of the environment variables that hold the folder for recordings and the workspace folder.
+"""
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _MOST_SKIPPED = 1024

@@ -33,7 +33,7 @@ _Field = dict[str, str] | list[str] | str
 
 
 class SavedEventsError(Exception):
-    """Raised for a text that is not a saved :class:`Summary`; the message is one sentence."""
+    """Raised for a text other than a saved :class:`Summary`; the message is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def first_difference(before: Summary, now: Summary) -> Divergence | None:
 
 
 def differences(left: ShapeEnv, right: ShapeEnv) -> tuple[Difference, ...]:
-    """Return the fields that differ between two ShapeEnvs, among those that matter for guards."""
+    """Return the fields with effect on guards in which two ShapeEnvs differ."""
     return _differences(_state(left), _state(right))
 
 

@@ -114,8 +114,8 @@ def explain_symbol(
 ) -> Explanation | None:
     """Explain why ``symbol`` is a constant, equals another size, has a narrowed range or a guard.
 
-    Without ``kind``, the strongest of these facts is explained. Returns None if no such fact is
-    true. To explain several symbols, create the ``history`` once with :func:`follow_tape`.
+    Without ``kind``, the strongest fact is explained. Returns None if none is true. To explain
+    several symbols, create the ``history`` once with :func:`follow_tape`.
 
     Raises:
         ReplayError: The tape cannot be replayed.

@@ -144,7 +144,8 @@ class Tape:
 
 
 class _EventList(list[ShapeEnvEvent]):
-    """A list that replaces ``ShapeEnv.events`` and also records the place of each event.
+    """A list that replaces ``ShapeEnv.events`` and also records where in the user's program each
+    event happens.
 
     Torch appends an event before it runs it, and pops it again if it raises.
     """

@@ -33,8 +33,8 @@ class RuntimeCheck:
 
 @dataclass(frozen=True)
 class UnbackedSymbol:
-    """A size that is unknown until the graph runs; ``name`` is the program's expression for it, if
-    there is one."""
+    """A size known only when the graph runs; ``name`` is the program's expression for it, or
+    empty."""
 
     symbol: str
     name: str

@@ -15,11 +15,12 @@ WrapperFactory = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 @dataclass(frozen=True)
 class Spelling:
-    """One possible place of a private name: an attribute ``path`` (dotted) of a torch ``module``.
+    """One possible location of a private name: an attribute ``path`` (dotted) of a torch
+    ``module``.
 
     ``releases`` states which releases of torch have it (``"2.10 to 2.12"``); it is empty if all
-    supported releases have it. ``change`` describes the upstream change that introduced or removed
-    the spelling. Whether a spelling applies is decided by its presence, not by the version.
+    supported releases have it. ``change`` describes the upstream change behind it. Whether a
+    spelling applies is decided by its presence, not by the version.
     """
 
     module: str
@@ -32,7 +33,7 @@ class Spelling:
         return f"{self.module}.{self.path}"
 
     def find_owner(self) -> Any:
-        """Return the object that has the last part of the path as an attribute, or None if it does
+        """Return the object on which the last attribute of the path is looked up; None if it does
         not exist."""
         value: Any = sys.modules.get(self.module)
         if value is None:

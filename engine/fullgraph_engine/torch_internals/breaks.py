@@ -107,7 +107,8 @@ def leaves_breaks_unreported() -> bool:
 
 
 def restarts_before_break(speculation: Any) -> bool:
-    """Whether a failed speculation restarts at an instruction before the one that broke the graph.
+    """Whether Dynamo, after a failed speculation, restarts before the instruction that broke the
+    graph.
 
     Dynamo reports every other failed speculation; it has a reason or is at ``STORE_ATTR``.
     """
@@ -137,7 +138,7 @@ def break_page_url(number: str) -> str:
 
 
 def break_slug(break_type: str) -> str:
-    """Return a stable identifier for a break type that has no number: the type in kebab case."""
+    """Return a stable identifier for a break type without a number: the type in kebab case."""
     return re.sub(r"[^a-z0-9]+", "-", break_type.lower()).strip("-")[:60].rstrip("-") or "unknown"
 
 

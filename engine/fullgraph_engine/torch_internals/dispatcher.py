@@ -29,8 +29,7 @@ def operator_names() -> list[str]:
 
 
 def jit_schemas() -> Iterable[Any]:
-    """Return all ``FunctionSchema`` objects, including those of operators that only TorchScript
-    has."""
+    """Return all ``FunctionSchema`` objects, including operators that only TorchScript has."""
     found: Iterable[Any] = torch._C._jit_get_all_schemas()
     return found
 

@@ -240,9 +240,9 @@ def _record_chosen_values(recording: Recording) -> Iterator[None]:
 class NoBackend:
     """A Dynamo backend that runs the captured graph without compiling it.
 
-    It also replaces the backend wrappers that ``torch.compile`` creates, so that everything the
-    user's file compiles is traced but not compiled. All instances are equal, because Dynamo
-    discards its cache when the backend changes.
+    It also replaces torch's own backend wrappers, so that all code that the user's file compiles is
+    traced but not compiled. All instances are equal, because Dynamo discards its cache when the
+    backend changes.
 
     With ``marks_outputs``, a size that is symbolic at the end of a graph stays symbolic after the
     break. By default Dynamo would start the next graph with it as a constant, and make it symbolic

@@ -87,19 +87,20 @@ class ChosenState:
 
 
 class RunTensorMode(FakeTensorMode):
-    """The fake tensor mode that is active during a run.
+    """The fake tensor mode that is active during a run, which chooses values that the program
+    reads.
 
-    - ``on_chosen`` is called with every value that was chosen.
+    - ``on_chosen`` is called with every chosen value.
     - ``prefer_real``: raise :class:`ValueNeeded` at the first value to choose.
     - ``real_follows``: a run with real tensors would follow after :class:`ValueNeeded`.
     - ``inverted_choices``: numbers of the choices that are True; a chosen bool is False otherwise.
-      A place that reads very many values gets the opposite, because a loop may wait for it.
+      An instruction that reads very many values gets the opposite, because a loop may wait for it.
     - ``bool_choices``: numbers of the choices so far that were a bool.
     - ``override_choice`` may replace a chosen bool or number; its first argument is the user's
-      innermost frame that reads the value.
-    - ``has_read_kept_value``: the program has read a value that a fake tensor had kept.
-    - ``keeps_dynamic``: mark dimensions that eager code derives from a marked dimension as dynamic
-      too. Otherwise the next graph would take them for constants.
+      innermost frame on the stack of the read.
+    - ``has_read_kept_value``: the program has read a known value of a fake tensor.
+    - ``keeps_dynamic``: code outside graphs may derive a dimension from one marked as dynamic; mark
+      it as dynamic too. Otherwise the next graph would take it for a constant.
     """
 
     # The rules of higher-order operators are registered for FakeTensorMode itself, not for a
@@ -146,7 +147,7 @@ class RunTensorMode(FakeTensorMode):
 
     @oracle.setter
     def oracle(self, before: ChosenState) -> None:
-        """Continue from a snapshot."""
+        """Continue after the choices in ``before``, as if this mode had made them."""
         self._choice_count, self.bool_choices = before.choice_count, list(before.bool_choices)
         self._reads_by_place = before.reads_by_place.copy()
         self._generator.set_state(before.generator_state)
@@ -267,11 +268,11 @@ class RunTensorMode(FakeTensorMode):
         return pytree.tree_map(make_fake, out)
 
     def _choose_scalar(self, out: float) -> float:
-        """Choose the bool or number that the program reads from data it does not have.
+        """Choose the bool or number that the program reads from a fake tensor without values.
 
         ``out`` is the operator's result on generated data. A number is kept, a bool becomes False.
-        After very many reads at the same place, return the other bool, or alternate between a small
-        and a large number.
+        After very many reads by the same instruction, return the other bool, or alternate between a
+        small and a large number.
         """
         frame = _reading_frame()
         place = (frame.f_code, frame.f_lasti) if frame is not None else None

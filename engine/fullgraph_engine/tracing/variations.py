@@ -73,11 +73,12 @@ class Inputs:
         sizes: Mapping[tuple[int, int], int] | None = None,
         values: Mapping[int, Any] | None = None,
     ) -> tuple[tuple[Any, ...], dict[str, Any], dict[int, torch.Tensor]]:
-        """Return positional and keyword arguments of the same call with fresh tensors.
+        """Return the positional and keyword arguments of the call again, with new tensors and some
+        values changed.
 
-        ``sizes`` are changed sizes by leaf and dimension, ``values`` changed values by leaf.
-        Arguments that share one tensor share the new one too. The third result is the new tensor of
-        each leaf.
+        ``sizes`` are changed sizes by (number of the leaf, dimension), ``values`` changed values by
+        number of the leaf. Arguments that share one tensor share the new one too. The third result
+        is the new tensor of each leaf, by number.
         """
         sizes, values = sizes or {}, values or {}
         new_by_id: dict[int, Any] = {}
