@@ -42,7 +42,7 @@ def type_and_message(error: BaseException) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether Python or an allocator of torch raised an exception for lack of memory."""
+    """Whether an exception means that Python or a memory allocator of torch ran out of memory."""
     if isinstance(error, MemoryError):
         return True
     words = error_message(error)

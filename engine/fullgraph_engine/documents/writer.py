@@ -181,7 +181,8 @@ class DocumentWriter:
         hooks.callback(handle.remove)
 
     def _write_bytecode(self, code: types.CodeType, new: types.CodeType) -> None:
-        """Write a frame's bytecode before and after Dynamo; a bytecode hook of Dynamo."""
+        """Write the bytecode of a frame before and after Dynamo changed it; registered as a
+        bytecode hook of Dynamo."""
         if not self._request.wants_kind("bytecode"):
             return
         with self._report_failures("bytecode"):

@@ -112,7 +112,7 @@ class TextEdit:
 
 @dataclass(frozen=True)
 class Fix:
-    """An edit of the analyzed file that the user can apply."""
+    """An edit of the analyzed file that the user can apply to remove the cause of a finding."""
 
     title: str
     edits: tuple[TextEdit, ...]
@@ -272,7 +272,8 @@ class TargetReport:
     seconds: float = 0.0
     error: str | None = None
     chosen: int = 0
-    """Number of values that the engine chose because a fake tensor had none."""
+    """Number of values that the program read from fake tensors without values, so that the engine
+    chose them."""
     probe_number: int = 0
     coverage: Coverage | None = None
     """Trace coverage of the functions of the file that Dynamo traced, at least in part."""
@@ -398,7 +399,8 @@ class Analyze:
     """Maximum wall time in seconds for tracing alternative execution paths of all targets; 0 for no
     limit."""
     nice: int = 0
-    """Increment of the niceness for user code, applied after the imports."""
+    """Amount by which the process's niceness is raised for user code, after the imports; lowers its
+    priority."""
     documents: tuple[DocumentKind, ...] = ()
     """Kinds of documents, such as captured graphs, to write about each run; this takes additional
     time."""
@@ -432,7 +434,7 @@ class Analyze:
     """Calls of targets in an earlier request; a target that gets equal calls need not be traced
     again."""
     program: ProgramRequest = ProgramRequest()
-    """Options for running the text if it is a program."""
+    """Options for running the text as a program, if it has a ``__main__`` block or similar code."""
 
     @property
     def may_run_programs(self) -> bool:
@@ -516,7 +518,8 @@ Request = Union[Analyze, Reproduce, Compare, Cancel, SelfCheck, Shutdown]
 
 @dataclass(frozen=True)
 class Starting:
-    """First event of every engine, before it imports torch."""
+    """Event: the engine has started but not yet imported torch; the first event of every engine
+    process."""
 
     version: int
     pid: int
@@ -534,7 +537,7 @@ class Ready:
     untested: bool = False
     """True if this torch is newer than any tested release; facts outside ``degraded`` work."""
     sandbox: SandboxLevel = field(default_factory=SandboxLevel)
-    """Protection of the machine against user code."""
+    """State of the sandbox layers that protect the machine against user code."""
 
 
 @dataclass(frozen=True)
@@ -577,7 +580,8 @@ class TargetStarted:
 
 @dataclass(frozen=True)
 class FindingFound:
-    """Event: a finding of a run or of the text itself; sent again when its ``count`` changes."""
+    """Event: a finding of a run, or about the text itself; sent again when its ``count``
+    changes."""
 
     request: int
     finding: Finding
@@ -606,7 +610,7 @@ class IndexWritten:
 
 @dataclass(frozen=True)
 class OperatorsRegistered:
-    """Event: operators that the analyzed file and its imports registered."""
+    """Event: custom operators that the analyzed file and its imports registered with torch."""
 
     request: int
     operators: tuple[Operator, ...]
@@ -727,7 +731,8 @@ class Hook:
 
 @dataclass(frozen=True)
 class SelfChecked:
-    """Response to :class:`SelfCheck`: versions, and the private names that the engine needs."""
+    """Response to :class:`SelfCheck`: versions, and the private names of torch that the engine
+    needs."""
 
     request: int
     torch: str
@@ -783,7 +788,7 @@ code reads them."""
 
 
 class ProtocolError(ValueError):
-    """An error for a line without a valid message of this protocol."""
+    """Raised for a line that does not contain a valid message of this protocol."""
 
 
 def encode(message: Message) -> bytes:
@@ -848,7 +853,7 @@ def decode_one_of(kinds: Mapping[str, type], line: bytes | str) -> Any:
 
 
 def encode_line(message: Any) -> bytes:
-    """Encode any dataclass as one JSON line, with the name of its type."""
+    """Encode any dataclass as one JSON line, with the name of its type under ``"type"``."""
     body = {"type": type(message).__name__, **as_plain(message)}
     return _dumps(body, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
 

@@ -65,17 +65,17 @@ class Coverage:
 
     @property
     def lines(self) -> int:
-        """Number of lines with code."""
+        """Number of lines with code in the target's functions."""
         traced, others = self._lines
         return len(traced | others)
 
     @property
     def lines_traced(self) -> int:
-        """Number of lines with traced code."""
+        """Number of lines of the target's functions with code that Dynamo traced."""
         return len(self._lines[0])
 
     @property
     def untraced(self) -> tuple[int, ...]:
-        """Zero-based lines without traced code."""
+        """Zero-based lines of the target's functions with code that Dynamo did not trace."""
         traced, others = self._lines
         return tuple(sorted(others - traced))

@@ -32,7 +32,8 @@ class BreakEvidence:
 
 @dataclass(frozen=True)
 class SkipEvidence:
-    """A frame that Dynamo left to eager mode; ``reason`` is Dynamo's text."""
+    """A frame that Dynamo did not trace, so that it runs in eager mode; ``reason`` is Dynamo's
+    text."""
 
     reason: str
     kind: Literal["skip"] = "skip"
@@ -96,7 +97,7 @@ class GuardEvidence:
 
 @dataclass(frozen=True)
 class GuardFrame:
-    """One frame in the stack of a guard; ``line`` is zero-based."""
+    """One frame in the user's stack at which Dynamo created a guard; ``line`` is zero-based."""
 
     path: str
     line: int

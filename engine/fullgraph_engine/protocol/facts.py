@@ -1,5 +1,5 @@
-"""Facts that tracing a function or module can show, unless the installed torch lacks what is
-needed."""
+"""Facts about a traced function or module that a run can show, unless the installed torch hides
+them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Degraded:
 
     @property
     def words(self) -> str:
-        """Description as a sentence without its full stop."""
+        """Sentence, without its full stop, that says what this torch cannot show and why."""
         return f"Not available with this torch: {WORDS[self.fact]} ({self.reason})"
 
     def hides_code(self, code: str) -> bool:

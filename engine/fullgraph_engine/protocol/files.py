@@ -34,7 +34,7 @@ class FileState:
 
 
 def file_state(path: str) -> FileState:
-    """Return the current state of a file."""
+    """Return the current modification time and size of a file or folder."""
     try:
         found = _stat(path)
     except OSError:

@@ -40,7 +40,7 @@ class GuardName:
 
 
 def merge_names(names: Iterable[GuardName]) -> tuple[GuardName, ...]:
-    """Return each name once, with the words of its first occurrence."""
+    """Remove duplicates: return each name once, as the first :class:`GuardName` with this name."""
     found: dict[str, GuardName] = {}
     for one in names:
         found.setdefault(one.name, one)

@@ -73,7 +73,8 @@ def _select_type(kinds: tuple[Any, ...], raw: Any) -> Any:
 
 
 def as_plain(value: Any) -> Any:
-    """Convert dataclasses to dictionaries of all fields, tuples to lists, enums to their values."""
+    """Convert nested dataclasses to dictionaries of all fields, tuples to lists, and enums to their
+    values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: as_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, (list, tuple)):

@@ -18,11 +18,13 @@ DATA = "data"
 """Name of the folder next to a repro script that holds the contents of its tensors."""
 
 Backend = Literal["", "eager", "aot_eager", "inductor"]
-"""Backend that compiles the graphs; empty for a finding of the tracer alone."""
+"""Backend that compiles the graphs of the script; empty for a finding that occurs while Dynamo
+traces."""
 
 
 def data_name(content: bytes | memoryview) -> str:
-    """Return the name of a data file, which depends only on its content."""
+    """Return the name of a file with the contents of a tensor; the name depends only on the
+    contents."""
     return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 

@@ -59,7 +59,8 @@ class FrameTime:
 
 @dataclass(frozen=True)
 class DynamoTime:
-    """Time of one of Dynamo's own phases, from ``torch._dynamo.utils.compile_times``."""
+    """Total time and number of calls of one of Dynamo's own phases, from
+    ``torch._dynamo.utils.compile_times``."""
 
     name: str
     calls: int

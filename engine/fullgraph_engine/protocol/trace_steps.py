@@ -10,7 +10,7 @@ from .places import Range
 StepKind = Literal["graph", "break"]
 
 MOST_STEPS = 2000
-"""Maximum number of steps per run."""
+"""Maximum number of trace steps (graphs and breaks) reported per run."""
 
 
 @dataclass(frozen=True)

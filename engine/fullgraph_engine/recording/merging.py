@@ -175,10 +175,10 @@ def _call_order(call: RecordedCall) -> tuple[object, ...]:
 
 
 def _parse_arguments(text: str) -> Arguments:
-    """Parse recorded arguments.
+    """Parse the text of recorded arguments.
 
     Raises:
-        notation.NotationError: the recording was edited by hand.
+        notation.NotationError: the text is invalid because the recording was edited by hand.
     """
     return notation.parse_probe(f"forward({text})").inputs or Arguments()
 

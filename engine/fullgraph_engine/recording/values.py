@@ -118,7 +118,7 @@ class ArgumentWriter:
         return TensorText(dtype, sizes, strides, device_name(tensor.device), grad, marks)
 
     def constructor_call(self, value: Any, torch: Any) -> Value:
-        """Write an object as the constructor call that creates an equal one."""
+        """Write an object as the constructor call that creates an equal object."""
         kind = type(value)
         given: Arguments | None = None
         if isinstance(value, torch.nn.Module):

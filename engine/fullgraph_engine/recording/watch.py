@@ -85,7 +85,7 @@ class _Kind(NamedTuple):
 
 
 class _Watched:
-    """The recorded calls of one class and the schedule for examining further ones."""
+    """The recorded calls of one class, and the schedule for examining its later calls."""
 
     def __init__(self, kind: Any, path: str, home: dict[str, Any]) -> None:
         self.kind, self.path, self.home = kind, path, home
@@ -365,8 +365,8 @@ def _around_forward(watched: _Watched, recorder: _Recorder) -> None:
 
 
 def _around_compiled(kind: Any, recorder: _Recorder) -> None:
-    """Wrap the class of modules returned by ``torch.compile``, whose calls the other wrappers
-    cannot see."""
+    """Wrap the class of modules returned by ``torch.compile``, because wrappers of user classes do
+    not see its calls."""
     inner, compiling = kind.__call__, _is_compiling()
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -80,7 +80,7 @@ def summarize(tape: Tape, env: ShapeEnv) -> Summary:
 
 
 def save(summary: Summary) -> str:
-    """Return a summary as JSON."""
+    """Return the events and fields in a :class:`Summary` as JSON."""
     return json.dumps({"version": VERSION, **dataclasses.asdict(summary)}, separators=(",", ":"))
 
 

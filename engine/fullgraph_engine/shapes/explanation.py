@@ -204,7 +204,8 @@ def find_violations(tape: Tape) -> tuple[Violation, ...]:
 
 
 def _constrained_sources(tape: Tape, index: int) -> list[str]:
-    """Return the sources of dimensions that an event creates with a constraint."""
+    """Return the sources of the dimensions for which an event creates symbols that must stay
+    dynamic."""
     event = tape.events[index]
     values = [*(event.args or [])[1:], *(event.kwargs or {}).values()]
     source = next((value for value in values if isinstance(value, Source)), None)

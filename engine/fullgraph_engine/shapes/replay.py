@@ -22,7 +22,8 @@ from .upstream import FakeTensorMeta, ShapeEnv, ShapeEnvEvent
 
 
 class ReplayError(Exception):
-    """An error for an event that cannot be replayed: its index, its method, and the reason."""
+    """Raised for an event that cannot be replayed; holds its index, the called method, and the
+    reason."""
 
     def __init__(self, index: int, method: str, sentence: str) -> None:
         super().__init__(f"Event {index} ({method}) cannot be replayed: {sentence}")
@@ -58,7 +59,8 @@ class ReplayBudget:
 
     @contextlib.contextmanager
     def spend_time(self) -> Iterator[None]:
-        """Subtract the time of the block; raises :class:`OutOfTime` when nothing is left."""
+        """Subtract the time that the block takes from the budget; raise :class:`OutOfTime` when
+        nothing is left."""
         started = time.monotonic()
         try:
             with time_limit(self.seconds):
@@ -82,13 +84,13 @@ class Player:
         self.env: ShapeEnv = self._run_event(0)
 
     def step(self) -> Any:
-        """Replay the next event and return its result."""
+        """Replay the next recorded event and return the result of its ShapeEnv method."""
         result = self._run_event(self.position)
         self.position += 1
         return result
 
     def skip(self) -> None:
-        """Skip the next event."""
+        """Skip the next recorded event, as if it had not happened."""
         self.position += 1
 
     def _run_event(self, index: int) -> Any:
@@ -251,7 +253,8 @@ def guards_at(tape: Tape, upto: int | None = None) -> GuardState:
 
 
 def _move_to_env(fake: Any, env: ShapeEnv) -> Any:
-    """Return fake tensor metadata or a symbolic size with its symbols moved to another ShapeEnv."""
+    """Return a copy of fake tensor metadata or a symbolic size, with its symbols in another
+    ShapeEnv."""
     if isinstance(fake, FakeTensorMeta):
         return FakeTensorMeta(
             tuple(_move_to_env(size, env) for size in fake.size()),

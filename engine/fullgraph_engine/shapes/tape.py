@@ -58,7 +58,7 @@ class EventPlace:
 
     @property
     def stack(self) -> Stack:
-        """User frames, outermost first."""
+        """User frames at the event, outermost first."""
         if self._stack is None:
             self._stack = stacks.join_stacks(self._callers, stacks.convert_raw_stack(self._raw))
             self._raw = ()
@@ -82,7 +82,8 @@ class EventPlace:
 
 @dataclass(frozen=True)
 class FailedEvent:
-    """A ShapeEnv call that raised an exception after ``after`` events."""
+    """A call of a ShapeEnv method that raised an exception; ``after`` is the number of events
+    before it."""
 
     after: int
     method: str
@@ -119,7 +120,7 @@ class Tape:
 
     @property
     def line(self) -> int:
-        """Zero-based first line of the function; -1 if unknown."""
+        """Zero-based first line of the function that Dynamo compiled; -1 if unknown."""
         line = self._code_field("co_firstlineno")
         return int(line) - 1 if isinstance(line, int) else -1
 

@@ -113,7 +113,7 @@ class _EnvWatcher:
         self.hints: dict[str, str] = {}
 
     def take_effects(self) -> tuple[Effect, ...]:
-        """Return what changed in the ShapeEnv since the last call."""
+        """Return the changes of the ShapeEnv since the last call of this method."""
         env = self._env
         found: list[Effect] = []
         for symbol, bounds in env.var_to_range.items():

@@ -29,7 +29,8 @@ def place_in_words(source: str) -> str:
 
 
 def input_names(env: ShapeEnv) -> dict[str, str]:
-    """Return the user's expression for each symbol that comes from an input."""
+    """Return the user's expression, such as ``x.shape[0]``, for each symbol that comes from an
+    input."""
     return {
         str(symbol): in_user_words(upstream.name_of_source(sources[0]))
         for symbol, sources in env.var_to_sources.items()

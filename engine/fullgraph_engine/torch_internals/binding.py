@@ -19,8 +19,8 @@ class Spelling:
     ``module``.
 
     ``releases`` states which releases of torch have it (``"2.10 to 2.12"``); it is empty if all
-    supported releases have it. ``change`` describes the upstream change behind it. Whether a
-    spelling applies is decided by its presence, not by the version.
+    supported releases have it. ``change`` describes the upstream change that introduced or removed
+    it. Whether a spelling applies is decided by its presence, not by the version.
     """
 
     module: str

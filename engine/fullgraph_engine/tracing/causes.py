@@ -16,7 +16,7 @@ message."""
 
 
 class ReportedBreak(Exception):
-    """An exception that represents a break which Dynamo reported without raising anything."""
+    """An exception object for a graph break that Dynamo reported without raising an exception."""
 
 
 def remember_cause(

@@ -401,7 +401,8 @@ def use_real_backends() -> Iterator[None]:
 
 _uses_real_backends = False
 _original_wrappers: dict[Internal, Any] = {}
-"""Torch's own wrapper classes of backends, by the private name that :class:`NoBackend` replaces."""
+"""Torch's own backend wrapper classes, which :class:`NoBackend` replaced, by their private name in
+torch."""
 
 
 def _start_autograd() -> None:

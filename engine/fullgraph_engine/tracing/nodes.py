@@ -9,7 +9,8 @@ from .describe import describe_value
 from .recording import Op, Stack
 
 _LOCATION = "fullgraph_location"
-"""Key in ``Node.meta`` for the raw stack of the instruction that created the node."""
+"""Key in ``Node.meta`` under which a graph node stores the stack of the instruction that created
+it."""
 
 
 def store_location(node: Any, output: Any) -> None:

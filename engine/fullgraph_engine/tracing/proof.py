@@ -1,8 +1,7 @@
 """Check that Dynamo's events reach the recorder.
 
-A private name that exists is not necessarily still called by torch. Therefore the engine traces a
-small program with known results. An event that is missing there would be missing for the user's
-code too.
+Torch may have a private name but not call it any more. Therefore the engine traces a small program
+with known results. An event missing there would be missing for the user's code too.
 """
 
 from __future__ import annotations
@@ -242,7 +241,8 @@ def _trace_call(function: Callable[..., Any], *args: Any, **options: Any) -> Rec
 
 
 def _trace_two_calls(function: Callable[..., Any], x: torch.Tensor, limit: int = 8) -> Recording:
-    """Trace two calls with different values of a flag, which recompiles the function."""
+    """Trace two calls of the self-check program with different values of a flag, which recompiles
+    the function."""
     dynamo.reset()
     watch = Recorder(drive.BOTTOM, file=_PATH)
     with watch.listen() as recording, dynamo.config.patch(recompile_limit=limit):

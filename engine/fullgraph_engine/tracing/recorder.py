@@ -44,7 +44,7 @@ _FAILS_AT_LIMIT = "fail_on_recompile_limit_hit"
 
 
 _SUPPRESSED = ("an error was suppressed", "compilation failed with exception-directed")
-"""Beginnings of Dynamo's skip reasons that mean that Dynamo suppressed an error."""
+"""Beginnings of Dynamo's reasons for skipping a frame that mean that Dynamo suppressed an error."""
 
 
 def active_recorder() -> Recorder | None:
@@ -164,7 +164,11 @@ class Recorder:
         self._last_unlogged = error
 
     def record_break(self, error: BaseException, outcome: BreakOutcome, traced: Stack) -> None:
-        """Record a graph break that Dynamo acted on. ``traced`` is the stack inside the tracer."""
+        """Record a graph break that Dynamo acted on.
+
+        ``outcome`` says how Dynamo continued. ``traced`` is the stack of the user functions that
+        Dynamo was tracing.
+        """
         if getattr(error, "_fullgraph_recorded", False):
             return
         with contextlib.suppress(AttributeError):

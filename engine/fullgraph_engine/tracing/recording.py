@@ -14,7 +14,7 @@ from ..protocol.evidence import BreakOutcome, Phase, Resolution
 from ..protocol.shapes import ShapeRole, ShapeSeen
 
 Stack = tuple[Frame, ...]
-"""User frames, outermost first."""
+"""Frames of the user's code, outermost first."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,11 @@ class Break:
     stack: Stack
     href: str = ""
     inlined: int = 1
-    """Depth of the tracer's stack of frames: 1 if the compiled function itself broke."""
+    """Number of nested functions that Dynamo was tracing: 1 if the compiled function itself
+    broke."""
     operator: str = ""
-    """Higher-order operator that was being traced, such as ``torch.cond``."""
+    """Higher-order operator, such as ``torch.cond``, whose function Dynamo was tracing at the
+    break, or empty."""
     hook: str = ""
     """Library function that a module called as a hook on the way to the break, or empty."""
     ops: int = 0
@@ -209,11 +211,11 @@ identity, a length or keys, or a global mode such as grad mode."""
 
 @dataclass(frozen=True)
 class FailedGuard:
-    """A guard of the compilation ``compiled`` that is false for the values of a call.
+    """A guard of the compilation ``compiled`` that is false for the values of a later call.
 
     ``source`` is the expression of the guarded value. ``detail`` is the differing property of a
     tensor (``size 0``, ``dtype``) or of the global state. ``was`` and ``now`` are the expected and
-    the actual value, empty if a short form does not exist.
+    the actual value, each empty without a short form.
     """
 
     compiled: str
@@ -283,7 +285,8 @@ class Failure:
     causes: tuple[Cause, ...] = ()
     """Errors that led to the graph break, if Dynamo turned a graph break into this exception."""
     operator: str = ""
-    """Higher-order operator that was being traced, such as ``torch.cond``."""
+    """Higher-order operator, such as ``torch.cond``, whose function Dynamo was tracing, or
+    empty."""
 
     @property
     def in_graph(self) -> bool:
@@ -421,8 +424,7 @@ class Recording:
     """Kinds of values in the analyzed file, each source position once per kind."""
     shapes: list[ShapedPlace] = field(default_factory=list)
     shapes_left_out: int = 0
-    """Number of values that were dropped because their frame had too many
-    (``shapes_seen.MAX_ENTRIES``)."""
+    """Number of values dropped because a frame had more than ``shapes_seen.MAX_ENTRIES``."""
     lines: TracedLines = TracedLines()
     failure: Failure | None = None
     losses: list[str] = field(default_factory=list)

@@ -121,7 +121,7 @@ class ShapeRecorder:
         return self._names.format_size(self._current.names, size)
 
     def record_parameters(self, translator: Any) -> None:
-        """Record the arguments of a symbolic interpreter's function."""
+        """Record the argument values of the function that a symbolic interpreter runs."""
         code: types.CodeType = translator.f_code
         if frames.original_name(code.co_name) != code.co_name:
             return  # the parameters of a resume function are not the user's

@@ -154,7 +154,8 @@ def is_machinery(path: str) -> bool:
 
 
 def is_in_engine(stack: Stack) -> bool:
-    """Whether the tracer entered code of the engine, such as a replacement of a missing import."""
+    """Whether traced code in a stack belongs to the engine, such as a replacement of a missing
+    import."""
     return any(frame.path.startswith(_ENGINE) for frame in stack)
 
 

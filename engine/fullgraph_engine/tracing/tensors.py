@@ -201,7 +201,8 @@ class RunTensorMode(FakeTensorMode):
                 tensor.constant = None
 
     def _compute_factory(self, func: Any, args: Any, kwargs: Any, out: Any) -> Any:
-        """Return a factory's output with its values if it is small and on the CPU."""
+        """Return the output of a factory, such as ``torch.arange``, with known values if it is
+        small and on the CPU."""
         if out.device.type != "cpu" or out.layout is not torch.strided or kwargs.get("out"):
             return out
         if any(not isinstance(size, int) for size in out.shape) or out.numel() > KNOWN_NUMEL:
@@ -322,7 +323,8 @@ def _schema_name(func: Any) -> str:
 
 
 def _reading_frame() -> types.FrameType | None:
-    """Return the innermost live frame that reads a value, outside the tracer and the engine."""
+    """Return the innermost live frame outside Dynamo and the engine: the code that reads a
+    value."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and stacks.is_machinery(frame.f_code.co_filename):
         frame = frame.f_back
