@@ -86,8 +86,8 @@ class PathReport:
 class TracedPaths:
     """The results of tracing a target's alternative execution paths, to add to its report.
 
-    ``mode`` is the mode (training or evaluation) of the module in its example call. ``narrowed``
-    are identities of findings of the example call that occur only in that mode.
+    ``mode`` is the mode of the module in its example call: True for training mode, None if unknown.
+    ``narrowed`` are identities of findings of the example call that occur only in that mode.
     """
 
     reports: tuple[PathReport, ...] = ()
