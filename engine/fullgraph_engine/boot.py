@@ -116,7 +116,8 @@ def _engine_folder() -> str:
 
 
 def _reorder_sys_path() -> list:  # type: ignore[type-arg]
-    """Move the interpreter's folders to the front of ``sys.path``; return the path for user code.
+    """Move the interpreter's folders to the front of ``sys.path``; return the original order for
+    user code.
 
     ``site`` loads ``os`` before any script, so importing it here reads no file of the user.
     """
@@ -154,7 +155,7 @@ def _protocol_version() -> int:
 
 
 def _load_engine() -> None:
-    """Import the package from its own folder without adding anything to ``sys.path``.
+    """Import the engine package from its own folder without adding anything to ``sys.path``.
 
     Its modules get a private copy of the builtins, so the engine still works after user code in the
     same process replaces ``builtins.open`` or ``print``.

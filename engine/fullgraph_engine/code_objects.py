@@ -63,7 +63,7 @@ def position_entries(code: types.CodeType) -> Iterator[_PositionEntry]:
 
 
 def implicit_none_indices(code: types.CodeType) -> set[int]:
-    """Return indices of instructions that stand for the ``None`` of an ``is None`` comparison.
+    """Return indices of NOP instructions that remain of the ``None`` in an ``is None`` comparison.
 
     The compiler merges this comparison into the jump. It leaves a NOP for the ``None`` only if the
     ``None`` is on a line of its own.
@@ -119,7 +119,8 @@ def starting_line(instruction: dis.Instruction) -> int | None:
 
 
 def jump_label(instruction: dis.Instruction) -> str:
-    """Return the marker of a jump target (``L3`` or ``>>``); empty for other instructions."""
+    """Return the marker that ``dis`` prints for a jump target (``L3`` or ``>>``); empty for other
+    instructions."""
     number = getattr(instruction, "label", None)
     if number is not None:
         return f"L{number}"
@@ -127,5 +128,5 @@ def jump_label(instruction: dis.Instruction) -> str:
 
 
 def exception_entries(code: types.CodeType) -> list[Any]:
-    """Return the exception table: instruction ranges with the handler that each jumps to."""
+    """Return the exception table of a code object: instruction ranges, each with its handler."""
     return list(getattr(dis.Bytecode(code), "exception_entries", ()))

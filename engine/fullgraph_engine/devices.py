@@ -1,4 +1,4 @@
-"""GPUs are hidden from all engine processes.
+"""Hide GPUs from all processes of the engine.
 
 The engine executes code at every pause in typing. On a GPU, each process would take hundreds of MiB
 of memory from the user's training jobs, and a CUDA context does not survive a fork. Tracing uses

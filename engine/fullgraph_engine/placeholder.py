@@ -1,4 +1,5 @@
-"""Placeholders for names that a failed top-level statement would have assigned."""
+"""Placeholder values for names that a failed top-level statement, such as an import, would have
+assigned."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Any, NoReturn
 
 
 class Unavailable(ImportError):
-    """An error for the use of a name that the module could not assign.
+    """Raised when user code uses a name that its module could not assign.
 
     ``line`` is the zero-based line of the statement that failed, ``reason`` its error.
     """
@@ -20,10 +21,10 @@ class Unavailable(ImportError):
 
 
 class Placeholder:
-    """A value that can be passed on and named in annotations; other uses raise ``Unavailable``.
+    """A value for a name that could not be assigned; it may be passed on and named in annotations.
 
-    Missing special attributes raise AttributeError as on any plain object, because libraries look
-    them up on all objects.
+    Other uses raise ``Unavailable``. Missing special attributes raise AttributeError as on any
+    plain object, because libraries look them up on all objects.
     """
 
     __slots__ = ("_unavailable",)
@@ -72,17 +73,18 @@ for _name in _OPERATIONS.split():
 
 
 def error_of_use(placeholder: Placeholder) -> Unavailable:
-    """Return the exception that the use of this placeholder raises, without recording it."""
+    """Return the exception that any use of this placeholder raises, without adding it to
+    ``raised_errors``."""
     name, line, reason = object.__getattribute__(placeholder, "_unavailable")
     return Unavailable(name, line, reason)
 
 
 raised_errors: list[Unavailable] = []
-"""Exceptions that placeholders raised in this process."""
+"""Exceptions that placeholders raised in this process, in order."""
 
 
 def find_raised_error(message: str) -> Unavailable | None:
-    """Return the recorded exception whose message begins an error message, or None.
+    """Return the exception in ``raised_errors`` whose message begins an error message, or None.
 
     The error message may continue after it or be cut off.
     """
@@ -90,7 +92,7 @@ def find_raised_error(message: str) -> Unavailable | None:
 
 
 def recorded_error(placeholder: Placeholder) -> Unavailable:
-    """Return the exception for a use of this placeholder, and record it in ``raised_errors``."""
+    """Return the exception for a use of this placeholder, and add it to ``raised_errors``."""
     error = error_of_use(placeholder)
     raised_errors.append(error)
     return error

@@ -1,4 +1,5 @@
-"""Names that a piece of syntax binds in its scope, and names that it takes from outside."""
+"""Find the names that a piece of Python syntax binds in its scope, and names that it uses from
+outside."""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ BINDING_NODES = (
 
 @dataclass(frozen=True)
 class Use:
-    """A mention of a name that is bound outside.
+    """A mention, in a piece of syntax, of a name bound outside the piece.
 
     ``eager``: Python looks up the name when it executes the piece, not when it calls a function in
-    the piece. ``hidden`` has the names that mean something else at this place.
+    the piece. ``hidden`` has the names that inner scopes at this point redefine.
     """
 
     node: ast.Name
@@ -34,12 +35,12 @@ class Use:
 class _Scope:
     names: frozenset[str]
     outside: frozenset[str]
-    """Names declared ``global`` or ``nonlocal``."""
+    """Names declared ``global`` or ``nonlocal`` in the scope."""
     is_class: bool
 
 
 def names_bound_by(node: ast.AST) -> Iterator[str]:
-    """Yield the names that a node itself binds or deletes, without the nodes in it.
+    """Yield the names that a syntax node itself binds or deletes; its child nodes are not included.
 
     Parameters and ``from module import *`` are left out.
     """
@@ -60,11 +61,12 @@ def names_bound_by(node: ast.AST) -> Iterator[str]:
 
 
 def nodes_of_scope(nodes: Iterable[ast.AST], ignored: Collection[int] = ()) -> Iterator[ast.AST]:
-    """Yield every node that Python evaluates in the scope of the given nodes, outer ones first.
+    """Yield every syntax node that Python evaluates in the scope of the given nodes, outer ones
+    first.
 
-    A function or a class counts as itself with its decorators, defaults, annotations and bases. A
-    target of ``:=`` in a comprehension belongs to the scope around it. ``ignored`` has the ids of
-    nodes to leave out.
+    A function or a class counts as itself with its decorators, defaults, annotations and bases,
+    without its body. A target of ``:=`` in a comprehension belongs to the scope around it.
+    ``ignored`` has the ids of nodes to leave out.
     """
     for node in nodes:
         if id(node) in ignored:
@@ -78,7 +80,7 @@ def nodes_of_scope(nodes: Iterable[ast.AST], ignored: Collection[int] = ()) -> I
 
 
 def _evaluated_children(node: ast.AST) -> Iterable[ast.AST]:
-    """Return the child nodes that Python evaluates in the same scope."""
+    """Return the child nodes that Python evaluates in the same scope as the node."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         returns = [node.returns] if node.returns is not None else []
         return [*node.decorator_list, *_evaluated_parts(node.args), *returns]
@@ -97,7 +99,7 @@ def _evaluated_parts(arguments: ast.arguments) -> Iterator[ast.expr]:
 
 
 def bound_names(nodes: Iterable[ast.AST], ignored: Collection[int] = ()) -> set[str]:
-    """Return the names that nodes bind in their own scope.
+    """Return the names that syntax nodes bind in their own scope.
 
     ``ignored`` has the ids of import statements that do not count.
     """
@@ -116,14 +118,14 @@ def parameters(arguments: ast.arguments) -> Iterator[ast.arg]:
 
 
 def free_names(tree: ast.AST) -> set[str]:
-    """Return the names that a piece of syntax reads and takes from outside."""
+    """Return the names that a piece of syntax reads but does not bind itself."""
     return {use.node.id for use in uses(tree) if isinstance(use.node.ctx, ast.Load)}
 
 
 def uses(tree: ast.AST, ignored: Collection[int] = ()) -> Iterator[Use]:
-    """Yield all mentions of outside names in a statement or expression of the module level.
+    """Yield all uses of names from outside in a statement or expression of the module level.
 
-    The names that the statement itself binds at the module level count as outside names.
+    The names that the statement itself binds at the module level count as names from outside.
     ``ignored`` has the ids of import statements that do not bind.
     """
     yield from _visit(tree, (), True, frozenset(ignored))
@@ -221,7 +223,8 @@ def _with_type_parameters(node: ast.AST, scopes: tuple[_Scope, ...]) -> tuple[_S
 def _type_parameters(
     node: ast.AST, header: tuple[_Scope, ...], ignored: frozenset[int]
 ) -> Iterator[Use]:
-    """Yield the mentions in bounds and defaults of type parameters, which Python evaluates late."""
+    """Yield the uses of names in bounds and defaults of type parameters, which Python evaluates
+    late."""
     for parameter in getattr(node, "type_params", []):
         yield from _visit(parameter, header, False, ignored)
 

@@ -13,7 +13,7 @@ _wall, _cpu = time.monotonic, time.process_time
 
 
 class Stopwatch:
-    """A timer that adds up the time of each phase; one phase is always active.
+    """A timer that adds up the time of each phase of a request; one phase is always active.
 
     ``began`` is the start of the first phase, if it was earlier than now, as a value of
     ``time.monotonic``, which all processes of the machine share.
@@ -33,12 +33,13 @@ class Stopwatch:
         return ended
 
     def restart_cpu_time(self) -> None:
-        """Restart the processor time in a forked child, where its counter begins at zero."""
+        """Restart the measurement of processor time in a forked child, where the counter begins at
+        zero."""
         self._cpu = _cpu()
 
     @contextlib.contextmanager
     def count_as(self, phase: Phase) -> Iterator[None]:
-        """Count the time of the block for another phase."""
+        """Count the time of the block for ``phase`` instead of the current phase."""
         outer = self.enter_phase(phase)
         try:
             yield

@@ -9,7 +9,7 @@ from typing import TypeVar
 from .protocol import cut_text
 
 _MAX_TEXT, _MAX_TRACEBACK = 2_000, 32_000
-"""Maximum number of characters of one text, and of a traceback."""
+"""Maximum number of characters of a converted object, and of a formatted traceback."""
 
 _MAX_FRAMES = 40
 
@@ -42,7 +42,7 @@ def type_and_message(error: BaseException) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether Python or an allocator of torch raised an exception for lack of memory."""
+    """Whether an exception means that Python or a memory allocator of torch ran out of memory."""
     if isinstance(error, MemoryError):
         return True
     words = error_message(error)
@@ -58,7 +58,7 @@ def safe_repr(value: object) -> str:
 
 
 def shorten_stack(frames: tuple[_Frame, ...]) -> tuple[_Frame, ...]:
-    """Keep the outermost and the innermost frames of a deep stack, such as one of a recursion."""
+    """Shorten a deep stack, for example of a recursion, to its outermost and innermost frames."""
     if len(frames) <= _MAX_FRAMES:
         return frames
     return frames[: _MAX_FRAMES // 4] + frames[-(_MAX_FRAMES - _MAX_FRAMES // 4) :]

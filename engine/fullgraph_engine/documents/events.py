@@ -1,4 +1,5 @@
-"""Documents about ShapeEnv events: what each source line decided, and how a later run differs."""
+"""Documents about ShapeEnv events: what each source line decided about sizes, and how a later run
+differs."""
 
 from __future__ import annotations
 
@@ -20,10 +21,10 @@ from .places import PlaceFormatter
 
 
 def timeline_text(timeline: Timeline, places: PlaceFormatter) -> str:
-    """Write the events in order, below the source lines during which they happened.
+    """Format the ShapeEnv events in order, below the source lines during which they happened.
 
-    Events without symbols are only bookkeeping: the text ends with their number. Without other
-    events, it is empty.
+    Events without symbols are only bookkeeping: the text ends with their number. If there are only
+    such events, the text is empty.
     """
     shown = [event for event in timeline.events if event.symbols or event.effects]
     if not shown and not timeline.note:
@@ -37,7 +38,8 @@ def timeline_text(timeline: Timeline, places: PlaceFormatter) -> str:
 
 
 def explanations_text(tape: Tape, budget: ReplayBudget) -> str:
-    """Explain why sizes became constants or equal; empty if none did, or if time ran out."""
+    """Explain why sizes became constants or equal to other sizes; empty if none did, or if time ran
+    out."""
     try:
         with budget.spend_time():
             found = explain_all(tape)
@@ -47,21 +49,22 @@ def explanations_text(tape: Tape, budget: ReplayBudget) -> str:
 
 
 def saved_events(tape: Tape) -> str:
-    """Return the events as JSON, for :func:`comparison_text` in a later run."""
+    """Return the events of a tape as JSON, for :func:`comparison_text` in a later run."""
     from ..shapes import comparison
 
     return comparison.save(comparison.summarize(tape, _end_of(tape)))
 
 
 def _end_of(tape: Tape) -> ShapeEnv:
-    """Return the ShapeEnv after all events."""
+    """Return the ShapeEnv of a tape as it is after all events."""
     return replay_tape(tape) if tape.live is None else tape.live
 
 
 def comparison_text(saved: str, tape: Tape, places: PlaceFormatter) -> tuple[str, bool]:
-    """Return how the events differ from those of an earlier run, and whether they differ.
+    """Return (text on how the events differ from an earlier run's, whether they differ).
 
-    Events count as equal if both runs end with the same symbols, guards and runtime asserts.
+    ``saved`` is the result of :func:`saved_events` in the earlier run. Events count as equal if
+    both runs end with the same symbols, guards and runtime assertions.
     """
     from ..shapes import comparison
 

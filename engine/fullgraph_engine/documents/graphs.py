@@ -28,7 +28,8 @@ program.
 
 
 def graph_code(number: int, graph: Graph, module: Any, places: PlaceFormatter) -> str:
-    """Return the code of ``print_readable`` without its machine-oriented details.
+    """Format a captured graph as the code of ``print_readable``, without details that only machines
+    need.
 
     Each input is on its own line, with a comment on its source. The operators of a line of the
     user's file are below that line.
@@ -92,7 +93,8 @@ def _describe_place(
 def _format_signature(
     header: re.Match[str], nodes: Mapping[str, str], origins: Mapping[str, str]
 ) -> list[str]:
-    """Write one parameter per line, named as its node; return [] if the header cannot be parsed."""
+    """Format one parameter per line, named as its node; return an empty list if the header cannot
+    be parsed."""
     written = header["parameters"]
     found = list(_PARAMETER.finditer(written))
     if "".join(match[0] for match in found) != written:

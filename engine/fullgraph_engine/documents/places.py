@@ -1,4 +1,4 @@
-"""Names of functions and lines for people to read."""
+"""Format names of functions and lines for people to read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RESUMED = re.compile(r"_at_(\d+)$")
 
 
 class PlaceFormatter:
-    """A formatter of places, which omits the path of the file that the document is about."""
+    """A formatter of source locations; it omits the path of the file that the document is about."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -27,7 +27,11 @@ class PlaceFormatter:
         self._names = FunctionNames(tree)
 
     def describe_code(self, code: types.CodeType) -> str:
-        """Format a function: ``Attention.forward, line 44``; ``from line 49`` after a break."""
+        """Format the function of a code object: ``Attention.forward, line 44``.
+
+        A function that Dynamo generated to continue after a break is ``Attention.forward, from line
+        49``.
+        """
         resumed = _RESUMED.search(code.co_name) if code.co_name.startswith("torch_dynamo") else None
         line = int(resumed[1]) if resumed is not None else code.co_firstlineno
         name = self._qualified_name(code.co_filename, frames.original_name(code.co_name), line)
@@ -35,7 +39,8 @@ class PlaceFormatter:
         return f"{name}, {words} {line}{self._file_suffix(code.co_filename)}"
 
     def describe_function(self, path: str, function: str, line: int) -> str:
-        """Format a function like :meth:`describe_code`, from a zero-based first line."""
+        """Format a function as :meth:`describe_code` does; ``line`` is its zero-based first
+        line."""
         name = self._qualified_name(path, frames.original_name(function), line + 1)
         return f"{name}, line {line + 1}{self._file_suffix(path)}" if line >= 0 else name
 
@@ -46,16 +51,18 @@ class PlaceFormatter:
         )
 
     def _qualified_name(self, path: str, function: str, line: int) -> str:
-        """Return the qualified name if the line is in such a function of the file."""
+        """Return the qualified name of the function in the file at this line, else ``function``."""
         return self._names.name_at(function, line - 1) if path == self.path else function
 
     def describe_line(self, frame: Frame) -> str:
-        """Format a line: ``line 49: k, v = cache.extend(k, v)``, with the name of another file."""
+        """Format a source line: ``line 49: k, v = cache.extend(k, v)``; for another file, with its
+        name."""
         text = frame.text or linecache.getline(frame.path, frame.line + 1)
         return f"line {frame.line + 1}{self._file_suffix(frame.path)}: {text.strip()}"
 
     def innermost_frame(self, stack: tuple[Frame, ...]) -> Frame | None:
-        """Return the innermost frame in the file, or else the innermost frame."""
+        """Return the innermost frame in the document's file; if there is none, the innermost
+        frame."""
         frames = [frame for frame in stack if frame.path == self.path] or stack
         return frames[-1] if frames else None
 

@@ -1,4 +1,5 @@
-"""Requests for documents of a run. The host uses them too, so this module does not import torch."""
+"""Requests for documents about a run. The host process uses them too, so this module does not
+import torch."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ from ..protocol.documents import MOST_TEXT, DocumentKind, DocumentPart
 
 @dataclass
 class DocumentRequest:
-    """A request for documents, and the receiver of their parts.
+    """A request for documents about a run, and the receiver of their sections.
 
-    ``send_part`` is called at once with the attempt and each part, because the run's process may
+    ``send_part`` is called at once with the attempt and each section, because the run's process may
     end at any time.
     """
 
@@ -20,13 +21,13 @@ class DocumentRequest:
     send_part: Callable[[str, DocumentPart], None]
     save_events: bool = False
     compare_events: Mapping[int, str] = field(default_factory=dict)
-    """Archives of an earlier run's events, by the number of the ShapeEnv."""
+    """Saved events of an earlier run as JSON, by the number of the ShapeEnv."""
     most: int = MOST_TEXT
     _attempt: str = ""
     _sent: dict[DocumentKind, int] = field(default_factory=dict)
 
     def begin_attempt(self, attempt: str) -> None:
-        """Start a new attempt; its parts replace all earlier parts."""
+        """Start a new attempt of the run; its document sections replace all earlier ones."""
         self._attempt, self._sent = attempt, {}
 
     def wants_kind(self, kind: DocumentKind) -> bool:
@@ -42,7 +43,7 @@ class DocumentRequest:
         archive: str = "",
         differs: bool = False,
     ) -> None:
-        """Send one part to the receiver, cut if the document becomes too long."""
+        """Send one section of a document to the receiver, cut if the document becomes too long."""
         if not self.wants_kind(kind):
             return
         sent = self._sent.get(kind, 0)

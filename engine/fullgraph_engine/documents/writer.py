@@ -1,4 +1,4 @@
-"""Write the documents of a run while it executes."""
+"""Write the documents about a run while it executes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _AFTER = {
 
 
 MAX_EXPLANATION_SECONDS = 5.0
-"""Maximum seconds for all explanations of one trace, which waits for them."""
+"""Maximum seconds for explaining sizes in one trace, which waits for the explanations."""
 
 
 class DocumentWriter:
-    """A trace observer that writes the documents of a request.
+    """An observer of a trace that writes the requested documents about it.
 
-    It sends every part as soon as it is complete, because the run may not finish.
+    It sends every section as soon as it is complete, because the run may not finish.
     """
 
     def __init__(self, request: DocumentRequest, path: str, text: str) -> None:
@@ -45,18 +45,19 @@ class DocumentWriter:
         self._codes: dict[int, types.CodeType] = {}
         self._breaks: dict[int, list[Break]] = {}
         self._written: set[int] = set()
-        """Frames whose document is complete."""
+        """Numbers of frames whose section in the document is complete."""
         self._mistakes: set[str] = set()
         self._tapes: list[Any] = []
         self._tapes_written = 0
-        """Number of tapes already written."""
+        """Number of ShapeEnvs whose events were already written."""
         self._explaining = ReplayBudget(MAX_EXPLANATION_SECONDS)
 
     @contextlib.contextmanager
     def write_attempt(self, *, sizes_only: bool = False) -> Iterator[DocumentWriter | None]:
-        """Write the documents of one trace; with ``sizes_only``, only its ShapeEnv events.
+        """Write the documents about one trace inside the block; with ``sizes_only``, only its
+        ShapeEnv events.
 
-        A run of another part then writes graphs and bytecode.
+        A run with another purpose then writes graphs and bytecode.
         """
         self._attempts += 1
         self._graphs = self._tapes_written = 0
@@ -124,7 +125,7 @@ class DocumentWriter:
             )
 
     def _write_ungraphed(self, frame: TracedFrame, words: str) -> None:
-        """Write the entry of a frame without a graph."""
+        """Write the section about a frame for which Dynamo captured no graph."""
         ends = self._break_comments(frame.id)
         if ends and frame.outcome == "compiled":
             words = "no graph, as there are no tensor operations before the break"
@@ -139,7 +140,8 @@ class DocumentWriter:
         return self._places.describe_code(code) if code is not None else "?"
 
     def _break_comments(self, frame: int) -> Iterator[str]:
-        """Yield comments on the breaks of a frame: the stopped line, the break, what follows."""
+        """Yield comments on the graph breaks of a frame: the line where it stopped, the break, and
+        the consequence."""
         code = self._codes.get(frame)
         for record in self._breaks.get(frame, ()):
             inner = record.stack[-1] if record.stack else None
@@ -156,7 +158,8 @@ class DocumentWriter:
             yield f"#   -> {_AFTER[record.outcome]}"
 
     def _find_stop(self, record: Break, code: types.CodeType | None) -> Frame | None:
-        """Return the frame of the compiled function, at the call that leads to a break."""
+        """Return the frame of the compiled function ``code``, at the call that leads to a break;
+        None if not found."""
         if code is not None:
             name = frames.original_name(code.co_name)
             lines = {line - 1 for _, _, line in code.co_lines() if line is not None}
@@ -178,7 +181,8 @@ class DocumentWriter:
         hooks.callback(handle.remove)
 
     def _write_bytecode(self, code: types.CodeType, new: types.CodeType) -> None:
-        """Write a frame's bytecode before and after Dynamo; a bytecode hook of Dynamo."""
+        """Write the bytecode of a frame before and after Dynamo changed it; registered as a
+        bytecode hook of Dynamo."""
         if not self._request.wants_kind("bytecode"):
             return
         with self._report_failures("bytecode"):
@@ -204,7 +208,8 @@ class DocumentWriter:
             self._tapes = []
 
     def _write_tapes(self) -> None:
-        """Write the tapes of compiled frames: their ShapeEnvs get no more events."""
+        """Write the ShapeEnv events of frames that Dynamo has compiled, as no more events
+        follow."""
         from .. import shapes
 
         for tape in self._tapes[self._tapes_written :]:
@@ -233,7 +238,8 @@ class DocumentWriter:
 
     @contextlib.contextmanager
     def _report_failures(self, kind: DocumentKind) -> Iterator[None]:
-        """Replace a part by an error message if writing it raises, and continue."""
+        """If writing a section in the block raises, write an error message instead, and
+        continue."""
         try:
             yield
         except Exception as error:

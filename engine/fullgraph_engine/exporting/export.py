@@ -1,4 +1,4 @@
-"""Export one target: as a draft that continues after errors, and then in strict mode."""
+"""Export one target twice: as a draft that continues after errors, and then in strict mode."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .expressions import local_names, rewrite_expression, source_names
 
 @dataclass(frozen=True)
 class ExportRefusal:
-    """A problem that prevents the export.
+    """A problem that prevents the export of a target.
 
-    ``words`` is the expression in names of the user's function. ``check`` is the condition that
-    must hold there. Both may be empty.
+    ``words`` is the expression that torch cannot decide, in names of the user's function. ``check``
+    is the condition that must be true there. Both may be empty.
     """
 
     problem: DraftProblem
@@ -46,11 +46,11 @@ class ExportResult:
 
 
 def export_target(call: Call, *, real: bool) -> ExportResult:
-    """Export the call of a probe.
+    """Export a target with ``torch.export``, for a call with its example inputs.
 
-    ``real``: its tensors have values, which draft export needs; without them the first problem ends
-    the export. Symbolic sizes of the probe become dimensions that must be dynamic. Without symbolic
-    sizes in the probe, every size that can vary becomes dynamic.
+    ``real``: the tensors have values, which draft export needs; without them the first problem ends
+    the export. Symbolic sizes in the example inputs (``b`` in ``f32[b, 4]``) become dimensions that
+    must be dynamic. Without symbolic sizes, every size that can vary becomes dynamic.
     """
     module = _as_module(call.function)
     bound = _bind_arguments(module, call.args, call.kwargs)
@@ -121,7 +121,8 @@ def _describe_problem(problem: DraftProblem) -> ExportRefusal:
 
 
 def _format_dynamic_shapes(program: Any, bound: Mapping[str, Any]) -> str:
-    """Write ``dynamic_shapes`` with a ``Dim`` for each symbolic size of the program."""
+    """Format ``dynamic_shapes`` as Python source, with a ``Dim`` for each symbolic size of the
+    program."""
     sizes = [
         node.meta["val"].shape
         for node in program.graph.nodes

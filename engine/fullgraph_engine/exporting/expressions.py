@@ -1,4 +1,4 @@
-"""Rewriting of expressions on symbolic sizes in the names of the user's function."""
+"""Rewrite expressions on symbolic sizes in the names of the user's function."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def local_names(locals_: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def source_names(sources: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Map symbols to expressions on their sources: ``L['x'].size()[0]`` is ``x.shape[0]``."""
+    """Map symbols to the user's expressions of their sources: ``L['x'].size()[0]`` becomes
+    ``x.shape[0]``."""
     names = {}
     for symbol, source in sources:
         size = _SIZE.match(source)
@@ -58,7 +59,11 @@ def source_names(sources: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def rewrite_expression(expression: str, names: Mapping[str, str], *, holds: bool = True) -> str:
-    """Write an expression in Python; empty for unnamed symbols. ``holds=False`` negates it."""
+    """Format an expression of symbols in Python with the given names.
+
+    The result is empty if a symbol does not have a name. With ``holds=False`` the expression is
+    negated.
+    """
     try:
         tree = _SymbolRenamer(names).visit(ast.parse(expression, mode="eval").body)
     except (SyntaxError, LookupError):

@@ -1,4 +1,4 @@
-"""Check the custom operators of a file, with the calls that its targets make."""
+"""Check the custom operators of a file with ``opcheck``, on the calls that its targets make."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..torch_internals.trees import pytree
 from ..tracing.variations import Inputs, can_be_resized
 
 _MAX_GROUPS = 4
-"""Maximum number of groups of dimensions to resize."""
+"""Maximum number of groups of equal dimensions for which other sizes are tried."""
 _MAX_CALLS = 8
-"""Maximum number of calls checked per operator."""
+"""Maximum number of calls with which each operator is checked."""
 
 
 @dataclass(frozen=True)
 class CheckedOperator:
-    """The result of checking one operator.
+    """The result of checking one custom operator.
 
     ``operator`` is its name in ``torch.ops``, with the overload. ``line`` is the zero-based line of
     the file that names it. ``wrong`` is the error of ``torch.library.opcheck``; empty if it passes.
@@ -46,7 +46,8 @@ class _OperatorInvocation:
 
 
 class _InvocationRecorder(TorchDispatchMode):
-    """A mode that records calls of a file's operators, before a call can change its arguments."""
+    """A dispatch mode that copies the arguments of calls of a file's operators, before a call can
+    change them."""
 
     def __init__(self, defined: Sequence[str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -101,7 +102,11 @@ def check_operators(call: Call, text: str) -> tuple[CheckedOperator, ...]:
 
 
 def _resized_groups(inputs: Inputs) -> Iterator[dict[tuple[int, int], int]]:
-    """Yield new sizes for dimensions of equal size, together and each alone."""
+    """For each group of equal sizes, yield a new size for all its dimensions together, then for
+    each alone.
+
+    The new sizes are by (number of the leaf argument, dimension).
+    """
     groups: dict[int, list[tuple[int, int]]] = {}
     for number, leaf in enumerate(inputs.leaves):
         if can_be_resized(leaf.value):
@@ -140,7 +145,8 @@ def _copy_tensor(value: Any) -> Any:
 
 
 def _describe_call(invocation: _OperatorInvocation) -> OperatorCall | None:
-    """Describe a call of an operator; None if it returns anything but tensors."""
+    """Describe the dtypes and sizes of an operator call; None if it returns anything but
+    tensors."""
     outputs = (
         invocation.outputs
         if isinstance(invocation.outputs, (tuple, list))

@@ -1,7 +1,8 @@
-"""Stand-ins for a GPU, for programs that run on fake CUDA tensors on a machine without one.
+"""Replacements for functions of ``torch.cuda``, for programs that run on fake CUDA tensors without
+a GPU.
 
-Functions of ``torch.cuda`` answer as on a machine with one GPU of compute capability 8.0. Backward
-passes compute nothing: each leaf gets a gradient of the right shape. Never undone, so only a
+The functions answer as on a machine with one GPU of compute capability 8.0. Backward passes compute
+nothing: each leaf gets a zero gradient of its shape. The replacements are never undone, so only a
 process that runs one program may install them.
 """
 
@@ -22,7 +23,8 @@ _FAKES_WITHOUT_DEVICE = (2, 10)
 """The first release whose fake CUDA tensors work without a device although torch counts one."""
 
 _LOOKS_FOR_DEVICE = ("is_available", "device_count")
-"""Functions whose answers make fake tensors of older releases look for a device."""
+"""Functions to leave unreplaced in older releases: if they report a GPU, fake tensors look for a
+device."""
 
 _ANSWERS: dict[str, Any] = {
     "is_available": True,
@@ -52,7 +54,7 @@ _SILENT = (
 
 
 def install() -> None:
-    """Put all stand-ins in place."""
+    """Replace functions of ``torch.cuda`` in this process so that it seems to have one GPU."""
     release = releases.parse_release(torch.__version__)
     for name, value in _ANSWERS.items():
         if name in _LOOKS_FOR_DEVICE and release < _FAKES_WITHOUT_DEVICE:
@@ -100,7 +102,7 @@ def _device_properties() -> types.SimpleNamespace:
 
 
 class _Moment:
-    """A stream or an event; nothing ever waits for it."""
+    """A replacement for a CUDA stream or event; it is always complete."""
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         self.cuda_stream = 0
@@ -112,11 +114,11 @@ class _Moment:
         return None
 
     def elapsed_time(self, _end: Any) -> float:
-        """Milliseconds between two events."""
+        """Return the milliseconds between two events."""
         return 1.0
 
     def query(self) -> bool:
-        """Whether all work is done."""
+        """Return whether all work of the stream or event is done."""
         return True
 
     def __getattr__(self, name: str) -> Any:
@@ -126,7 +128,8 @@ class _Moment:
 
 
 def _skip_backward(tensors: Any, *_args: Any, **_kwargs: Any) -> None:
-    """Give each leaf that the tensors were computed from a gradient of its shape."""
+    """Replace ``Tensor.backward``: give each leaf that the tensors depend on a zero gradient of its
+    shape."""
     roots = (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
     with torch.no_grad():
         for leaf in _graph_leaves(roots):

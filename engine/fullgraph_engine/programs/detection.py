@@ -1,4 +1,4 @@
-"""Whether a text is a program that compiles something, from its syntax tree."""
+"""Detect from its syntax tree whether a text is a program that compiles something."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ _COMPILES = re.compile(
 )
 """Matches ``torch.compile``, ``model.compile`` and ``torch.export``, but not ``re.compile``."""
 _MOST_FILES = 200
-"""Maximum number of files searched for calls that compile."""
+"""Maximum number of imported files searched for calls that compile something."""
 
 
 def is_program(text: str, path: str, roots: tuple[str, ...] = ()) -> bool:
-    """Whether to run a text: it does something when it is executed, it, or a file of the workspace
-    that it imports, mentions ``compile`` or ``export``, and no comment turns the file off.
+    """Whether a text should be run as a program.
+
+    It must do something when it is executed. It, or a workspace file that it imports, must mention
+    ``compile`` or ``export``. No comment may turn fullgraph off.
 
     Raises:
         SyntaxError: the text does not parse.
@@ -33,7 +35,8 @@ def is_program(text: str, path: str, roots: tuple[str, ...] = ()) -> bool:
 
 
 def arguments_in(text: str) -> tuple[str, ...] | None:
-    """The command-line arguments that a comment of a text gives its program; None without one."""
+    """Return the command-line arguments from a ``# fullgraph: run(…)`` comment of a text; None
+    without one."""
     for line in text.split("\n"):
         found = RUN.search(line) if "fullgraph" in line else None
         if found is not None:
@@ -45,14 +48,17 @@ def arguments_in(text: str) -> tuple[str, ...] | None:
 
 
 def does_something(tree: ast.Module) -> bool:
-    """Whether executing a file does more than define, import and construct: it has a ``__main__``
-    block, or calls at top level what the file itself defines."""
+    """Whether executing a file does more than define, import and construct objects.
+
+    It has a ``__main__`` block, or calls at top level a function or object that the file itself
+    defines.
+    """
     own = set(_bound_names(tree))
     return any(_has_effect(node, own) for node in tree.body)
 
 
 def _bound_names(tree: ast.Module) -> Iterator[str]:
-    """Names of the functions and variables that a file defines at top level."""
+    """Yield the names of the functions and variables that a file defines at top level."""
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node.name
@@ -78,7 +84,7 @@ def _has_effect(node: ast.stmt, own: set[str]) -> bool:
 
 
 def _executed_nodes(node: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of a statement, without the bodies of lambdas."""
+    """Yield the nodes of a statement, without the bodies of lambdas."""
     waiting: list[ast.AST] = [node]
     while waiting:
         one = waiting.pop()
@@ -88,7 +94,8 @@ def _executed_nodes(node: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _uses_compiled(function: ast.expr) -> bool:
-    """Whether a call is of what ``torch.compile`` returns, or of ``torch.export.export``."""
+    """Whether a call expression calls the result of ``torch.compile``, or
+    ``torch.export.export``."""
     if isinstance(function, ast.Call):
         return _last_name(function.func) == "compile"
     return _last_name(function) == "export"
@@ -101,7 +108,7 @@ def _last_name(function: ast.expr) -> str:
 
 
 def _root_name(function: ast.expr) -> str:
-    """The name that an attribute, call or item begins with: ``net`` of ``net(x).sum``."""
+    """Return the name that an attribute, call or item begins with: ``net`` of ``net(x).sum``."""
     node: ast.expr = function
     while True:
         if isinstance(node, (ast.Attribute, ast.Subscript)):
@@ -113,7 +120,7 @@ def _root_name(function: ast.expr) -> str:
 
 
 def _is_main(test: ast.expr) -> bool:
-    """Whether a condition compares ``__name__``."""
+    """Whether a condition compares ``__name__``, as ``if __name__ == "__main__"`` does."""
     return any(isinstance(one, ast.Name) and one.id == "__name__" for one in ast.walk(test))
 
 
@@ -138,7 +145,7 @@ def _mentions_compiling(text: str, tree: ast.Module, path: str, roots: tuple[str
 
 
 def _imported_files(tree: ast.Module, folders: tuple[str, ...]) -> Iterator[Path]:
-    """Files of the workspace that a text imports, as far as the import statements show it."""
+    """Yield the workspace files that a text imports, found from its import statements alone."""
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):

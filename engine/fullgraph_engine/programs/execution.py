@@ -1,4 +1,4 @@
-"""Executing a program in this process, as ``python FILE`` would, under the recorder."""
+"""Execute a program in this process, as ``python FILE`` would, while a recorder observes Dynamo."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ from .regions import LiveRegion, Regions
 from .watching import Attribution, ProgramRecorder, RegionCall
 
 QUIET_CALLS = 8
-"""Calls of each region without a compilation, after which a long run is stopped."""
+"""Number of calls without a compilation, for each compiled callable, after which a long run is
+stopped."""
 
 QUIET_SECONDS = 8.0
-"""Wall time that a run gets in any case before it is stopped for quiet regions."""
+"""Minimum wall time in seconds before a run is stopped because nothing is compiled any more."""
 
 _ASKS_FOR_GPU = re.compile(r"\bcuda\b|\bGPUs?\b", re.IGNORECASE)
 
@@ -43,8 +44,11 @@ _clock = time.monotonic
 
 @dataclass(frozen=True)
 class DynamoWarning:
-    """A warning that Dynamo issued while the program ran, with the user's stack and the call of a
-    region that was in progress."""
+    """A warning that Dynamo issued while the program ran.
+
+    ``stack`` is the user's stack. ``call`` is the call of a compiled callable in progress, None if
+    there was none.
+    """
 
     message: str
     stack: Stack
@@ -53,8 +57,11 @@ class DynamoWarning:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a program's run ended. ``line`` is the zero-based line of the program's file that was at
-    work, -1 if unknown; ``error`` is the exception that ended it."""
+    """The way in which a program's run ended.
+
+    ``line`` is the zero-based line of the program's file that was being executed, -1 if unknown.
+    ``error`` is the exception that ended the run; ``status`` is the exit status.
+    """
 
     how: ProgramEnd
     line: int = -1
@@ -63,8 +70,11 @@ class Ending:
 
 
 class Program(Attribution):
-    """One run of a program. ``stop`` reports and ends the process; the run calls it from inside the
-    program once further calls would show nothing new."""
+    """One run of a user's program.
+
+    ``stop`` reports the results and ends the process. The run calls it from inside the program when
+    further calls would show nothing new.
+    """
 
     def __init__(
         self,
@@ -80,19 +90,22 @@ class Program(Attribution):
         self.regions = Regions(_run_code.__code__, self)
         self.warnings: list[DynamoWarning] = []
         self.on_new_work: Callable[[], None] = lambda: None
-        """Called after each outermost call of a region in which Dynamo did something."""
+        """Function called after each outermost call of a compiled callable in which Dynamo did
+        something."""
         self._stop = dynamo.disable(stop)
         self._compiler: Callable[..., Any] | None = None
         self._began = _clock()
 
     @property
     def seconds(self) -> float:
-        """Wall time since the program began."""
+        """Return the wall time in seconds since the program began."""
         return _clock() - self._began
 
     def find_backend(self) -> str:
-        """Find the backend that the request names, for ``run``. Return a sentence on why it cannot
-        be used; an empty string if it can."""
+        """Find the backend that the request names, for use in ``run``.
+
+        Return a sentence on why the backend cannot be used, or an empty string if it can.
+        """
         name = self.request.backend
         if not name or self.lacks:
             return ""
@@ -106,8 +119,10 @@ class Program(Attribution):
         return ""
 
     def run(self) -> Ending:
-        """Execute the text as ``__main__`` until it ends by itself, as ``python FILE`` does; a file
-        in a package as ``python -m`` does."""
+        """Execute the text as ``__main__`` until it returns, raises or exits.
+
+        A file in a package is executed as by ``python -m``, other files as by ``python FILE``.
+        """
         package, folder = package_of(self.path)
         if package and folder not in sys.path:
             sys.path.append(folder)
@@ -147,8 +162,12 @@ class Program(Attribution):
         return next((one.line for one in reversed(stack) if one.path == self.path), -1)
 
     def lacks_after(self, ending: Ending) -> Lack:
-        """Return the missing resource that ended the program, if it may run on fake tensors
-        instead: a GPU, which no process here uses, or memory, while no region was called."""
+        """Return the missing resource that ended the program, if it can run on fake tensors
+        instead.
+
+        The result is "gpu", "memory" if it ran out before any compiled callable was called, or
+        empty.
+        """
         error = ending.error
         if self.lacks or error is None:
             return ""
@@ -166,12 +185,16 @@ class Program(Attribution):
     def describe_ending(
         self, how: ProgramEnd, frame: types.FrameType | None, status: object = None
     ) -> Ending:
-        """Return an ending that the engine decides, at a live frame of the program."""
+        """Describe an ending that the engine decides, such as a time limit.
+
+        ``frame`` is a live frame of the program; ``status`` is its exit status, if any.
+        """
         self.recorder.collect_results()
         return Ending(how, self.line_of(frame), status=status)
 
     def line_of(self, frame: types.FrameType | None) -> int:
-        """The innermost line of the program's file on a live stack, zero-based; -1 if none."""
+        """Return the zero-based line of the program's file in its innermost frame on a live stack;
+        -1 without one."""
         while frame is not None:
             if frame.f_code.co_filename == self.path:
                 return frame.f_lineno - 1
@@ -179,10 +202,11 @@ class Program(Attribution):
         return -1
 
     def record_failure(self, error: BaseException) -> None:
-        """Record a graph break that ends the call, as under ``fullgraph=True``.
+        """Record the graph break behind an exception that leaves a call, as under
+        ``fullgraph=True``.
 
-        A ``UserError`` without a place in traced code is none, but a refusal of the call's
-        arguments, as for a wrong ``dynamic_shapes``.
+        A ``UserError`` without a location in traced code is not a graph break: Dynamo refused the
+        arguments of the call, such as a wrong ``dynamic_shapes``.
         """
         if isinstance(error, BREAKS):
             traced = getattr(error, "_fullgraph_stack", None)
@@ -202,7 +226,7 @@ class Program(Attribution):
             self._stop(self.describe_ending("quiet", sys._getframe(1)))
 
     def _watch_warnings(self) -> None:
-        """Record Dynamo's warnings with their places; Python shows them as usual."""
+        """Record Dynamo's warnings with their stacks; Python still shows them as usual."""
         show = warnings.showwarning
 
         @functools.wraps(show)
@@ -220,13 +244,17 @@ class Program(Attribution):
 
 
 def _run_code(code: types.CodeType, namespace: dict[str, Any]) -> None:
-    """The bottom of all stacks of the program: frames outside it are not the user's."""
+    """Execute the program's code. All stacks of the program begin here: frames outside are not the
+    user's."""
     exec(code, namespace)
 
 
 def package_of(path: str) -> tuple[str, str]:
-    """The dotted package that a file is in, and the folder above its packages; an empty name for a
-    file in no package."""
+    """Return (dotted name of the package that contains a file, folder that contains the top-level
+    package).
+
+    For a file outside packages, the name is empty, and the folder is the file's.
+    """
     folder = Path(path).parent
     names: list[str] = []
     while (folder / "__init__.py").is_file():
@@ -236,7 +264,7 @@ def package_of(path: str) -> tuple[str, str]:
 
 
 def stop_words(ending: Ending, seconds: float, called: int) -> str:
-    """Return a sentence on why a run was stopped; empty for a run that was not."""
+    """Return a sentence on why the engine stopped a run; empty if the run was not stopped."""
     at = f" at line {ending.line + 1}" if ending.line >= 0 else ""
     regions = f"{called} compiled region{'' if called == 1 else 's'} had been called by then"
     if ending.how == "time":

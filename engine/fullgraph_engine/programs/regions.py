@@ -1,7 +1,7 @@
-"""The callables that a program compiles, found where torch makes them.
+"""Find the regions of a program: the callables that it compiles.
 
-Nothing that the program sees is replaced: the context object that ``torch.compile`` makes for a
-callable runs hooks before and after each call, and one of ours is added to them.
+Nothing that the program sees is replaced. The context object that ``torch.compile`` creates for a
+callable runs hooks before and after each call; the engine adds one hook.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ _LONGEST_OPTION = 60
 
 @dataclass(frozen=True)
 class RegionFailure:
-    """An exception that left a call of a region, and the call, which can be repeated without
-    Dynamo. ``number`` counts the region's calls from 1."""
+    """An exception that left a call of a region (a compiled callable), with the call.
+
+    The call can be repeated without Dynamo. ``number`` is the number of the call, from 1.
+    """
 
     error: BaseException
     call: CompiledCall | None
@@ -42,11 +44,11 @@ _MOST_FAILURES = 8
 
 @dataclass(eq=False)
 class LiveRegion:
-    """One compiled callable while its program runs.
+    """A region (a callable that a program compiles) while its program runs.
 
     ``site`` is the stack of the call that compiled it, outermost frame first. ``code`` is the code
-    object of the function behind it, None for a callable without one. ``kind`` is the class of a
-    module region.
+    object of the function that it compiles, None for a callable without one. ``kind`` is the class
+    of a module region.
     """
 
     api: RegionApi
@@ -57,28 +59,30 @@ class LiveRegion:
     kind: type | None = None
     calls: int = 0
     quiet: int = 0
-    """Number of calls since the last compilation."""
+    """Number of calls of the region since Dynamo last compiled something for it."""
     failures: list[RegionFailure] = field(default_factory=list)
-    """The first calls that raised."""
+    """The first calls of the region that raised an exception."""
 
     @property
     def is_export(self) -> bool:
-        """Whether ``torch.export`` traces the callable, once, and nothing of it is compiled."""
+        """Whether ``torch.export`` traces the callable, once, without compiling it."""
         return self.api == "torch.export.export"
 
 
 class Listener:
-    """An observer of the calls of regions."""
+    """An observer whose methods run before and after each call of a region (a compiled
+    callable)."""
 
     def enter_region(self, region: LiveRegion) -> None:
-        """A call of a region begins."""
+        """Called when a call of a region begins."""
 
     def leave_region(self, region: LiveRegion, error: BaseException | None) -> None:
-        """A call of a region has ended, with an exception or without."""
+        """Called when a call of a region has ended; ``error`` is its exception, None if it
+        returned."""
 
 
 class Regions:
-    """All regions of one program, in the order in which they were compiled."""
+    """All regions (compiled callables) of one program, in the order in which they were compiled."""
 
     def __init__(self, bottom: types.CodeType, listener: Listener) -> None:
         self.all: list[LiveRegion] = []
@@ -88,7 +92,7 @@ class Regions:
         self._note = dynamo.disable(self._note_region)
 
     def watch(self) -> None:
-        """Record every region that this process compiles from now on."""
+        """Start to record every callable that this process compiles or exports."""
         upstream.CONTEXT.wrap(self._around_context)
         upstream.EXPORT.wrap(self._around_export)
 
@@ -182,8 +186,11 @@ class Regions:
         frame: types.FrameType | None,
         options: tuple[tuple[str, str], ...],
     ) -> LiveRegion | None:
-        """The region of a callable; None if no code of the workspace compiles it. All callables of
-        one code object, compiled at one place with the same options, share a region."""
+        """Return the region for a compiled callable; None if no code of the workspace compiles it.
+
+        All callables with one code object, compiled at one location with the same options, share a
+        region.
+        """
         site = stacks.stack_of_frame(frame, self._bottom)
         if not any(is_own(one.path) for one in site):
             return None
@@ -199,12 +206,12 @@ class Regions:
 
 
 def is_own(path: str) -> bool:
-    """Whether a file is neither installed, nor torch's, nor the engine's."""
+    """Whether a file belongs to the user: it is not installed, and not torch's or the engine's."""
     return not (stacks.is_library(path) or stacks.is_machinery(path))
 
 
 def _describe_subject(subject: Any) -> tuple[str, types.CodeType | None, type | None]:
-    """The name of a callable, its code, and its class if it is a module."""
+    """Return (name of a callable, its code object or None, its class if it is a module or None)."""
     if isinstance(subject, torch.nn.Module):
         kind = type(subject)
         # Classes of torch.jit compute ``forward``, and raise unless it is read from an object.
@@ -242,8 +249,11 @@ def _code_of(function: Any) -> types.CodeType | None:
 def _compile_frame(
     frame: types.FrameType | None,
 ) -> tuple[types.FrameType | None, bool, bool]:
-    """Return the innermost call of ``torch.compile`` on a stack, whether ``Module.compile`` made
-    it, and whether other code of torch did. Only torch's own frames are passed on the way."""
+    """Find the innermost call of ``torch.compile`` on a stack, passing only frames of torch.
+
+    Return (frame of the call or None, whether ``Module.compile`` made it, whether other code of
+    torch made it).
+    """
     found: types.FrameType | None = None
     through_module = through_torch = False
     while frame is not None and stacks.is_torch(frame.f_code.co_filename):
@@ -259,7 +269,8 @@ def _compile_frame(
 
 
 def _compile_options(frame: types.FrameType | None) -> tuple[tuple[str, str], ...]:
-    """The arguments of a call of ``torch.compile`` that differ from their defaults."""
+    """Return the arguments of a ``torch.compile`` call that differ from their defaults, as (name,
+    value) pairs."""
     if frame is None:
         return ()
     found = []

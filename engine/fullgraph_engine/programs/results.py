@@ -1,4 +1,4 @@
-"""A program's run as findings and reports, for each file of the workspace that took part."""
+"""Convert one run of a program to findings and reports, for each workspace file that took part."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from .regions import LiveRegion, RegionFailure, is_own
 from .watching import RegionWork
 
 _MOST_PATHS = 40
-"""Files that one run reports findings of."""
+"""Maximum number of files for which one run of a program reports findings."""
 
 _ARGUMENTS = (
     "If it needs arguments, write them in a comment, `# fullgraph: run(--steps 2)`, or on the "
@@ -82,7 +82,8 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 
 @dataclass(frozen=True)
 class RegionResult:
-    """The report of one region in one file, with its guards and trace steps."""
+    """The report about one region (a compiled callable) in one file, with its guards and trace
+    steps."""
 
     report: TargetReport
     guards: tuple[GuardedFrame, ...] = ()
@@ -94,9 +95,9 @@ class RegionResult:
 class FileResults:
     """The results of a program's run for one file.
 
-    ``regions`` are defined or compiled in the file. ``reached`` are other targets of the file:
-    Dynamo traced their code as part of a region, or the program does not compile them. A comment
-    of a file with ``is_off`` turns fullgraph off in it.
+    ``regions`` are reports about compiled callables defined or compiled in the file. ``reached``
+    are reports about its other targets: Dynamo traced their code inside a compiled callable, or the
+    program does not compile them. ``is_off``: a comment in the file turns fullgraph off.
     """
 
     findings: tuple[Finding, ...]
@@ -105,7 +106,8 @@ class FileResults:
     shapes: tuple[PlaceShapes, ...] = ()
     shapes_note: str = ""
     deeper: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Workspace files with inner frames of a finding, by its identity."""
+    """Other workspace files in which a finding has inner stack frames, by the identity of the
+    finding."""
     is_off: bool = False
 
     @property
@@ -114,12 +116,12 @@ class FileResults:
 
     @property
     def infos(self) -> tuple[TargetInfo, ...]:
-        """Names, kinds and ranges of the reported targets."""
+        """Names, kinds and name ranges of the reported targets."""
         return tuple(TargetInfo(one.name, one.kind, one.range) for one in self.reports)
 
 
 class ProgramResults:
-    """Turns one run into the results of any file of the workspace."""
+    """A converter from one run of a program to the results for any file of the workspace."""
 
     def __init__(self, program: Program, ending: Ending, text_of: Callable[[str], str]) -> None:
         program.settle()
@@ -130,8 +132,11 @@ class ProgramResults:
 
     @property
     def paths(self) -> list[str]:
-        """Files of the workspace that took part: those with code that Dynamo traced, with a region
-        or with a call that compiles one; the program's own first."""
+        """Workspace files that took part in the run, the program's own file first.
+
+        Dynamo traced code in the file, or the file defines or compiles a region (a compiled
+        callable).
+        """
         found = dict.fromkeys([self.program.path])
         for region in self.program.regions.all:
             found.update(dict.fromkeys(one.path for one in region.site))
@@ -142,17 +147,19 @@ class ProgramResults:
 
     @property
     def called(self) -> list[LiveRegion]:
-        """Regions that were called, or traced as part of another region's call."""
+        """Regions (compiled callables) that the program called, or that Dynamo traced inside
+        another region."""
         return [one for one in self.program.regions.all if one.calls or self.is_inlined(one)]
 
     @property
     def mode(self) -> TraceMode:
-        """Whether the program's tensors were fake or real."""
+        """ "fake" if the program ran on fake tensors, else "real"."""
         return "fake" if self.program.lacks else "real"
 
     @property
     def note(self) -> str:
-        """Sentences on how the run differs from the user's own."""
+        """Sentences on how the run differs from running the program without the engine; may be
+        empty."""
         fake = _FAKE.get(self.program.lacks, "")
         name = self.program.request.backend
         unused = _NO_BACKEND.format(name) if name and self.program.lacks else ""
@@ -160,11 +167,13 @@ class ProgramResults:
         return " ".join(filter(None, (fake, unused, stopped)))
 
     def is_inlined(self, region: LiveRegion) -> bool:
-        """Whether Dynamo traced the code of a region, be it in a call of another one."""
+        """Whether Dynamo traced the code of a region, in its own call or inside a call of another
+        region."""
         return region.code in self.program.recorder.entered_code
 
     def of_file(self, path: str) -> FileResults:
-        """Return the results for one file: none if a comment turns it off."""
+        """Return the results for one file; they are empty if a comment turns fullgraph off
+        in it."""
         file = _File(self, path, self.text_of(path))
         return FileResults((), (), (), is_off=True) if file.discovery.off else file.results()
 
@@ -180,7 +189,8 @@ class _File:
         self.found: dict[str, Finding] = {}
         self.deeper: dict[str, tuple[str, ...]] = {}
         self.below: tuple[str, ...] = ()
-        """Files with inner frames of the record being processed."""
+        """Files with frames inside the innermost frame of this file, for the stack being
+        processed."""
 
     def results(self) -> FileResults:
         regions = []
@@ -223,7 +233,8 @@ class _File:
     # -- whose findings are whose ---------------------------------------------------------------
 
     def is_shown_here(self, stack: Stack) -> bool:
-        """Whether a stack has a frame of this file; notes which other files are deeper."""
+        """Whether a stack has a frame in this file; stores in ``below`` which other files have
+        deeper frames."""
         below: list[str] = []
         for frame in reversed(stack):
             if frame.path == self.path:
@@ -248,13 +259,14 @@ class _File:
         self.found[finding.identity] = finding
 
     def calls_of(self, region: LiveRegion | None, *numbers: int) -> Iterator[RegionCalls]:
-        """Return these calls of a region; the number 0 stands for records outside of calls."""
+        """Yield a region with the given numbers of its calls; the number 0 (outside of calls) is
+        left out."""
         known = tuple(one for one in numbers if one)
         if region is not None and known:
             yield RegionCalls(self.whole.names[region], known)
 
     def target_around(self, where: Range) -> str:
-        """The name of the target of this file that contains a place; empty if none does."""
+        """Return the name of the target of this file that contains a range; empty if none does."""
         inside = (one.name for one in self.targets if _contains(one.body, where.start.line))
         return next(inside, "")
 
@@ -291,7 +303,8 @@ class _File:
                     self.add(finding, target, calls(recompile))
 
     def different_code_of(self, part: RegionWork, target: str, region: LiveRegion | None) -> None:
-        """Report conditions on being compiled, each once for each call that compiles them."""
+        """Report conditions that ask whether code is compiled, once for each call of a region that
+        traces them."""
         is_export = region is not None and region.is_export
         tool = "torch.export" if is_export else "torch.compile"
         found: dict[str, Finding] = {}
@@ -340,7 +353,7 @@ class _File:
             self.add(amended, target, self.calls_of(region, *numbers[key]))
 
     def without_effect(self, region: LiveRegion) -> None:
-        """Report a compiling call that has no effect, as nothing calls or compiles its region."""
+        """Report a ``torch.compile`` call without effect: the program never calls its result."""
         part = self.whole.parts[region]
         if part.graphs or part.breaks or self.whole.is_inlined(region) or region.failures:
             return
@@ -391,8 +404,11 @@ class _File:
             )
 
     def failures_of(self, region: LiveRegion) -> None:
-        """Report exceptions of a region's calls, except graph breaks and the program's last
-        exception, which are reported elsewhere."""
+        """Report exceptions that calls of a region raised.
+
+        Graph breaks and the program's last exception are left out, because they are reported
+        elsewhere.
+        """
         for failure in region.failures:
             ended = failure.error is self.whole.ending.error
             if getattr(failure.error, "_fullgraph_recorded", False) or ended:
@@ -400,7 +416,7 @@ class _File:
             self.report_exception(failure.error, region, failure)
 
     def end(self) -> None:
-        """The exception that ended the program."""
+        """Report the exception that ended the program, if there is one."""
         error = self.whole.ending.error
         if error is None or getattr(error, "_fullgraph_recorded", False):
             return
@@ -408,7 +424,8 @@ class _File:
         self.report_exception(error, *found)
 
     def _region_of(self, error: BaseException) -> tuple[LiveRegion | None, RegionFailure | None]:
-        """The innermost region whose call raised an exception, and that failure."""
+        """Return the innermost region whose call raised an exception, and the failed call; None
+        without one."""
         for region in reversed(self.program.regions.all):
             for failure in region.failures:
                 if failure.error is error:
@@ -444,7 +461,7 @@ class _File:
         self.add(_of_failure(failure, code, words, self.source, fallback), "", calls)
 
     def report_exit(self, status: object) -> None:
-        """Report that the program ended itself early, with a status that means failure."""
+        """Report that the program exited early with a nonzero status."""
         self.below = ()
         where = self.source.line_range(max(self.whole.ending.line, 0))
         code = "program/exited"
@@ -462,8 +479,11 @@ class _File:
     # -- regions --------------------------------------------------------------------------------
 
     def place_of(self, region: LiveRegion) -> Range | None:
-        """The name of a region's definition in this file; the call that compiles it, where it is
-        defined elsewhere; None if this file has neither."""
+        """Return the source range at which a region is reported in this file.
+
+        It is the name of the region's definition, else the call that compiles it; None if this file
+        has neither.
+        """
         if _home_of(region) == self.path:
             return self.defined_at(region)
         last = next((one for one in reversed(region.site) if is_own(one.path)), None)
@@ -542,7 +562,7 @@ class _File:
         )
 
     def compiled_by(self, site: Frame) -> str:
-        """Which other file compiles a region, in words; empty if this one does."""
+        """Name the other file that compiles a region, in words; empty if this file compiles it."""
         if site.path == self.path:
             return ""
         return f"as compiled by {os.path.basename(site.path)}:{site.line + 1}"  # noqa: PTH119
@@ -562,7 +582,7 @@ class _File:
         return Coverage.from_ranges(traced, entered) if entered else None
 
     def body_at(self, place: Range) -> Range:
-        """The definition whose name is at a place."""
+        """Return the range of the whole definition whose name is at ``place``."""
         for node in self.definitions:
             if node.lineno - 1 <= place.start.line <= (node.end_lineno or node.lineno) - 1:
                 named = isinstance(node, ast.Lambda) or self.source.name_of(node) == place  # type: ignore[arg-type]
@@ -582,7 +602,8 @@ class _File:
         return self.discovery.targets
 
     def reached_targets(self, regions: set[Range]) -> Iterator[TargetReport]:
-        """Report targets that Dynamo traced as part of a region."""
+        """Yield reports about targets that Dynamo traced inside a region; ``regions`` are ranges
+        already reported."""
         lines = [
             code.co_firstlineno - 1
             for code in self.program.recorder.entered_code
@@ -615,8 +636,11 @@ class _File:
     def uncompiled_targets(
         self, regions: set[Range], reached: list[TargetReport]
     ) -> Iterator[TargetReport]:
-        """Report the targets that the program does not compile, unless they are traced by
-        themselves."""
+        """Yield reports about the targets that the program neither compiles nor reaches.
+
+        There are none before the program has ended, or if the request traces such targets
+        separately.
+        """
         how = self.whole.ending.how
         if self.program.request.uncompiled or how == "running":
             return
@@ -637,7 +661,7 @@ class _File:
 
 @functools.lru_cache(maxsize=_MOST_PATHS)
 def _discover_targets(text: str, path: str) -> Discovery:
-    """The targets of a file; none for a text that does not parse."""
+    """Find the targets of a file; empty for a text that does not parse."""
     try:
         return discover(text, path)
     except (SyntaxError, ValueError, RecursionError):
@@ -668,7 +692,8 @@ def _continues_after(finding: Finding) -> bool:
 
 
 def _per_call(cost: BreakCost | None, calls: int) -> BreakCost | None:
-    """The cost of a break in one call of its region, where it was recorded over several."""
+    """Return the average cost of a break in one call of its region, from the cost over ``calls``
+    calls."""
     if cost is None or calls < 2:
         return cost
 
@@ -687,7 +712,8 @@ def _per_call(cost: BreakCost | None, calls: int) -> BreakCost | None:
 
 
 def _raises_eagerly(failed: RegionFailure) -> bool:
-    """Whether the call that failed also raises the same kind of exception without Dynamo."""
+    """Whether a failed call raises the same kind of exception when it is repeated without
+    Dynamo."""
     call = failed.call
     if call is None:
         return False
@@ -700,8 +726,11 @@ def _raises_eagerly(failed: RegionFailure) -> bool:
 
 
 def _places_of(recompile: Recompile) -> Stack:
-    """Places of a recompile, by increasing preference: its callers, the guard that failed and the
-    recompiled function. The guard may be in a file that many programs share."""
+    """Return the possible locations of a recompile finding, the preferred one last.
+
+    They are the callers, the failed guard and the recompiled function. The guard may be in a file
+    that many programs share.
+    """
     failed = next((one for one in recompile.failures if one.stack), None)
     function = Frame(recompile.path, recompile.function, recompile.line)
     return (*recompile.stack, *(failed.stack if failed is not None else ()), function)
@@ -716,8 +745,10 @@ def _region_kind(region: LiveRegion) -> TargetKind:
 
 
 def _unique_names(regions: Sequence[LiveRegion]) -> dict[LiveRegion, str]:
-    """A name for each region; the second of the same name is ``name[2]``, but regions of the same
-    code have one name."""
+    """Give each region a name: the second region called ``name`` is ``name[2]``.
+
+    Regions of the same code object share one name.
+    """
     names: dict[LiveRegion, str] = {}
     by_name: dict[str, list[types.CodeType | type | None]] = {}
     for region in regions:
@@ -729,7 +760,8 @@ def _unique_names(regions: Sequence[LiveRegion]) -> dict[LiveRegion, str]:
 
 
 def _lines_of(node: Definition) -> range:
-    """Lines on which the code object of a definition may begin, from one: its decorators too."""
+    """Return the one-based lines at which the code object of a definition may begin; decorators
+    count."""
     return range(first_line(node) + 1, node.lineno + 1)
 
 

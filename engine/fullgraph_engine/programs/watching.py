@@ -1,4 +1,4 @@
-"""Which of Dynamo's work belongs to which region of a program."""
+"""Assign what Dynamo does to the regions (compiled callables) of a program."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _RECORDS = (
         "compiler_checks",
     ),
 )
-"""Lists of a recording whose items each belong to one region."""
+"""Names of the lists in a ``Recording`` whose items each belong to one region."""
 
 
 class ProgramRecorder(Recorder):
-    """A recorder that also knows which code objects Dynamo interpreted, in any file."""
+    """A recorder that also collects which code objects Dynamo traced, in any file."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -39,7 +39,7 @@ class ProgramRecorder(Recorder):
 
 @dataclass(frozen=True)
 class RegionCall:
-    """One call of a region; numbers count from 1."""
+    """One call of a region (a compiled callable); ``number`` counts its calls from 1."""
 
     region: LiveRegion
     number: int
@@ -47,18 +47,20 @@ class RegionCall:
 
 @dataclass
 class RegionWork(Recording):
-    """The records of one region, and the number of the call that each was made in."""
+    """The records of one region, each with the number of the call in which it was made."""
 
     calls: dict[int, int] = field(default_factory=dict)
-    """Numbers of calls by the ``id`` of a record; without those made outside of calls."""
+    """Call numbers by the ``id`` of a record; records made outside of calls are missing."""
 
     def call_of(self, record: object) -> int:
-        """The number of the call that a record was made in; 0 if in none."""
+        """Return the number of the region's call in which a record was made; 0 if it was made
+        outside of calls."""
         return self.calls.get(id(record), 0)
 
 
 class Attribution(Listener):
-    """Assigns each record of a recorder to the innermost active call of a region."""
+    """An observer that assigns each record of Dynamo's work to the innermost active call of a
+    region."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
@@ -80,13 +82,15 @@ class Attribution(Listener):
         self.after_call(region)
 
     def record_failure(self, error: BaseException) -> None:
-        """Called for each exception that leaves a region, on the stack of the call."""
+        """Called for each exception that leaves a call of a region, while the call is still on the
+        stack."""
 
     def after_call(self, region: LiveRegion) -> None:
-        """Called after each call of a region; a program that may be stopped overrides it."""
+        """Called after each call of a region; a subclass may stop the program here."""
 
     def settle(self) -> bool:
-        """Assign the records made since the last time; whether there were any."""
+        """Assign the records made since the last call of this method; return whether there were
+        any."""
         owner = self.active[-1] if self.active else None
         new = False
         for name, owners in self._owners.items():
@@ -96,8 +100,8 @@ class Attribution(Listener):
         return new
 
     def work_of(self, region: LiveRegion | None) -> RegionWork:
-        """Return the records of one region as a recording; with None, the records made outside the
-        calls of any region."""
+        """Return the records of one region as a recording; with None, the records made outside of
+        all calls."""
         self.settle()
         part = RegionWork(entries=self.recording.entries, losses=self.recording.losses)
         for name, owners in self._owners.items():

@@ -81,9 +81,8 @@ Mode = Literal["auto", "fake", "real"]
 TraceMode = Literal["fake", "real"]
 TargetKind = Literal["module", "function", "call"]
 ExampleKind = Literal["main", "docstring", "test"]
-"""Source of example calls: the ``__main__`` block of a file, examples in docstrings, or tests of
-the workspace.
-"""
+"""Source of example calls from which inputs are taken: the ``__main__`` block of a file, examples
+in docstrings, or tests of the workspace."""
 ProbeOrigin = Literal["comment", "annotation", "convention", "harvest", "synthesis", "program"]
 Status = Literal["traced", "no-probe", "failed", "timeout", "crashed", "cancelled"]
 Stream = Literal["stdout", "stderr", "engine"]
@@ -95,7 +94,8 @@ SeenKind = Literal["tensor", "module", "other"]
 
 @dataclass(frozen=True)
 class Related:
-    """Another place that explains a finding; its path may be outside the analyzed file."""
+    """Another source location that explains a finding; its path may be outside the analyzed
+    file."""
 
     path: str
     range: Range
@@ -112,7 +112,7 @@ class TextEdit:
 
 @dataclass(frozen=True)
 class Fix:
-    """An edit of the analyzed file that the user can apply."""
+    """An edit of the analyzed file that the user can apply to remove the cause of a finding."""
 
     title: str
     edits: tuple[TextEdit, ...]
@@ -121,12 +121,13 @@ class Fix:
 
 @dataclass(frozen=True)
 class Finding:
-    """A result to show at one range of the analyzed file.
+    """A diagnostic at one range of the analyzed file, such as a graph break.
 
     ``code`` is shaped like a path (``graph-break/GB0059``). ``message`` is a sentence, shown as the
     first line. ``explanation``, ``hints`` and ``context`` are Dynamo's own texts, if it has any.
-    ``identity`` is equal for findings of the same problem that was reached in different ways.
-    ``count`` says how often the run reached it; 0 withdraws a finding that the run reported.
+    ``identity`` is equal for findings of one problem, even if runs reach it in different ways.
+    ``count`` is the number of times that the run reached the problem; 0 withdraws an earlier
+    finding.
     """
 
     code: str
@@ -146,29 +147,34 @@ class Finding:
     unnecessary: bool = False
     identity: str = ""
     run: Union[RunId, None] = None
-    """Run of the finding; None if it belongs to no run. In one run, a later finding with the same
-    identity replaces an earlier one, with a higher count. Findings with one identity in several
-    runs are shown as one, and their counts add up.
+    """Run that found it; None for a finding outside of runs.
+
+    In one run, a later finding with the same identity and a higher count replaces an earlier one.
+    Findings of several runs with one identity are shown as one, with the sum of their counts.
     """
     evidence: Union[Evidence, None] = None
-    """Facts behind the finding; None if it has only texts."""
+    """Structured facts from which the finding was derived; None if it has only texts."""
     path: Union[TracePath, None] = None
-    """Path on which the run found it, if the probe's own path does not have it; or the condition of
-    the probe's path that it needs.
+    """Execution path on which the finding occurs, if it does not occur with the example inputs as
+    given. Otherwise the condition that it needs, such as a mode of the module; None without a
+    condition.
     """
     allowance: Union[Allowance, None] = None
-    """Permission that might let the code do what the sandbox refused."""
+    """Permission that the user could grant so that the sandbox does not refuse the code's
+    action."""
     causes: tuple[BreakCause, ...] = ()
-    """Causes of a graph break; several if one call leads to several breaks."""
+    """Causes of a graph break; several if one call in the analyzed file leads to several breaks."""
     cost: Union[BreakCost, None] = None
-    """Of a graph break; None until the run is through, and where this torch hides graphs."""
+    """Cost of a graph break; None for other findings, until the run ends, and if this torch hides
+    graphs."""
     calls: tuple[RegionCalls, ...] = ()
-    """The calls of a program's regions in which it was seen; empty outside of such calls."""
+    """Numbers of the calls of a program's compiled callables in which the finding occurred."""
     names: tuple[GuardName, ...] = ()
-    """Of a guard: the names of the value that it is about; the message has the first one."""
+    """Names of the value that a guard finding is about; the message contains the first one."""
 
     def to_wanted(self) -> Wanted:
-        """Return a description of this finding for a request to reproduce it."""
+        """Describe this finding for a ``Reproduce`` request, which creates a script that
+        shows it."""
         evidence = self.evidence
         return Wanted(
             code=self.code,
@@ -183,7 +189,8 @@ class Finding:
 
     @property
     def only(self) -> str:
-        """Condition of the finding in words (``in training mode``); empty for no condition."""
+        """Condition under which the finding occurs, in words (``in training mode``); empty without
+        a condition."""
         return self.path.words if self.path is not None else ""
 
 
@@ -192,31 +199,35 @@ class Finding:
 
 @dataclass(frozen=True)
 class ProbeInfo:
-    """The probe that a target was traced with, in probe notation."""
+    """The probe of a target: the inputs that it is traced with, as text such as ``f32[4, 16]``."""
 
     origin: ProbeOrigin
     inputs: str
     init: str = ""
     source: str = ""
-    """Origin of the probe in words: ``get_inputs``, ``line 12``, ``example_input_array``."""
+    """Place in the code that the inputs come from, in words: ``get_inputs``, ``line 12``."""
     comment: str = ""
-    """Text to write after ``# fullgraph:`` to keep a probe that the engine found by trying. If the
-    code raises with the user's comment, it is a probe with which the code does not raise.
+    """Text that the user can write after ``# fullgraph:`` to keep inputs that the engine found by
+    trying.
+
+    If the code raises with the inputs in the user's own comment, it contains inputs for which it
+    does not raise.
     """
     same_as: str = ""
-    """The target whose own call this is: of the same module, with the same inputs."""
+    """Name of another target that makes the same call: of the same module, with the same inputs."""
     context: str = ""
-    """Modes and settings of the call where they are not the default ones, in words:
-    ``in eval mode, without gradients``."""
+    """Modes and settings of the call that differ from the defaults, in words: ``in eval mode,
+    without gradients``."""
 
 
 @dataclass(frozen=True)
 class FoundProbe:
-    """The result of searching for a probe by trying.
+    """The result of a search by trial for inputs with which a target can be called.
 
-    ``settled``: this exact text was traced with it, not only an earlier version. ``comment`` is
-    empty if no probe was found; then ``obstacle`` is a sentence with the reason, and ``rests_on``
-    identifies the definition: as long as it is the same, the result cannot change.
+    ``comment`` is the found inputs as the text of a probe comment; empty if none were found. Then
+    ``obstacle`` is a sentence with the reason, and ``rests_on`` identifies the target's definition:
+    while it is unchanged, a search would fail again. ``settled``: the current text was traced with
+    the inputs, not only an earlier version.
     """
 
     target: str
@@ -228,7 +239,8 @@ class FoundProbe:
 
 @dataclass(frozen=True)
 class TargetInfo:
-    """A traceable target in the file; ``range`` covers its name, for lenses and squiggles."""
+    """A target (module, function or call that the engine can trace); ``range`` covers its name in
+    the file."""
 
     name: str
     kind: TargetKind
@@ -237,10 +249,12 @@ class TargetInfo:
 
 @dataclass(frozen=True)
 class TargetReport:
-    """The result of all runs of one target with one probe; ``seconds`` is wall time.
+    """The result of all runs of one target with one set of example inputs; ``seconds`` is wall
+    time.
 
-    ``probe_number`` counts the target's probes from 0. A later report with the same number replaces
-    an earlier one, when more paths were traced. A count is None if this torch does not show it.
+    ``probe_number`` is the number of the example inputs, from 0. A later report with the same
+    number replaces an earlier one, for example after more execution paths were traced. A count is
+    None if this torch does not show it.
     """
 
     name: str
@@ -258,24 +272,27 @@ class TargetReport:
     seconds: float = 0.0
     error: str | None = None
     chosen: int = 0
-    """Number of values that the engine chose because a fake tensor had none."""
+    """Number of values that the program read from fake tensors without values, so that the engine
+    chose them."""
     probe_number: int = 0
     coverage: Coverage | None = None
-    """Coverage of the functions of the file that were traced, at least in part."""
+    """Trace coverage of the functions of the file that Dynamo traced, at least in part."""
     paths: tuple[PathReport, ...] = ()
-    """Other paths that were tried."""
+    """Results of tracing execution paths that the example inputs do not take."""
     called: GivenCall | None = None
     """Arguments with which other code calls the target; None if unknown or not requested."""
     uncalled: bool = False
-    """True if the code that uses the target was executed without calling it."""
+    """True if the code that uses the target was executed, for example a test, but did not
+    call it."""
     region: Region | None = None
-    """Region of a program that this report describes."""
+    """Callable compiled by a program that this report describes; None if no program was run."""
     compiled: bool | None = None
-    """True or False if a program ran and does or does not compile the target; otherwise None."""
+    """True if a program that ran compiles the target, False if it does not; None without such a
+    run."""
 
     @property
     def lines(self) -> int | None:
-        """Number of lines with code."""
+        """Number of lines with code in the target's functions; None if unknown."""
         return self.coverage.lines if self.coverage is not None else None
 
     @property
@@ -284,12 +301,12 @@ class TargetReport:
 
     @property
     def untraced(self) -> tuple[int, ...]:
-        """Zero-based lines that were not traced."""
+        """Zero-based lines of the target's functions that were not traced."""
         return self.coverage.untraced if self.coverage is not None else ()
 
 
 def hide_unseen_counts(report: TargetReport, degraded: Iterable[Degraded]) -> TargetReport:
-    """Remove the counts that this torch does not show from a report."""
+    """Return the report with None for each count that the installed torch cannot show."""
     unseen: dict[str, Any] = {
         count: None for one in degraded for count in _COUNTS.get(one.fact, ())
     }
@@ -311,7 +328,8 @@ _COUNTS: dict[Fact, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one run: wall time in seconds, the run's own memory in MiB."""
+    """Limits of one run: wall time in seconds, the run's own memory in MiB, numbers of targets and
+    processes."""
 
     seconds: float = 60.0
     module_seconds: float = 60.0
@@ -322,14 +340,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class ProgramRequest:
-    """Options for running programs.
+    """Options for running a user's program to observe what it compiles.
 
     ``seconds`` is the wall time after which the run is stopped; 0 runs no program. ``arguments``
-    follow the program's path on its command line. ``candidates`` are paths of other programs that
-    may compile what the text defines, the best first. ``elsewhere`` are paths of files that show
-    their own findings, which this file does not repeat at its callers. ``backend`` names the
-    backend that compiles the graphs; with an empty name they run as they were captured.
-    ``uncompiled``: targets that the program does not compile are traced as well.
+    are the command-line arguments of the program. ``candidates`` are paths of other programs that
+    may compile functions of the text, the most likely first. ``elsewhere`` are paths of files that
+    show their own findings, which are not repeated at their callers in this file. ``backend`` names
+    the backend that compiles the graphs; if empty, they run uncompiled. ``uncompiled``: targets
+    that the program does not compile are traced as well.
     """
 
     seconds: float = 0.0
@@ -342,11 +360,12 @@ class ProgramRequest:
 
 @dataclass(frozen=True)
 class Analyze:
-    """Trace the targets of one text. Findings stream until ``Analyzed`` or ``Failed``.
+    """Request: trace the targets of one text. Findings are sent until the last event, ``Analyzed``
+    or ``Failed``.
 
     ``path`` is absolute if the text is on disk, otherwise only a name. ``only`` limits the targets
-    by name; empty means all. ``focus`` is the zero-based line of the last edit: the nearest targets
-    run first. ``roots`` are put on ``sys.path`` of the run, before the file's own folder.
+    by name; empty means all. ``focus`` is the zero-based line of the last edit: the targets nearest
+    to it run first. ``roots`` are put on ``sys.path`` of the run, before the file's own folder.
     """
 
     request: int
@@ -358,10 +377,11 @@ class Analyze:
     without: tuple[str, ...] = ()
     """Targets to find but not to trace, because their earlier results are still valid."""
     real: tuple[str, ...] = ()
-    """Targets that need real tensors: with the mode "auto", fake tensors are not tried for them."""
+    """Targets for which fake tensors are not tried: they are traced with real tensors even in mode
+    "auto"."""
     tentative: bool = False
-    """True for a tentative text: the search for inputs is short, and not remembered.
-    """
+    """True for a text with an edit on trial: the search for inputs is short, and its result is not
+    stored."""
     focus: int = 0
     roots: tuple[str, ...] = ()
     open_files: tuple[OpenFile, ...] = ()
@@ -369,58 +389,68 @@ class Analyze:
     limits: Limits = Limits()
     jobs: int = 2
     parts: tuple[Part, ...] = ("first", "second")
-    """Parts to run for each target. Without "first", targets are not reported again."""
+    """Purposes for which each target is run. Without "first", targets are not reported again."""
     forecast_seconds: float = 0.0
-    """Maximum wall time in seconds for all forecasts together; 0 for no limit."""
+    """Maximum wall time in seconds for forecasting recompiles of all targets; 0 for no limit."""
     forecast_rows: bool = True
-    """True if forecasts report the effect of each change, else only possible findings."""
+    """True if forecasts of recompiles report the effect of each changed input, False for findings
+    only."""
     path_seconds: float = 0.0
-    """Maximum wall time in seconds for all alternative paths together; 0 for no limit."""
+    """Maximum wall time in seconds for tracing alternative execution paths of all targets; 0 for no
+    limit."""
     nice: int = 0
-    """Increment of the niceness for user code, applied after the imports."""
+    """Amount by which the process's niceness is raised for user code, after the imports; lowers its
+    priority."""
     documents: tuple[DocumentKind, ...] = ()
-    """Documents to write about each run, which takes additional time."""
+    """Kinds of documents, such as captured graphs, to write about each run; this takes additional
+    time."""
     save_events: bool = False
-    """True if event documents include an archive that a later run can be compared with."""
+    """True if documents about ShapeEnv events include JSON with which a later run can be
+    compared."""
     compare_events: tuple[SavedEvents, ...] = ()
-    """Saved events with which the event documents compare this run."""
+    """ShapeEnv events of an earlier run with which the documents compare this run."""
     wanted: Wanted | None = None
-    """Finding that the part "candidates" reproduces."""
+    """Finding that runs of the part "candidates" try to reproduce."""
     observe: Observe | None = None
-    """Instructions for the parts "cases" and "behavior"."""
+    """Instructions for runs of the parts "cases" and "behavior", which compare two versions of a
+    target."""
     recorded: tuple[RecordedClass, ...] = ()
-    """What classes of the text were called with in a recorded program."""
+    """Module classes of the text with the calls that ``fullgraph record`` recorded in a user's
+    program."""
     methods: tuple[str, ...] = ()
-    """Names of methods of module classes that are targets as well."""
+    """Names of methods of module classes to trace as targets, in addition to ``forward``."""
     examples: tuple[ExampleKind, ...] = ("main", "docstring")
-    """Kinds of examples that may be executed to observe their calls."""
+    """Kinds of example code that the engine may execute to observe the inputs of its calls."""
     files: bool = False
-    """True to report the files read, so that results can be kept until one changes."""
+    """True to report the files that the request read, so that results can be reused until one
+    changes."""
     client: int = 0
-    """Number of the client: a request waits only for others of its own client."""
+    """Number of the client: a request waits only for earlier requests of the same client."""
     timings: bool = False
-    """True to report where the time went, in separate events."""
+    """True to send ``Timings`` events with the time that each phase took."""
     calls: bool = False
-    """True to report the arguments with which other code calls the targets."""
+    """True to report the arguments that other code passes to the targets."""
     given: tuple[GivenCalls, ...] = ()
-    """Earlier calls of targets; a target with equal calls need not be traced again."""
+    """Calls of targets in an earlier request; a target that gets equal calls need not be traced
+    again."""
     program: ProgramRequest = ProgramRequest()
-    """Options for running the text if it is a program."""
+    """Options for running the text as a program, if it has a ``__main__`` block or similar code."""
 
     @property
     def may_run_programs(self) -> bool:
-        """True if the request runs programs, if there are any."""
+        """True if the request allows the engine to run the text, or another file, as a program."""
         return self.program.seconds > 0 and "first" in self.parts and not self.only
 
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Create a small script that reproduces a finding; ends with ``Reproduced`` or ``Failed``.
+    """Request: create a small script that reproduces a finding; ends with ``Reproduced`` or
+    ``Failed``.
 
     ``analyze`` says how the text is executed and traced; its ``request`` and its requests for
     output other than findings are ignored. ``seconds`` limits the whole request, including
-    verification. ``folder`` is an empty folder for the contents of tensors that scripts need; the
-    server removes it.
+    verification. ``folder`` is an empty folder for files with the contents of tensors that the
+    script loads; the server removes it.
     """
 
     request: int
@@ -432,15 +462,16 @@ class Reproduce:
 
 @dataclass(frozen=True)
 class Compare:
-    """Execute a target of an original and a changed text on the same inputs.
+    """Request: compare the behavior of an original and a changed text, by calling a target of both
+    with equal inputs.
 
     It ends with ``Compared`` or ``Failed``. ``analyze`` says how to execute the original, as in
     ``Reproduce``; ``changed`` is the whole changed text. ``seconds`` is the approximate time limit.
     ``backend``: Inductor also compiles the changed target, and its first results are compared with
     eager results. ``at_random``: number of random inputs to try instead of the usual ones.
-    ``covering``: the changed code must be executed, on both sides of its conditions; False if the
-    comparison of another target shows that. ``last_probe``: number of the last probe with which the
-    original was traced.
+    ``covering``: the inputs must execute the changed code, on both sides of its conditions; False
+    if the comparison of another target shows that. ``last_probe``: number of the last example
+    inputs with which the original was traced.
     """
 
     request: int
@@ -456,10 +487,10 @@ class Compare:
 
 @dataclass(frozen=True)
 class Cancel:
-    """Stop a request's processes.
+    """Request: stop the processes of another request.
 
-    The request still ends with exactly one ``Analyzed``, ``Reproduced`` or ``Compared``, with
-    ``cancelled`` set.
+    The cancelled request still ends with exactly one ``Analyzed``, ``Reproduced`` or ``Compared``,
+    with ``cancelled`` set.
     """
 
     request: int
@@ -467,14 +498,16 @@ class Cancel:
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """Check which private names this torch has, and which features they allow."""
+    """Request: check which private names the installed torch has, and which features of the engine
+    work."""
 
     request: int
 
 
 @dataclass(frozen=True)
 class Shutdown:
-    """Kill all runs and exit. The engine does the same when the pipe closes."""
+    """Request: kill all runs and exit. The engine does the same when the pipe to the server
+    closes."""
 
 
 Request = Union[Analyze, Reproduce, Compare, Cancel, SelfCheck, Shutdown]
@@ -485,7 +518,8 @@ Request = Union[Analyze, Reproduce, Compare, Cancel, SelfCheck, Shutdown]
 
 @dataclass(frozen=True)
 class Starting:
-    """First event of every engine, before it imports torch."""
+    """Event: the engine has started but not yet imported torch; the first event of every engine
+    process."""
 
     version: int
     pid: int
@@ -501,15 +535,14 @@ class Ready:
     seconds: float
     degraded: tuple[Degraded, ...] = ()
     untested: bool = False
-    """True if this torch is newer than any tested one; other facts than ``degraded`` work.
-    """
+    """True if this torch is newer than any tested release; facts outside ``degraded`` work."""
     sandbox: SandboxLevel = field(default_factory=SandboxLevel)
-    """Protection of the machine against user code."""
+    """State of the sandbox layers that protect the machine against user code."""
 
 
 @dataclass(frozen=True)
 class Unusable:
-    """Event: the engine cannot work in this interpreter and will exit.
+    """Event: the engine cannot work in this Python interpreter and will exit.
 
     ``reason`` is one sentence, ``next_step`` what the user can do.
     """
@@ -520,7 +553,7 @@ class Unusable:
 
 @dataclass(frozen=True)
 class TargetsFound:
-    """Event: the targets of a text, in file order; ``note`` says if a limit left some out."""
+    """Event: the targets found in a text, in file order; ``note`` says if a limit left some out."""
 
     request: int
     targets: tuple[TargetInfo, ...]
@@ -529,7 +562,8 @@ class TargetsFound:
 
 @dataclass(frozen=True)
 class Importing:
-    """Event: the engine executes the text's imports or its parent packages, now this module."""
+    """Event: the engine is executing the imports of the text, or its parent packages; ``module`` is
+    imported now."""
 
     request: int
     module: str
@@ -537,7 +571,8 @@ class Importing:
 
 @dataclass(frozen=True)
 class TargetStarted:
-    """Event: the first run of a target started; sent once per target and request."""
+    """Event: the engine began the first run of a target (a traced function, module or call); sent
+    once per request."""
 
     request: int
     name: str
@@ -545,7 +580,8 @@ class TargetStarted:
 
 @dataclass(frozen=True)
 class FindingFound:
-    """Event: a finding of a run or of the text itself; sent again when its ``count`` changes."""
+    """Event: a finding of a run, or about the text itself; sent again when its ``count``
+    changes."""
 
     request: int
     finding: Finding
@@ -553,7 +589,8 @@ class FindingFound:
 
 @dataclass(frozen=True)
 class TargetDone:
-    """Event: the result of a target with one probe; also sent for targets without a probe."""
+    """Event: the result of a target with one set of example inputs; also sent for targets without
+    inputs."""
 
     request: int
     report: TargetReport
@@ -573,7 +610,7 @@ class IndexWritten:
 
 @dataclass(frozen=True)
 class OperatorsRegistered:
-    """Event: operators that the analyzed file and its imports registered."""
+    """Event: custom operators that the analyzed file and its imports registered with torch."""
 
     request: int
     operators: tuple[Operator, ...]
@@ -581,7 +618,8 @@ class OperatorsRegistered:
 
 @dataclass(frozen=True)
 class SeenValue:
-    """An expression of the analyzed text, as Dynamo saw its value during a trace.
+    """An expression of the analyzed text with the kind of value that Dynamo saw there during a
+    trace.
 
     For a local variable, ``name`` and ``function`` (as in ``__qualname__``) are set, and ``range``
     covers the function's name. Otherwise ``range`` covers the expression.
@@ -595,7 +633,8 @@ class SeenValue:
 
 @dataclass(frozen=True)
 class ValuesSeen:
-    """Event: expressions that Dynamo saw, sent once per run of a target, after its findings.
+    """Event: kinds of values that Dynamo saw in the text, sent once per run of a target, after its
+    findings.
 
     There can be thousands of values, so they are packed into one text.
     """
@@ -609,13 +648,13 @@ class ValuesSeen:
         return cls(request, target, pack(tuple(values)))
 
     def unpack_values(self) -> tuple[SeenValue, ...]:
-        """Unpack the values; an invalid text gives none."""
+        """Decode the values from ``packed``; empty if the text is invalid."""
         return unpack_items(SeenValue, self.packed)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Event: the times of a target's calls with one of its probes."""
+    """Event: the measured times of a target's calls with one set of example inputs."""
 
     request: int
     target: str
@@ -625,10 +664,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class ForecastFound:
-    """Event: the forecast of recompiles of a target, with all its findings, sent once per run.
+    """Event: the forecast of recompiles of a target in later calls, with all its findings, sent
+    once per run.
 
     It replaces an earlier forecast of the run. ``note`` says in sentences what was left out, and
-    why. ``seconds`` is the time that it took.
+    why. ``seconds`` is the wall time of the forecast.
     """
 
     request: int
@@ -642,7 +682,7 @@ class ForecastFound:
 
 @dataclass(frozen=True)
 class Analyzed:
-    """Last event of an analysis."""
+    """Last event of an ``Analyze`` request."""
 
     request: int
     generation: str
@@ -661,7 +701,8 @@ class Failed:
 
 @dataclass(frozen=True)
 class Restarted:
-    """Event: the engine died during an analysis and repeats it; earlier events are void.
+    """Event: the engine died during an analysis and repeats it, so earlier events of the request
+    are void.
 
     The server creates this event for its own readers; the engine does not send it.
     """
@@ -680,7 +721,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Hook:
-    """A private name of torch that the engine needs."""
+    """A private name of torch that the engine needs: whether this torch has it, and what for."""
 
     name: str
     present: bool
@@ -690,7 +731,8 @@ class Hook:
 
 @dataclass(frozen=True)
 class SelfChecked:
-    """Response to :class:`SelfCheck`: versions, and the private names that the engine needs."""
+    """Response to :class:`SelfCheck`: versions, and the private names of torch that the engine
+    needs."""
 
     request: int
     torch: str
@@ -733,25 +775,27 @@ Message = Union[Request, Event]
 
 
 MOST_TEXT = 8_000
-"""Maximum number of characters of one text for people."""
+"""Maximum number of characters of one text that only people read, such as a message."""
 
 _LONG_LINE = 1 << 17
-"""Maximum size in bytes of a line whose texts are sent uncut."""
+"""Maximum size in bytes of an encoded message for which no texts are cut."""
 
 _FOR_PEOPLE = (FindingFound, ForecastFound, TargetDone, Failed)
-"""Messages with texts only for people. Others must not be cut, because code reads them."""
+"""Types of messages whose texts only people read. Texts of other messages must not be cut, because
+code reads them."""
 
 # -- JSON lines -------------------------------------------------------------------------------
 
 
 class ProtocolError(ValueError):
-    """An error for a line without a valid message of this protocol."""
+    """Raised for a line that does not contain a valid message of this protocol."""
 
 
 def encode(message: Message) -> bytes:
     """Encode a message as one JSON line, including the newline.
 
-    Texts for people are cut if the line is long, because a text of the user's may have any length.
+    If the line is long, texts in messages for people are cut, because they may contain text of the
+    user of any length.
     """
     line = encode_line(message)
     if len(line) > _LONG_LINE and isinstance(message, _FOR_PEOPLE):
@@ -787,7 +831,8 @@ def decode(line: bytes | str) -> Message:
 
 
 def decode_one_of(kinds: Mapping[str, type], line: bytes | str) -> Any:
-    """Decode one line as a dataclass out of ``kinds``, which are given by name.
+    """Decode one JSON line as an instance of the dataclass that its ``"type"`` names, out of
+    ``kinds``.
 
     Raises:
         ProtocolError: The line is invalid, as for :func:`decode`.
@@ -808,7 +853,7 @@ def decode_one_of(kinds: Mapping[str, type], line: bytes | str) -> Any:
 
 
 def encode_line(message: Any) -> bytes:
-    """Encode any dataclass as one JSON line, with the name of its type."""
+    """Encode any dataclass as one JSON line, with the name of its type under ``"type"``."""
     body = {"type": type(message).__name__, **as_plain(message)}
     return _dumps(body, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
 

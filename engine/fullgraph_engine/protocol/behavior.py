@@ -1,4 +1,4 @@
-"""Messages about whether a changed text behaves as the original."""
+"""Messages about a comparison of a changed text with the original: whether both behave equally."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Literal, Union
 
 BehaviorOutcome = Literal["same", "differs", "unverified"]
-"""Outcome of a comparison. ``same``: no case differs, and the cases reach all changed code.
-``unverified``: no case differs, but that does not prove that the texts agree.
+"""Outcome of a comparison. ``same``: the texts agree in all cases (calls with chosen inputs), and
+the cases reach all changed code. ``unverified``: the texts agree in all cases, but the cases do not
+prove that the texts agree.
 """
 
 FOLDER = "behavior"
-"""Folder inside a process's scratch folder for its observations."""
+"""Name of the folder, inside a process's scratch folder, where the process stores what it observed
+of the calls."""
 
 Fill = Literal[
     "given",
@@ -27,9 +29,9 @@ Fill = Literal[
     "range",
     "constant",
 ]
-"""Values of an input in a case. ``given`` keeps the probe's values. ``nan`` and ``infinite``
-are mixed with normal values. ``range`` are integers beyond the probe's values. ``constant`` is near
-a number in the code.
+"""Kind of values that an input has in a case (a call with chosen inputs). ``given`` keeps the
+values of the example call. ``nan`` and ``infinite`` are mixed with normal values. ``range`` are
+integers beyond the example's values. ``constant`` is near a number in the code.
 """
 
 CaseOutcome = Literal["returned", "raised"]
@@ -48,30 +50,33 @@ Aspect = Literal[
     "log",
     "random",
 ]
-"""Aspect in which two texts differ.
+"""Aspect in which two texts differ when they are called with the same inputs.
 
 - ``outcome``: whether the call raises, and which exception.
 - ``result``, ``aliasing``: the returned values, and whose memory they share.
 - ``gradient``: gradients of inputs and parameters.
-- ``input``, ``state``, ``state-aliasing``: changes of the arguments; of the module and globals; and
-  of the memory that these share.
+- ``input``: changes of the arguments by the call.
+- ``state``: changes of the module and of globals.
+- ``state-aliasing``: which arguments, module tensors and globals share memory afterwards.
 - ``stdout``, ``stderr``, ``warning``, ``log``: output.
 - ``random``: the final state of the random number generators.
 """
 
 
 Cases = tuple[tuple[int, ...], ...]
-"""Case numbers, by probe."""
+"""Numbers of cases (calls with chosen inputs), one tuple for each example call of the target."""
 
 
 @dataclass(frozen=True)
 class ComparedCase:
-    """One call that both texts executed.
+    """One call that both the original and the changed text executed, with the result of comparing
+    them.
 
-    ``inputs`` are in probe notation. ``training`` is the mode of the module; None if the target is
-    not a module or keeps its mode. ``outcome`` belongs to the original. ``conditions`` names
-    special conditions: dtypes, strides, gradients, parameters. ``aspects`` are the aspects in which
-    the texts differ.
+    ``inputs`` are in probe notation, such as ``f32[4, 16]``. ``values`` is the kind of the input
+    values. ``training`` is the mode of the module; None if the target is not a module or keeps its
+    mode. ``outcome`` says how the original's call ended. ``same``: the texts agree; ``exact``: bit
+    by bit. ``conditions`` names special conditions: dtypes, strides, gradients, parameters.
+    ``aspects`` are the aspects in which the texts differ.
     """
 
     inputs: str
@@ -86,12 +91,12 @@ class ComparedCase:
 
 @dataclass(frozen=True)
 class Compared:
-    """Last event of a ``Compare``.
+    """Last event of a ``Compare`` request: whether the changed text behaves as the original.
 
-    ``exact``: every result was equal bit by bit. Otherwise results that differ are as close to a
-    double-precision run as the original's. ``reason`` is a sentence: the first difference, or why
-    the comparison is not verified; empty for "same". ``aspects`` are those in which any case
-    differs.
+    ``exact``: every result was equal bit by bit. Otherwise the results that differ are as close to
+    a double-precision run as the original's. ``reason`` is a sentence: the first difference, or why
+    the comparison is not verified; empty for the outcome "same". ``aspects`` are those in which any
+    case differs.
     """
 
     request: int
@@ -105,20 +110,23 @@ class Compared:
     reached: tuple[int, ...] = ()
     """Zero-based changed lines of the original that a case executed."""
     unreached: tuple[int, ...] = ()
-    """Zero-based changed lines without execution, or with a side that no case took.
-    """
+    """Zero-based changed lines that no case executed, or with a condition that had the same outcome
+    in all cases."""
     other_settings: bool = False
-    """True if changed code has a branch that only other settings of the object would reach."""
+    """True if changed code has a branch that runs only with other attribute values of the called
+    object."""
     notes: tuple[str, ...] = ()
-    """Differences that do not count, such as another memory layout."""
+    """Sentences on differences that do not count as a change of behavior, such as another memory
+    layout."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Preliminary result of comparing observations.
+    """Preliminary result of comparing what the calls of both texts did.
 
-    It is final if both tuples are empty. ``needs_again`` are cases that the original must execute a
-    second time, ``needs_double`` cases that it must execute in double precision.
+    It is final if ``needs_again`` and ``needs_double`` are empty. ``needs_again`` are cases that
+    the original must execute a second time, ``needs_double`` cases that it must execute in double
+    precision.
     """
 
     compared: Compared
@@ -128,11 +136,13 @@ class Judged:
 
 @dataclass(frozen=True)
 class Observe:
-    """Instructions for a run of the part "cases" or "behavior".
+    """Instructions for a run that chooses inputs (part "cases") or executes a text with them (part
+    "behavior").
 
-    ``lines`` are zero-based lines that the other text does not have. ``cases`` are packed, one text
-    per probe of the target; empty for a run that searches for cases. ``double``: execute them in
-    double precision. ``only``: numbers of the cases to execute; empty for all.
+    ``seconds`` is the time limit. ``lines`` are zero-based lines of the text that the other text
+    does not have. ``cases`` are packed calls with chosen inputs, one text per example call of the
+    target; empty for a run that searches for cases. ``double``: execute them in double precision.
+    ``only``: numbers of the cases to execute; empty for all.
     """
 
     seconds: float
@@ -140,10 +150,10 @@ class Observe:
     cases: tuple[str, ...] = ()
     double: bool = False
     backend: bool = False
-    """Compile the target and compare it with eager calls, instead of observing it."""
+    """True to compile the target with Inductor and compare its results with eager calls."""
     only: Cases = ()
     at_random: int = 0
-    """Number of random cases to search for, and no others; 0 for the usual search."""
+    """Number of random cases to search for instead of the usual search; 0 for the usual search."""
     last_probe: int = 0
-    """Number of the last probe to use, and later ones that depend on no other probe.
-    """
+    """Number of the last example call (from 0) to use. Later ones are used only if they do not
+    depend on another."""

@@ -1,4 +1,5 @@
-"""Causes of graph breaks, and their cost in one call of a target."""
+"""Causes of graph breaks, and the cost of a break in one call of a target (a traced function or
+module)."""
 
 from __future__ import annotations
 
@@ -18,15 +19,17 @@ CauseKind = Literal["place", "call", "module", "library", "hook"]
 
 @dataclass(frozen=True)
 class BreakCause:
-    """The code that must change to remove a break; breaks with equal ``identity`` share one cause.
+    """The code that must change to remove a graph break; breaks with equal ``identity`` share one
+    cause.
 
-    The identity depends on the code of the break, and on the text and function of its instruction,
-    not on line numbers. It stays the same when other code changes, and in every file that reaches
-    the same function.
+    The identity depends on the code of the break (``GB0059``), and on the source text and function
+    of its instruction, not on line numbers. It stays equal when other code changes, and in every
+    file that reaches this function.
 
-    ``function`` is the called function, or the function of the instruction. ``path`` and ``line``
-    (zero-based) are its place; for a wrapper, its innermost line. ``path`` is empty if the finding
-    has the same place. ``entry`` is the function of another file that the analyzed file calls.
+    ``function`` is the function that Dynamo cannot call, or the function that contains the
+    instruction. ``path`` and ``line`` (zero-based) locate the instruction; for a wrapper, the
+    innermost line in it. ``path`` is empty if the finding is shown there already. ``entry`` is the
+    function of another file that the analyzed file calls and that leads to the break.
     """
 
     identity: str
@@ -38,16 +41,16 @@ class BreakCause:
 
     @property
     def own(self) -> bool:
-        """True for code of the user, False for code of a library."""
+        """True if the cause is in code of the user's project, False for code of a library."""
         return self.kind not in ("library", "hook")
 
 
 @dataclass(frozen=True)
 class GraphCut:
-    """A compiled function that a break splits.
+    """A compiled function that a graph break splits into two graphs.
 
-    ``before`` and ``after`` count the operators of the graphs on both sides. ``runs`` counts how
-    often the call reached the break in this function.
+    ``before`` and ``after`` are the numbers of operators in the graphs before and after the break.
+    ``runs`` is the number of times that the call reached the break in this function.
     """
 
     function: str
@@ -58,46 +61,53 @@ class GraphCut:
 
 @dataclass(frozen=True)
 class BreakCost:
-    """The cost of a break in one call of ``target``.
+    """The cost of a graph break in one call of ``target``.
 
-    ``met`` counts how often the call reached the break. Eager code is not recorded, so ``met`` is a
-    lower bound if ``eager`` names functions, unless that code reads values of fake tensors.
+    ``met`` is the number of times that the call reached the break. Code that runs without Dynamo is
+    not recorded, so ``met`` is a lower bound if ``eager`` names functions, unless that code reads
+    values of fake tensors.
     """
 
     target: str
     met: int = 1
     cuts: tuple[GraphCut, ...] = ()
     graphs: int = 0
-    """Number of runs of the neighboring graphs; each graph counts once per run."""
+    """Number of runs of the graphs directly before and after the break; a graph that runs twice
+    counts twice."""
     ops: int = 0
-    """Number of operators in the runs that ``graphs`` counts."""
+    """Number of operators that ran in the graphs directly before and after the break."""
     eager: tuple[str, ...] = ()
-    """Functions that Dynamo does not compile because of the break, or not after it."""
+    """Functions that Dynamo leaves to Python because of the break, in whole or after the break."""
     dropped: int = 0
-    """Number of operators that Dynamo traced in these functions before it gave them up."""
+    """Number of operators that Dynamo traced in the functions of ``eager`` and then discarded."""
     sync: str = ""
-    """Operation that waits for the device, such as ``Tensor.item()``; empty without one.
-    """
+    """Operation at the break that waits for the device, such as ``Tensor.item()``; empty without
+    one."""
     syncs: int = 0
-    """Number of such waits."""
+    """Number of times that the operation in ``sync`` waits for the device in one call of the
+    target."""
     resumes: int = 0
-    """Number of functions compiled to continue after the break."""
+    """Number of functions that Dynamo generated and compiled to continue after the break."""
     guards: int = 0
-    """Number of guards of the functions that ``resumes`` counts."""
+    """Number of guards that protect the functions compiled to continue after the break."""
 
     @property
     def separated(self) -> int:
-        """Operators on the smaller side of each cut, which could be in the larger graph."""
+        """Number of operators that the break keeps out of the larger graph: those on the smaller
+        side of each split function."""
         return sum(min(cut.before, cut.after) * cut.runs for cut in self.cuts)
 
     @property
     def worth_fixing(self) -> bool:
-        """True if the break does more than separate a single operator."""
+        """True if the break waits for the device, leaves functions to Python, or separates more
+        than one operator."""
         return bool(self.syncs or self.eager) or self.separated > 1
 
     @property
     def rank(self) -> tuple[int, int, int, int]:
-        """Sort key, highest for the most expensive break: device waits, then operators outside the
-        largest graph, then eager functions, then how often the call reached it.
+        """Sort key, highest for the most expensive break.
+
+        Compares device waits, then operators outside the largest graph, then functions left to
+        Python, then how often the call reached the break.
         """
         return (self.syncs, self.separated + self.dropped, len(self.eager), self.met)

@@ -1,4 +1,5 @@
-"""Words that probe comments and recordings have for modes, settings and tensors."""
+"""Names for modes, settings and tensor properties in probe comments (example inputs of a call) and
+recordings."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ AUTOCAST_DTYPES: Mapping[str, str] = {
     "f32": "float32",
     "f64": "float64",
 }
-"""Names of the dtypes that autocast takes, in notation and in torch."""
+"""Dtypes that autocast accepts: the short name in a probe comment, and the name in torch."""
 
 STANCES = (
     "default",
@@ -28,22 +29,22 @@ WORDS: Mapping[str, str] = {
     "eval": "the module is in evaluation mode",
     "train": "the module is in training mode",
 }
-"""Words of a context without a value, with their meaning."""
+"""Keywords of a probe comment that stand alone, each with its meaning for the call."""
 
 KEYS: Mapping[str, str] = {
     "autocast": "the call is made in `torch.autocast` of this dtype; `bf16@cuda` names the device",
     "stance": "the call is made under this stance of `torch.compiler.set_stance`",
 }
-"""Words of a context with a value, with their meaning."""
+"""Keywords of a probe comment that take a value, each with its meaning for the call."""
 
 CONFIG = "config."
-"""Prefix of the settings of ``torch._dynamo.config``."""
+"""Prefix of a keyword that changes a setting of ``torch._dynamo.config``."""
 
 GRADS: Mapping[str, str] = {
     "requires_grad": "the tensor requires grad, as a leaf",
     "grad_fn": "the tensor requires grad, as the result of an operation",
 }
-"""Words behind a tensor that requires grad, with their meaning."""
+"""Keywords after a tensor in a probe comment that make it require grad, with their meaning."""
 
 MARKS: Mapping[str, str] = {
     "mark_dynamic": "dimensions marked with `torch._dynamo.mark_dynamic`",
@@ -51,4 +52,5 @@ MARKS: Mapping[str, str] = {
     "mark_unbacked": "dimensions marked with `torch._dynamo.decorators.mark_unbacked`",
     "mark_static": "dimensions marked with `torch._dynamo.mark_static`",
 }
-"""Words behind a tensor with marked dimensions, with the functions that mark them."""
+"""Keywords after a tensor in a probe comment that mark dimensions, with the torch functions that do
+it."""

@@ -1,4 +1,4 @@
-"""Trace coverage: which code of a target's functions was traced."""
+"""Trace coverage: which instructions of the traced functions Dynamo reached."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ Places = tuple[Range, ...]
 
 @dataclass(frozen=True)
 class Coverage:
-    """Source ranges of the instructions of a target's functions, as ``packed`` numbers.
+    """Source ranges of all instructions of a target's functions, encoded as the numbers in
+    ``packed``.
 
-    The traced ranges come first, then the others. Without column positions, a range covers a whole
-    line.
+    The ranges that Dynamo traced come first, then the untraced ranges. If Python does not record
+    columns, a range covers a whole line.
     """
 
     packed: str
 
     @classmethod
     def from_ranges(cls, traced: Iterable[Range], others: Iterable[Range]) -> Coverage:
-        """Pack traced and other ranges; ranges in both count as traced, and may repeat."""
+        """Encode the traced and the untraced ranges; a range in both counts as traced, and
+        duplicates are dropped."""
         traced_places = set(traced)
         numbers = [
             [
@@ -42,7 +44,7 @@ class Coverage:
         return cls(_dumps(numbers, separators=(",", ":")))
 
     def unpack_ranges(self) -> tuple[Places, Places]:
-        """Unpack the traced and the other ranges."""
+        """Decode the ranges; return (traced ranges, untraced ranges)."""
         traced, others = (
             tuple(
                 Range(Position(*numbers[at : at + 2]), Position(*numbers[at + 2 : at + 4]))
@@ -58,22 +60,22 @@ class Coverage:
         return traced, others
 
     def extends_to(self, line: int) -> bool:
-        """Whether any of the functions' code is on this line or after it."""
+        """Whether any instruction of the functions is on this zero-based line or below it."""
         return any(code_line >= line for lines in self._lines for code_line in lines)
 
     @property
     def lines(self) -> int:
-        """Number of lines with code."""
+        """Number of lines with code in the target's functions."""
         traced, others = self._lines
         return len(traced | others)
 
     @property
     def lines_traced(self) -> int:
-        """Number of lines with traced code."""
+        """Number of lines of the target's functions with code that Dynamo traced."""
         return len(self._lines[0])
 
     @property
     def untraced(self) -> tuple[int, ...]:
-        """Zero-based lines without traced code."""
+        """Zero-based lines of the target's functions with code that Dynamo did not trace."""
         traced, others = self._lines
         return tuple(sorted(others - traced))

@@ -1,4 +1,5 @@
-"""Documents about one target, which a run writes on request."""
+"""Messages with documents about one target (graphs, bytecode, ShapeEnv events), which a run writes
+on request."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ DocumentKind = Literal["graph", "guards", "events", "bytecode"]
 DOCUMENT_KINDS: tuple[DocumentKind, ...] = typing.get_args(DocumentKind)
 
 MOST_TEXT = 5 << 20
-"""Maximum number of characters of a document; a longer one is cut, and says so."""
+"""Maximum number of characters of a document; a longer one is cut and ends with a note."""
 
 
 @dataclass(frozen=True)
 class SavedEvents:
-    """The events of one ShapeEnv, which a later run is compared with.
+    """The events of one ShapeEnv from an earlier run, which a later run is compared with.
 
     ``number`` counts the ShapeEnvs of a run from 1. ``archive`` is the JSON that
     ``shapes.comparison.save`` wrote.
@@ -30,24 +31,28 @@ class SavedEvents:
 
 @dataclass(frozen=True)
 class DocumentPart:
-    """One part of a document: a graph, a frame, or a ShapeEnv; a document is its parts in order."""
+    """One section of a document, about one graph, one frame or one ShapeEnv. A document is its
+    sections in order."""
 
     kind: DocumentKind
     title: str
     text: str
     number: int = 0
-    """Number of the ShapeEnv in the run, from 1; 0 for other parts."""
+    """Number of the section's ShapeEnv in the run, from 1; 0 for a section about a graph or a
+    frame."""
     archive: str = ""
-    """Events as JSON for ``SavedEvents``, if ``Analyze`` has ``save_events``."""
+    """Events of the section's ShapeEnv as JSON for ``SavedEvents``; empty unless
+    ``Analyze.save_events`` is set."""
     differs: bool = False
-    """True if the events differ from the saved events of the earlier run."""
+    """True if the events of this run differ from those saved from the earlier run."""
 
 
 @dataclass(frozen=True)
 class DocumentsWritten:
-    """Event: new parts of a run's documents, sent as soon as they are complete.
+    """Event: new sections of a run's documents, sent as soon as they are complete.
 
-    A run may start again; the parts of a later ``attempt`` replace all earlier ones.
+    If the run starts again with a new ``attempt``, the sections of that attempt replace all earlier
+    ones.
     """
 
     request: int

@@ -18,12 +18,12 @@ Resolution = Literal["overload", "single overload", "resolved packet"]
 only one, or the arguments select it.
 """
 Phase = Literal["tracer", "eager"]
-"""Origin of an exception: the tracer, or eager code, which raises it without Dynamo as well."""
+"""Origin of an exception: Dynamo's tracer, or user code that raises it without Dynamo too."""
 
 
 @dataclass(frozen=True)
 class BreakEvidence:
-    """A graph break; ``title`` is Dynamo's name for it, as ``gb_type`` in its registry."""
+    """A graph break; ``title`` is Dynamo's name for its type (``gb_type`` in its registry)."""
 
     title: str
     outcome: BreakOutcome = "resumed"
@@ -32,7 +32,8 @@ class BreakEvidence:
 
 @dataclass(frozen=True)
 class SkipEvidence:
-    """A frame that Dynamo left to eager mode; ``reason`` is Dynamo's text."""
+    """A frame that Dynamo did not trace, so that it runs in eager mode; ``reason`` is Dynamo's
+    text."""
 
     reason: str
     kind: Literal["skip"] = "skip"
@@ -40,7 +41,8 @@ class SkipEvidence:
 
 @dataclass(frozen=True)
 class OperatorEvidence:
-    """A custom operator without ``pt2_compliant_tag``; ``operator`` includes the namespace."""
+    """A call of a custom operator without ``pt2_compliant_tag``; ``operator`` includes the
+    namespace."""
 
     operator: str
     resolution: Resolution = "overload"
@@ -49,7 +51,8 @@ class OperatorEvidence:
 
 @dataclass(frozen=True)
 class DefinitionEvidence:
-    """An operator's definition in the analyzed file."""
+    """The definition of a custom operator in the analyzed file; ``operator`` is the operator's
+    name."""
 
     operator: str
     kind: Literal["definition"] = "definition"
@@ -57,10 +60,10 @@ class DefinitionEvidence:
 
 @dataclass(frozen=True)
 class SpecializationEvidence:
-    """A dynamic dimension that was specialized to one size.
+    """A dynamic dimension that Dynamo specialized to one size, ``value``.
 
-    ``source`` is the tensor's source in Dynamo's notation. ``tried`` is true if only the engine,
-    not the user, made the dimension dynamic.
+    ``source`` is the expression of the tensor or its size in Dynamo's notation. ``tried`` is true
+    if the engine made the dimension dynamic to test it; False if the user did.
     """
 
     symbol: str
@@ -81,7 +84,11 @@ class EqualityEvidence:
 
 @dataclass(frozen=True)
 class GuardEvidence:
-    """A guard that the traced code itself invalidates; ``expression`` replaces a missing source."""
+    """A guard whose value the traced code itself changes, so that the next call recompiles.
+
+    ``source`` is the guarded value; ``expression`` is the condition, if the guard does not have a
+    source.
+    """
 
     source: str = ""
     expression: str = ""
@@ -90,7 +97,7 @@ class GuardEvidence:
 
 @dataclass(frozen=True)
 class GuardFrame:
-    """One frame in the stack of a guard; ``line`` is zero-based."""
+    """One frame in the user's stack at which Dynamo created a guard; ``line`` is zero-based."""
 
     path: str
     line: int
@@ -99,10 +106,11 @@ class GuardFrame:
 
 @dataclass(frozen=True)
 class GuardFailure:
-    """A guard that failed in a later call.
+    """A guard that failed in a later call and thereby caused a recompile.
 
-    ``compiled`` is the id of the compiled code with the guard. ``words`` describes the change, from
-    ``was`` to ``now``.
+    ``compiled`` is the compile id of the code that the guard protects. ``words`` describes the
+    change of the value, from ``was`` to ``now``. ``stack`` are the user's frames where Dynamo
+    created the guard.
     """
 
     compiled: str
@@ -117,10 +125,11 @@ class GuardFailure:
 
 @dataclass(frozen=True)
 class RecompileEvidence:
-    """A function that was recompiled.
+    """A function that Dynamo recompiled.
 
-    ``detail`` is the property of a tensor that differs, with its axis. ``limit`` is the recompile
-    limit that the function reached, after which it runs in eager mode; empty if it did not.
+    ``detail`` is the property of a tensor that differs, such as ``size 0``. ``reasons`` are
+    Dynamo's messages. ``limit`` is the recompile limit that the function reached, after which it
+    runs without Dynamo; empty if it did not reach one.
     """
 
     function: str
@@ -135,10 +144,11 @@ class RecompileEvidence:
 
 @dataclass(frozen=True)
 class ForecastEvidence:
-    """A function that later calls will recompile.
+    """A function that Dynamo will recompile in later calls with other inputs.
 
-    ``changed`` are the inputs that differ between the calls. ``first`` and ``tried`` are their
-    values. All are empty if every call recompiles.
+    ``changed`` are the inputs that differ between the calls. ``first`` is their value in the first
+    call, and ``tried`` are their values in later calls. All three are empty if every call
+    recompiles.
     """
 
     guards: tuple[GuardFailure, ...] = ()
@@ -150,7 +160,8 @@ class ForecastEvidence:
 
 @dataclass(frozen=True)
 class FailureEvidence:
-    """An exception that ended a run; ``title`` is Dynamo's title of the unsupported operation."""
+    """An exception that ended a run; ``title`` is Dynamo's title of an unsupported operation, if it
+    is one."""
 
     exception: str
     phase: Phase = "eager"
@@ -160,7 +171,8 @@ class FailureEvidence:
 
 @dataclass(frozen=True)
 class CompilerCheckEvidence:
-    """A call of ``function`` that Dynamo evaluated to true, and that decides a condition."""
+    """A condition that asks whether code is compiled: Dynamo evaluated the call of ``function`` to
+    true."""
 
     function: str
     kind: Literal["compiler-check"] = "compiler-check"
@@ -184,8 +196,10 @@ ExportProblem = Literal[
     "strict",
     "dynamic-shapes",
 ]
-"""Kind of an export problem, as in the draft mode of ``torch.export``; how the export failed; or
-which sizes may be dynamic.
+"""Kind of a problem with ``torch.export``.
+
+The first five are problems that draft export reports. ``failed`` and ``strict``: the export raised,
+or raised only in strict mode. ``dynamic-shapes``: not a problem, but which sizes may be dynamic.
 """
 
 
@@ -199,11 +213,11 @@ class TensorForm:
 
 @dataclass(frozen=True)
 class OperatorCall:
-    """Dtypes and sizes of one call of an operator.
+    """Dtypes and sizes of the tensors in one call of an operator.
 
-    ``inputs`` has one item per argument, None for other values than tensors. ``several``: the call
-    returned a tuple. ``lists`` has the tensors in each list argument; it is empty without such an
-    argument.
+    ``inputs`` has one item per argument, None for arguments other than tensors. ``several``: the
+    call returned a tuple. ``lists`` has the tensors of each argument with a list; it is empty
+    without list arguments.
     """
 
     inputs: tuple[Union[TensorForm, None], ...]
@@ -214,11 +228,12 @@ class OperatorCall:
 
 @dataclass(frozen=True)
 class ExportEvidence:
-    """The result of ``torch.export`` for a target.
+    """A result of ``torch.export`` for a target.
 
-    ``expression`` uses symbols of the export. ``check`` is the condition that must hold: in names
-    of the function where it is decided, or for a constraint in names of the target's inputs.
-    ``calls`` are calls of an operator without a fake kernel, with real tensors of several sizes.
+    ``expression`` is the condition in symbols of the export. ``check`` is the condition that must
+    hold, in variable names of the function that decides it, or for a constraint in names of the
+    target's inputs. ``shapes`` is source code of ``dynamic_shapes``. ``calls`` are calls of an
+    operator without a fake kernel, with real tensors of several sizes.
     """
 
     problem: ExportProblem

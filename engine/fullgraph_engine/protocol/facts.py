@@ -1,4 +1,5 @@
-"""Facts that a run can show about a target, unless the installed torch hides them."""
+"""Facts about a traced function or module that a run can show, unless the installed torch hides
+them."""
 
 from __future__ import annotations
 
@@ -40,9 +41,8 @@ CODES: dict[Fact, tuple[str, ...]] = {
     "compliance": ("op/not-pt2-compliant",),
     "compiler checks": ("compile/different-code",),
 }
-"""Code prefixes of the findings that rest on each fact. If torch cannot show the fact, the absence
-of such findings means nothing. No finding depends on the other facts.
-"""
+"""Prefixes of finding codes by the fact that the findings need. If torch cannot show the fact, the
+absence of such findings means nothing. Findings of other codes do not need any fact."""
 
 WORDS: dict[Fact, str] = {
     "graphs": "captured graphs",
@@ -68,16 +68,17 @@ WORDS: dict[Fact, str] = {
 
 @dataclass(frozen=True)
 class Degraded:
-    """A fact that this torch does not show completely; ``reason`` is part of a sentence."""
+    """A fact about a trace that the installed torch cannot show completely; ``reason`` is part of a
+    sentence."""
 
     fact: Fact
     reason: str
 
     @property
     def words(self) -> str:
-        """Description as a sentence without its full stop."""
+        """Sentence, without its full stop, that says what this torch cannot show and why."""
         return f"Not available with this torch: {WORDS[self.fact]} ({self.reason})"
 
     def hides_code(self, code: str) -> bool:
-        """Whether the absence of findings with this code means nothing."""
+        """Whether findings with this code may be missing because torch cannot show the fact."""
         return code.startswith(CODES.get(self.fact, ()))

@@ -1,4 +1,4 @@
-"""Files, other than the text itself, on which the results of a text depend."""
+"""Files, other than the analyzed text itself, on which the results of the analysis depend."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from .packing import pack, unpack_items
 _stat = os.stat
 
 OPEN = -2
-"""Value of ``modified`` and ``size`` for files open in an editor."""
+"""Value of ``modified`` and ``size`` for a file open in an editor, whose state on disk is
+ignored."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,13 @@ class FileState:
     size: int
 
     def is_unchanged(self) -> bool:
-        """Whether the file is unchanged; always true for a file open in an editor."""
+        """Whether the file on disk still has this state; always true for a file open in an
+        editor."""
         return self.modified == OPEN or file_state(self.path) == self
 
 
 def file_state(path: str) -> FileState:
-    """Return the current state of a file."""
+    """Return the current modification time and size of a file or folder."""
     try:
         found = _stat(path)
     except OSError:
@@ -42,7 +44,7 @@ def file_state(path: str) -> FileState:
 
 @dataclass(frozen=True)
 class OpenFile:
-    """A file open in an editor: imports get this text instead of the file on disk.
+    """A file open in an editor: imports in the engine read ``text`` instead of the file on disk.
 
     ``path`` is absolute.
     """
@@ -53,10 +55,10 @@ class OpenFile:
 
 @dataclass(frozen=True)
 class FilesRead:
-    """Event: files that the processes of a request read, or looked for and did not find.
+    """Event: files that the engine's processes read for a request, or looked for and did not find.
 
     Of installed packages, only the folders are listed. The event is sent several times per request,
-    each time with new files.
+    each time with files that were not listed before.
     """
 
     request: int
@@ -67,5 +69,5 @@ class FilesRead:
         return cls(request, pack(tuple(files)))
 
     def unpack_files(self) -> tuple[FileState, ...]:
-        """Unpack the files; an invalid text gives none."""
+        """Decode the files from ``packed``; empty if the text is invalid."""
         return unpack_items(FileState, self.packed)

@@ -1,4 +1,5 @@
-"""Arguments with which other code calls targets, compared between requests."""
+"""Arguments that other code passes to targets, compared between requests so that equal calls are
+not traced again."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ class GivenCall:
     """The arguments of one call of a target.
 
     ``digest`` is equal for calls that a trace cannot distinguish, as long as the ``definitions`` do
-    not change. These are names at the top of the file: classes of the arguments, and functions.
-    ``real``: the tensors were real.
+    not change. ``definitions`` are names of classes and functions at the top of the file that the
+    arguments use. ``real``: the tensors were real, not fake.
     """
 
     digest: str
@@ -21,8 +22,9 @@ class GivenCall:
 
 @dataclass(frozen=True)
 class GivenCalls:
-    """The calls of a target, by probe number; it need not be traced again if other code repeats
-    them.
+    """The calls that other code made of a target, in the order of its probe numbers.
+
+    The target need not be traced again if the calls are equal in the next request.
     """
 
     target: str
@@ -36,9 +38,10 @@ class GivenCalls:
 
 @dataclass(frozen=True)
 class CalledAgain:
-    """Event: a target was called as the request expected, and is not traced.
+    """Event: other code called a target with the arguments that the request expected, so it is not
+    traced again.
 
-    ``sources`` says in words where each probe's call came from.
+    ``sources`` says in words where each call came from.
     """
 
     request: int

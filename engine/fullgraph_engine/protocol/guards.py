@@ -1,4 +1,4 @@
-"""Guards of a target, by frame and by the line that caused them."""
+"""Guards of a target (a traced function or module), by frame and by the line that caused them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .places import Range
 class FoundGuard:
     """A condition under which compiled code is valid.
 
-    ``kind`` is the class of the guard in Dynamo's tree. ``source`` is the guarded value in Dynamo's
-    notation, and ``type`` its type; both are empty for a guard on no value or on several. ``cause``
-    is an index into the causes of the frame, or -1. ``deep``: a library's code caused the guard;
-    the cause, if any, is the line that called it.
+    ``kind`` is the class of the guard in Dynamo's guard tree. ``source`` is the guarded value in
+    Dynamo's notation, and ``type`` its type; both are empty for a guard on several values or on
+    none. ``cause`` is an index into the ``causes`` of the :class:`GuardedFrame`, or -1. ``deep``: a
+    library's code caused the guard; the cause, if any, is the line that called the library.
     """
 
     kind: str
@@ -29,8 +29,10 @@ class FoundGuard:
 
 @dataclass(frozen=True)
 class GuardName:
-    """A name of a guarded value, as the compiled ``function`` writes it. ``words`` are a clause on
-    its guard: ``"`x.shape[0]` was 4, now 6"``."""
+    """A name of a guarded value, as the source code of the compiled ``function`` writes it.
+
+    ``words`` is a clause on the guard: ``"`x.shape[0]` was 4, now 6"``.
+    """
 
     name: str
     words: str
@@ -38,7 +40,7 @@ class GuardName:
 
 
 def merge_names(names: Iterable[GuardName]) -> tuple[GuardName, ...]:
-    """Return each name once, with the words of its first occurrence."""
+    """Remove duplicates: return each name once, as the first :class:`GuardName` with this name."""
     found: dict[str, GuardName] = {}
     for one in names:
         found.setdefault(one.name, one)
@@ -49,10 +51,10 @@ def merge_names(names: Iterable[GuardName]) -> tuple[GuardName, ...]:
 class GuardedFrame:
     """A compiled frame with its guards.
 
-    Lines are zero-based; ``path`` is empty for the analyzed file. ``last`` is the range with the
-    last end. ``entered`` counts the runs of its code, each except the first after all guards
-    passed; -1 if unknown. ``causes`` are ranges of the analyzed text, None for a range that an edit
-    removed.
+    Lines are zero-based; ``path`` is empty for the analyzed file. ``last`` is the source range of
+    the function's instruction that ends last. ``entered`` is the number of times that its compiled
+    code ran; -1 if unknown. ``causes`` are source ranges that caused guards, None for a range that
+    an edit removed.
     """
 
     function: str
@@ -73,7 +75,7 @@ class GuardedFrame:
 class GuardsFound:
     """Event: the guards of a run, sent after its findings; ``note`` says if some are left out.
 
-    There can be thousands of guards, so they are packed into one text.
+    There can be thousands of guards, so the frames are packed into one text.
     """
 
     request: int
@@ -94,5 +96,5 @@ class GuardsFound:
         return cls(request, target, pack(tuple(frames)), note, probe_number)
 
     def unpack_frames(self) -> tuple[GuardedFrame, ...]:
-        """Unpack the frames; an invalid text gives none."""
+        """Decode the frames from ``packed``; empty if the text is invalid."""
         return unpack_items(GuardedFrame, self.packed)

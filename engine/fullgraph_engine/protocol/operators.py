@@ -30,13 +30,17 @@ only to the running dispatcher, or TorchScript alone.
 """
 
 Fake = Literal["kernel", "meta", "composite", "decomposition", "missing", "unknown"]
-"""Fake tensor support of an overload: a registered fake implementation, a Meta kernel (in C++ or
-Python), the composite kernel itself, a decomposition, or none.
+"""Fake tensor support of an overload.
+
+``kernel``: a registered fake implementation. ``meta``: a Meta kernel in C++ or Python.
+``composite``: the kernel consists of other operators. ``decomposition``: torch decomposes it.
 """
 
 Differentiable = Literal["formula", "composite", "registered", "no", "unknown"]
-"""Autograd support of an overload: formulas of derivatives.yaml, the operators that it is composed
-of, an autograd kernel registered elsewhere, or none.
+"""Autograd support of an overload.
+
+``formula``: formulas of derivatives.yaml. ``composite``: the operators that it is composed of.
+``registered``: an autograd kernel registered elsewhere.
 """
 
 
@@ -63,7 +67,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Field:
-    """One returned value; ``name`` is empty for an unnamed one."""
+    """One returned value of a signature; ``name`` is empty if the value is unnamed."""
 
     type: str
     name: str = ""
@@ -71,11 +75,11 @@ class Field:
 
 @dataclass(frozen=True)
 class Signature:
-    """One way to call a name; ``self`` of a method is not among the parameters.
+    """One way to call a public name of torch; ``self`` of a method is not among the parameters.
 
-    ``operator`` is the called overload (``aten::max.dim``), and ``out`` the overload for
-    calls with ``out=``. ``structure`` names the type of ``torch.return_types`` with the fields of
-    ``returns``. ``instead`` is the replacement for a deprecated signature.
+    ``operator`` is the called overload (``aten::max.dim``), and ``out`` the overload for calls with
+    ``out=``. ``structure`` is the type in ``torch.return_types`` whose fields ``returns`` lists.
+    ``instead`` is the replacement for a deprecated signature.
     """
 
     parameters: tuple[Parameter, ...]
@@ -99,12 +103,12 @@ class Choices:
 class Name:
     """A public name of torch, by its dotted path.
 
-    ``binding`` is the C function behind it (``torch._C._linalg.linalg_norm``). For a function
-    written in Python, ``python`` is its signature as source (``(input, p=0.5, training=True)``),
-    and ``calls`` are the names of this index that its source calls. ``alias`` is the path of
-    another name for the same object (``torch.nn.functional.conv2d`` is ``torch.conv2d``).
-    ``summary`` is the first sentence of its documentation, ``href`` its page. ``uses`` counts its
-    uses in torch's own Python code, for sorting.
+    ``binding`` is the C function that implements it (``torch._C._linalg.linalg_norm``). For a
+    function written in Python, ``python`` is its signature as source (``(input, p=0.5,
+    training=True)``), and ``calls`` are the names of this index that its source calls. ``alias`` is
+    the path of another name for the same object (``torch.nn.functional.conv2d`` is
+    ``torch.conv2d``). ``summary`` is the first sentence of its documentation, ``href`` its page.
+    ``uses`` counts its uses in torch's own Python code, for sorting.
     """
 
     path: str
@@ -177,7 +181,8 @@ class Operator:
 
 @dataclass(frozen=True)
 class IndexHeader:
-    """First line of an index file; ``complete`` is false without facts of the running torch."""
+    """First line of an index file; ``complete`` is false if facts are missing that only the running
+    torch knows."""
 
     format: int
     torch: str
@@ -188,7 +193,7 @@ class IndexHeader:
     digest: str
     """blake2b digest (16 bytes, in hex) of everything after the first line."""
     notes: tuple[str, ...] = ()
-    """Facts that could not be determined, each in one sentence."""
+    """Facts about operators that could not be determined, each in one sentence."""
 
 
 # -- the file ---------------------------------------------------------------------------------
@@ -199,14 +204,15 @@ EntryKind = Union[NameKind, Literal["operator"]]
 
 
 class IndexUnreadable(ValueError):
-    """An error for a file without a complete operator index of this format."""
+    """Raised for a file without a complete operator index in the format ``INDEX_FORMAT``."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of an index file: fields for listing, and a body to decode on demand.
+    """One line of an operator index file: fields for listing, and a JSON ``body`` to decode on
+    demand.
 
-    ``key`` is the path of a name or the name of an operator.
+    ``key`` is the dotted path of a name (``torch.max``) or the name of an operator (``aten::max``).
     """
 
     key: str
@@ -226,12 +232,14 @@ class Entry:
 
 
 def entry_of(item: Name | Operator) -> Entry:
-    """Return the index entry of a name or an operator; fields with default values are left out."""
+    """Encode a name or an operator as an entry of an index file; fields with default values are
+    left out."""
     return entry_of_raw(as_sparse_plain(item))
 
 
 def entry_of_raw(raw: dict[str, Any]) -> Entry:
-    """Return the index entry of plain data, which describes an operator if it lacks a path."""
+    """Encode plain JSON data as an entry of an index file; data without ``path`` describes an
+    operator."""
     body = json.dumps(raw, separators=(",", ":")).encode()
     key = raw["path"] if "path" in raw else raw["name"]
     return Entry(
@@ -268,7 +276,8 @@ def encode_index(
 
 
 def verify_index(data: bytes) -> tuple[IndexHeader, bytes]:
-    """Verify an index file; return its header and the rest.
+    """Verify the header and the digest of an operator index; return the header and all bytes after
+    it.
 
     Raises:
         IndexUnreadable: The file has another format, is truncated or was changed.
@@ -286,7 +295,7 @@ def verify_index(data: bytes) -> tuple[IndexHeader, bytes]:
 
 
 def decode_index(data: bytes) -> tuple[IndexHeader, list[Entry]]:
-    """Decode an index file; the bodies of its entries stay encoded.
+    """Decode an index file; return its header and its entries, whose bodies stay encoded.
 
     Raises:
         IndexUnreadable: The file has another format, is truncated or was changed.

@@ -36,7 +36,7 @@ def pack(value: Any) -> str:
 
 
 def unpack(kind: Any, text: str) -> Any:
-    """Unpack a value of a type.
+    """Decode a text that :func:`pack` wrote into a value of type ``kind``.
 
     Raises:
         ValueError: The text is not a packed value of this type.
@@ -51,7 +51,8 @@ def unpack(kind: Any, text: str) -> Any:
 
 
 def unpack_items(kind: type[T], text: str) -> tuple[T, ...]:
-    """Unpack a tuple of dataclasses; an invalid text gives none."""
+    """Decode a text that :func:`pack` wrote from a tuple of ``kind``; return an empty tuple if it
+    is invalid."""
     try:
         found: tuple[T, ...] = unpack(tuple[kind, ...], text)  # type: ignore[valid-type]
     except ValueError:
@@ -82,7 +83,7 @@ def _encode(value: Any, texts: dict[str, int]) -> Any:
 
 @functools.cache
 def _build_decoder(kind: Any) -> Decoder:
-    """Build the decoder of a type."""
+    """Build the function that decodes packed data into a value of type ``kind``."""
     if dataclasses.is_dataclass(kind):
         return _build_dataclass_decoder(typing.cast("type", kind))
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)

@@ -1,4 +1,4 @@
-"""Alternative paths of a target, which its probe does not take."""
+"""Alternative execution paths of a target, which a call with its example inputs does not take."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Literal, Union
 from .places import Range
 
 PathStatus = Literal["traced", "failed", "late"]
-"""Status of a path. ``traced``: to its end. ``failed``: it raised, which proves nothing if values
-were chosen. ``late``: not traced to its end for lack of time.
-"""
+"""Status of tracing an execution path. ``traced``: to its end. ``failed``: it raised, which proves
+nothing if the engine chose values. ``late``: not traced to its end because the time ran out."""
 
 
 @dataclass(frozen=True)
 class PathValue:
-    """A parameter of the target with another value.
+    """A parameter of the target that gets another value than in the example call.
 
-    ``value`` is a flag or None; any other value is in ``notation``, in probe notation.
+    ``value`` is the new flag or None; any other value is in ``notation``, as a probe comment writes
+    it (``f32[4, 16]``).
     """
 
     name: str
@@ -31,9 +31,11 @@ class PathValue:
 
 @dataclass(frozen=True)
 class PathAnswer:
-    """The value that eager code got at ``range``, when it first read a value there.
+    """The value that code outside a graph reads from a fake tensor at the source ``range`` on an
+    execution path.
 
-    ``means`` is the resulting condition, as a clause: ``y.sum() > 0`` is true.
+    It applies to the first read there. ``means`` is the resulting condition, as a clause: ``y.sum()
+    > 0`` is true.
     """
 
     range: Range
@@ -43,9 +45,10 @@ class PathAnswer:
 
 @dataclass(frozen=True)
 class TracePath:
-    """The differences of a path from the path that the probe takes; without any, it is that path.
+    """An execution path of a target, as its differences from the path that the example inputs take.
 
-    ``training`` is the mode of the module, if it matters.
+    Without differences, it is that path. ``training`` is the mode of the module, None if the mode
+    does not matter.
     """
 
     training: Union[bool, None] = None
@@ -54,7 +57,8 @@ class TracePath:
 
     @property
     def words(self) -> str:
-        """Description: ``in training mode, if `mask` is None, where `y.sum() > 0` is true``."""
+        """Description of the differences: ``in training mode, if `mask` is None, where `y.sum() >
+        0` is true``."""
         mode = [] if self.training is None else [mode_words(self.training)]
         answers = " and ".join(dict.fromkeys(answer.means for answer in self.answers))
         where = [f"where {answers}"] if answers else []
@@ -62,15 +66,15 @@ class TracePath:
 
 
 def mode_words(training: bool) -> str:
-    """Describe the mode of a module as a phrase."""
+    """Describe the mode of a module as a phrase, such as ``in training mode``."""
     return "in training mode" if training else "in evaluation mode"
 
 
 @dataclass(frozen=True)
 class PathReport:
-    """The result of tracing a target along another path, which ``words`` describes.
+    """The result of tracing a target along another execution path, which ``words`` describes.
 
-    ``reason`` is a clause that says why it was not traced to its end.
+    ``reason`` is a clause that says why the path was not traced to its end.
     """
 
     words: str
@@ -80,10 +84,10 @@ class PathReport:
 
 @dataclass(frozen=True)
 class TracedPaths:
-    """The results of a run's alternative paths, for the report of its target.
+    """The results of tracing a target's alternative execution paths, to add to its report.
 
-    ``narrowed`` are identities of first-path findings that occur only in the first path's mode,
-    ``mode``.
+    ``mode`` is the mode of the module in its example call: True for training mode, None if unknown.
+    ``narrowed`` are identities of findings of the example call that occur only in that mode.
     """
 
     reports: tuple[PathReport, ...] = ()

@@ -23,9 +23,10 @@ class Range:
 
 @dataclass(frozen=True)
 class Frame:
-    """One frame of a user stack; every list of frames has the outermost first.
+    """One frame of a stack of the user's code; every list of frames has the outermost first.
 
-    Without column positions, ``end_byte`` is -1 and ``byte`` is the indentation.
+    Lines are zero-based. Without column positions, ``end_byte`` is -1 and ``byte`` is the
+    indentation.
     """
 
     path: str
@@ -38,6 +39,7 @@ class Frame:
 
 
 def place_words(range_: Range) -> str:
-    """Format a range for the identity of a finding, so that the identity can move with the text."""
+    """Format a range as text for the identity of a finding; an edit above the range can update it
+    there."""
     start, end = range_.start, range_.end
     return f"{start.line}:{start.byte}-{end.line}:{end.byte}"

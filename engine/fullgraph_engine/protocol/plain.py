@@ -15,15 +15,16 @@ _loads, _dumps = json.loads, json.dumps
 
 
 def to_plain(value: Any) -> Any:
-    """Convert a dataclass to data that JSON can represent."""
+    """Convert a dataclass to dictionaries, lists and values that JSON can represent."""
     return _loads(_dumps(as_plain(value)))
 
 
 def from_plain(kind: Any, raw: Any) -> Any:
-    """Convert plain data to a dataclass; missing fields get their defaults.
+    """Convert plain JSON data to a value of type ``kind``; missing dataclass fields get their
+    defaults.
 
     Raises:
-        TypeError, KeyError, ValueError, AttributeError: The data does not fit the dataclass.
+        TypeError, KeyError, ValueError, AttributeError: The data does not fit the type.
     """
     if dataclasses.is_dataclass(kind):
         hints = _type_hints(typing.cast("type", kind))
@@ -58,7 +59,8 @@ def from_plain(kind: Any, raw: Any) -> Any:
 
 
 def _select_type(kinds: tuple[Any, ...], raw: Any) -> Any:
-    """Select the type in a union: dataclasses by their field ``kind``, others by their type."""
+    """Select the type of a union that fits ``raw``: a dataclass by its field ``kind``, others by
+    their Python type."""
     kinds = tuple(one for one in kinds if one is not type(None))
     if len(kinds) == 1:
         return kinds[0]
@@ -71,7 +73,8 @@ def _select_type(kinds: tuple[Any, ...], raw: Any) -> Any:
 
 
 def as_plain(value: Any) -> Any:
-    """Convert dataclasses to dictionaries of all fields, tuples to lists, enums to their values."""
+    """Convert nested dataclasses to dictionaries of all fields, tuples to lists, and enums to their
+    values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: as_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, (list, tuple)):

@@ -1,7 +1,8 @@
-"""The file that ``fullgraph record`` writes: what modules of a workspace were called with.
+"""The recording file of ``fullgraph record``: arguments that a program passed to modules of a
+workspace.
 
-``docs/recorded-probes.md`` describes it. Arguments are in probe notation, which only the engine
-reads.
+``docs/recorded-probes.md`` describes it. Arguments are in probe notation (``f32[4, 16]``), which
+only the engine reads.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _CONFLICT = ("<<<<<<< ", ">>>>>>> ")
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """A further call of a recorded object, of another kind than the calls before."""
+    """A further call of a recorded object whose arguments are of another kind than in the calls
+    before."""
 
     forward: str
     training: bool = True
@@ -30,12 +32,12 @@ class RecordedStep:
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """One way in which a class was constructed and called.
+    """One way in which a program constructed and called a module class.
 
-    ``parameters`` says what dtype and device the module was moved to, ``bf16@cuda``; it is empty
-    for those that a new one has. ``under`` says in which other modes and with which settings it was
-    called, as the brackets of ``under(…)`` in a probe comment do. ``then`` are calls of other
-    kinds that the program made of the same object, in their order.
+    ``parameters`` is the dtype and device that the module was moved to, such as ``bf16@cuda``;
+    empty if it was not moved. ``under`` are the other modes and settings of the call, as a probe
+    comment writes them inside ``under(…)``. ``then`` are later calls of the same object with
+    arguments of other kinds, in order.
     """
 
     init: str
@@ -48,10 +50,11 @@ class RecordedCall:
 
 @dataclass(frozen=True)
 class RecordedClass:
-    """A module class of one file, by its name there.
+    """A module class of one file with its recorded calls.
 
-    ``init_signature`` and ``forward_signature`` are what tells whether the class was changed since.
-    ``left_out`` says in sentences which calls could not be written down.
+    ``init_signature`` and ``forward_signature`` are the signatures at the time of recording: they
+    differ if the class was changed afterwards. ``left_out`` says in sentences which calls could not
+    be recorded.
     """
 
     name: str
@@ -62,18 +65,20 @@ class RecordedClass:
 
 
 Recorded = dict[str, tuple[RecordedClass, ...]]
-"""Classes by file, a path with ``/`` relative to the folder of the recording."""
+"""Recorded classes by file; a file is a path with ``/``, relative to the folder of the recording.
+"""
 
 
 class Unreadable(ValueError):
-    """A recording that cannot be used: why, and the next step, without its name."""
+    """Raised for a recording file that cannot be used. The message gives the reason and the next
+    step, without the name of the file."""
 
 
 def parse(text: str) -> Recorded:
-    """The classes of a recording.
+    """Parse the text of a recording file; return the recorded classes by file.
 
     Raises:
-        Unreadable: it is none, or of another version.
+        Unreadable: The text is not a recording, or has another version.
     """
     try:
         raw = json.loads(text)
@@ -100,7 +105,8 @@ def parse(text: str) -> Recorded:
 
 
 def written(recorded: Recorded) -> str:
-    """The text of a recording: sorted, and a line for each call, so that changes are readable."""
+    """Format recorded classes as the text of a recording file: sorted, with one line for each call,
+    for readable diffs."""
     lines = ["{", f'  "version": {VERSION},', '  "files": {']
     files = sorted(recorded.items())
     for path, classes in files:

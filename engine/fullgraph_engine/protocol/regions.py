@@ -1,4 +1,4 @@
-"""Regions that a program compiles, with the results of its run."""
+"""Regions (callables that a program compiles), with the results of running the program."""
 
 from __future__ import annotations
 
@@ -9,44 +9,47 @@ from typing import Literal
 from .places import Range
 
 RegionApi = Literal["torch.compile", "Module.compile", "torch.export.export"]
-"""Function that the program called to compile the region."""
+"""Function with which the program compiled or exported the region (a callable)."""
 
 ProgramEnd = Literal["running", "finished", "raised", "exited", "quiet", "time", "killed"]
-"""End of a program's run.
+"""Way in which a program's run ended.
 
-- ``finished``, ``raised``, ``exited``: by itself, with an exception, with a nonzero status.
-- ``quiet``: stopped after every region made several calls without compiling.
+- ``finished``, ``raised``, ``exited``: the program returned, raised an exception, or exited with a
+  nonzero status.
+- ``quiet``: stopped after every compiled callable made several calls without compiling.
 - ``time``, ``killed``: stopped at the time limit, or at another limit.
 - ``running``: not ended yet.
 """
 
 
 Lack = Literal["", "gpu", "memory"]
-"""Missing resource for which a program runs on fake tensors; an empty string for real tensors."""
+"""Resource that the machine lacks, so that a program runs on fake tensors; else empty."""
 
 
 @dataclass(frozen=True)
 class CompileSite:
-    """A call that compiles something; ``range`` covers the call in the file ``path``."""
+    """A call of a program that compiles something; ``range`` is the call in the file ``path``."""
 
     path: str
     range: Range
 
 
 MOST_CALLS = 100
-"""Calls that :class:`RegionCalls` lists; later ones are left out."""
+"""Maximum number of calls in a :class:`RegionCalls`; later ones are left out."""
 
 
 @dataclass(frozen=True)
 class RegionCalls:
-    """The calls of a region in which something was seen, by their increasing numbers from 1."""
+    """The calls of a region (a compiled callable) in which a finding occurred, as increasing
+    numbers from 1."""
 
     region: str
     numbers: tuple[int, ...]
 
 
 def merge_calls(calls: Iterable[RegionCalls]) -> tuple[RegionCalls, ...]:
-    """Return one item for each region, in the order in which the regions first occur."""
+    """Merge the call numbers of each region into one item, in the order in which the regions first
+    occur."""
     found: dict[str, set[int]] = {}
     for one in calls:
         found.setdefault(one.region, set()).update(one.numbers)
@@ -58,7 +61,7 @@ def merge_calls(calls: Iterable[RegionCalls]) -> tuple[RegionCalls, ...]:
 
 @dataclass(frozen=True)
 class Region:
-    """Something that a program compiles.
+    """A callable that a program compiles.
 
     ``program`` is the path of the program that ran. ``options`` are the arguments of the compiling
     call that differ from their defaults, as Python source. ``inlined`` is true for a region that
@@ -74,5 +77,5 @@ class Region:
 
     @property
     def option_words(self) -> str:
-        """Options as in the call: ``fullgraph=True, dynamic=False``."""
+        """Compile options as the call writes them: ``fullgraph=True, dynamic=False``."""
         return ", ".join(f"{name}={value}" for name, value in self.options)

@@ -11,31 +11,31 @@ from .places import Range
 from .runs import RunId
 
 ReproStage = Literal["looking", "reducing", "verifying"]
-"""Stage of a request: search for a program that shows the finding, reduce it, or verify it in a
-fresh Python process.
-"""
+"""Stage of a ``Reproduce`` request: search for a program that shows the finding, reduce it, or
+verify it in a fresh Python process."""
 
 DATA = "data"
-"""Folder next to a script with the contents of its tensors."""
+"""Name of the folder next to a repro script that holds the contents of its tensors."""
 
 Backend = Literal["", "eager", "aot_eager", "inductor"]
-"""Backend that compiles the graphs; empty for a finding of the tracer alone."""
+"""Backend that compiles the graphs of the script; empty for a finding that occurs while Dynamo
+traces."""
 
 
 def data_name(content: bytes | memoryview) -> str:
-    """Return the name of a data file, which depends only on its content."""
+    """Return the name of a file with the contents of a tensor; the name depends only on the
+    contents."""
     return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The finding to reproduce.
+    """The finding that a repro script must show.
 
-    Without a ``backend``, ``code`` and ``range`` identify a finding of ``target``. With one, they
-    are ignored: the backend, which may be any that is registered after the file was executed,
-    compiles the graphs of the target. The finding is then a failure of the backend or, with
-    ``accuracy``, results further from double precision than rounding explains. ``only_floating``:
-    only floating-point results are compared.
+    Without a ``backend``, ``code`` and ``range`` identify a finding of ``target``. With a backend,
+    both are ignored, and the finding is a failure of this backend on the graphs of the target. With
+    ``accuracy``, it is results further from double precision than rounding explains.
+    ``only_floating``: compare only floating-point results.
     """
 
     code: str
@@ -44,24 +44,27 @@ class Wanted:
     run: Union[RunId, None] = None
     message: str = ""
     real: bool = False
-    """True if the finding occurred with real tensors; it is not searched for with fake ones."""
+    """True if the finding occurred with real tensors; the search then does not try fake tensors."""
     backend: str = ""
     accuracy: bool = False
     only_floating: bool = False
     data: bool = False
-    """True to keep the contents of tensors even if random ones show the same."""
+    """True to keep the recorded contents of tensors, even if random contents show the finding too.
+    """
     path: Union[TracePath, None] = None
-    """Path on which the finding occurred."""
+    """Execution path on which the finding occurred; None for the path that the example inputs take.
+    """
     changed: tuple[str, ...] = ()
-    """Inputs that differ between the calls of a forecast."""
+    """Inputs that must differ between calls, for a finding that forecasts a recompile."""
 
 
 @dataclass(frozen=True)
 class ReproProgress:
-    """Event: the progress of a request.
+    """Event: the progress of a ``Reproduce`` request.
 
-    ``lines`` counts the code lines of the best program so far, 0 without one. ``tried`` counts the
-    programs executed. ``seconds`` is the time since the request.
+    ``lines`` is the number of code lines of the smallest program that shows the finding so far, 0
+    without one. ``tried`` is the number of programs executed. ``seconds`` is the time since the
+    request.
     """
 
     request: int
@@ -76,9 +79,9 @@ class ReproFound:
     """Event: a script that shows the finding; a later one of the same request replaces it.
 
     ``verified``: it exited with status 1 in a fresh Python process; ``output`` is its output there.
-    ``lines`` counts its lines of code, without the header and blank lines. ``notes`` are remarks
-    for the reader, for example on remaining imports, or that no smaller script was verified.
-    ``data`` names the files that it loads, which are then in the folder of the request.
+    ``lines`` is the number of its lines of code, without the header and blank lines. ``notes`` are
+    remarks for the reader, such as on remaining imports. ``data`` names the files with tensor
+    contents that the script loads from the folder of the request.
     """
 
     request: int

@@ -1,4 +1,5 @@
-"""Identification of the runs of targets."""
+"""Identification of runs: each traces or calls one target (a function, module or call) for one
+purpose."""
 
 from __future__ import annotations
 
@@ -17,24 +18,25 @@ Part = Literal[
     "behavior",
     "behavior-again",
 ]
-"""Job of a run.
+"""Purpose of a run.
 
-- ``first``: trace the target as its probe calls it.
-- ``second``: search for specialized dimensions.
-- ``paths``: trace other paths, based on the results of "first", if they can lead elsewhere.
-- ``forecast``: call it again to see what recompiles.
+- ``first``: trace the target with the example inputs as given.
+- ``second``: make dimensions dynamic, and search for dimensions that the code specializes.
+- ``paths``: trace execution paths that the first run did not take.
+- ``forecast``: call the target again with changed inputs to see what recompiles.
 - ``export``: export it with ``torch.export``.
 - ``measure``: measure the time of its calls.
-- ``candidates``: write programs that may show one of its findings.
-- ``cases``: choose inputs on which to compare its behavior.
-- ``behavior``, ``behavior-again``: observe it on these, a second time to check that it is
-  deterministic.
+- ``candidates``: write programs that may reproduce one of its findings.
+- ``cases``: choose inputs with which two versions of the target are compared.
+- ``behavior``, ``behavior-again``: observe its calls with the chosen inputs; the second time checks
+  that it is deterministic.
 """
 
 
 @dataclass(frozen=True, order=True)
 class RunId:
-    """One run of a target with one of its probes, numbered from 0."""
+    """Identification of one run: the target, the number of its example inputs from 0, and the
+    purpose of the run."""
 
     target: str
     probe: int = 0

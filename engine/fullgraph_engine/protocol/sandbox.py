@@ -26,7 +26,7 @@ PURPOSES: dict[Layer, str] = {
     "read-only mounts": "no modes, owners and times of files are changed",
     "private /dev/shm": "shared memory is limited, and freed at the end",
 }
-"""Purpose of each layer, as a clause."""
+"""Protection that each sandbox layer provides, as a clause."""
 
 
 AllowanceKind = Literal[
@@ -39,12 +39,12 @@ AllowanceKind = Literal[
     "huggingface-cache",
 ]
 Cache = Literal["cpp-extensions", "triton-cache", "huggingface-cache"]
-"""Library cache in the home folder; ``host/caches`` has the paths."""
+"""Library cache in the home folder that user code may use; ``host/caches`` has the paths."""
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """An entry of the setting ``sandbox.allow``.
+    """One permission from the setting ``sandbox.allow``.
 
     ``value`` is the folder for ``write`` and the variable for ``read-env``; otherwise it is empty.
     """
@@ -60,8 +60,8 @@ class Allowance:
 class WritableFolder:
     """A folder that user code may write to.
 
-    ``path`` is absolute. If symbolic links lead from it to a place outside ``inside``, it is not
-    writable.
+    ``path`` is absolute. The folder is not writable if ``path`` contains symbolic links that lead
+    outside the folder ``inside``.
     """
 
     path: str
@@ -70,10 +70,10 @@ class WritableFolder:
 
 @dataclass(frozen=True)
 class Allowed:
-    """The permissions of user code beyond the default ones: all entries of ``sandbox.allow``.
+    """The permissions of user code beyond the default ones, from all entries of ``sandbox.allow``.
 
-    ``programs``: programs may be started. ``variables`` are environment variables to keep although
-    they look like secrets.
+    ``programs``: user code may start programs. ``variables`` are environment variables to keep
+    although they look like secrets.
     """
 
     network: bool = False
@@ -97,7 +97,7 @@ class SandboxLayer:
 
     @property
     def holds(self) -> bool:
-        """True if the layer is active, at least in part."""
+        """True if the layer protects the machine, completely or in part."""
         return self.partly or not self.lack
 
 

@@ -10,24 +10,27 @@ from .packing import pack, unpack_items
 from .places import Range
 
 ShapeRole = Literal["assigned", "loop", "parameter", "return", "expression"]
-"""Role of the place of a value. ``loop``: a name that each iteration of a loop assigns."""
+"""Role of the source range of a value. ``loop``: a name that each iteration of a loop assigns."""
 
 ShapeKind = Literal["tensor", "integer", "several", "constant"]
-"""Kind of a value. ``integer`` is symbolic; ``several`` is a sequence of the other kinds."""
+"""Kind of a value. ``integer`` is a symbolic integer; ``several`` is a tuple or list of such
+values."""
 
 MOST_PLACES = 20_000
-"""Maximum number of places per run."""
+"""Maximum number of source ranges per run whose values are recorded."""
 MOST_VALUES = 64
-"""Maximum number of distinct values per place: the first ones, and the last."""
+"""Maximum number of distinct values recorded per source range: the first ones, and the last."""
 
 
 @dataclass(frozen=True)
 class ShapeSeen:
-    """A value, or several values that differ only in their graph nodes.
+    """A value that a trace saw at a source range, or several values there that differ only in their
+    graph nodes.
 
-    ``text`` is probe notation with symbolic sizes. ``concrete`` has the sizes of the run instead;
-    it is empty without symbols. The other fields apply only to tensors. ``graph`` counts graphs
-    from 1; it is 0 for a value outside graphs. ``graph`` and ``node`` locate the first value.
+    ``text`` is the value in probe notation with symbolic sizes (``f32[s0, 16]``). ``concrete`` has
+    the sizes of the run instead; it is empty without symbols. ``device`` to ``requires_grad`` apply
+    only to tensors. ``graph`` is the number of the graph from 1; 0 for a value outside graphs.
+    ``graph`` and ``node`` locate the first of several values. ``count`` is the number of values.
     """
 
     kind: ShapeKind
@@ -39,7 +42,8 @@ class ShapeSeen:
     """Layout of a tensor; empty if it is strided."""
     requires_grad: bool = False
     source: str = ""
-    """Source of a constant whose value guards check, in the user's words."""
+    """Expression of a constant whose value is checked by guards, in the user's words; otherwise
+    empty."""
     graph: int = 0
     node: str = ""
     count: int = 1
@@ -47,10 +51,10 @@ class ShapeSeen:
 
 @dataclass(frozen=True)
 class PlaceShapes:
-    """The distinct values of one place, in order of appearance.
+    """The distinct values of one source range, in order of appearance.
 
     ``range`` is an assigned name, the name of a parameter, or a returned or other expression.
-    ``function`` is the qualified name of the function around it.
+    ``function`` is the qualified name of the function that contains it.
     """
 
     range: Range
@@ -59,7 +63,7 @@ class PlaceShapes:
     name: str = ""
     function: str = ""
     left_out: int = 0
-    """Number of values left out before the last one."""
+    """Number of distinct values left out between the first ones and the last one."""
 
     @property
     def count(self) -> int:
@@ -68,9 +72,9 @@ class PlaceShapes:
 
 @dataclass(frozen=True)
 class ShapesFound:
-    """Event: the values of a run, sent after its findings; ``note`` says what was left out.
+    """Event: the values that a run saw, sent after its findings; ``note`` says what was left out.
 
-    There can be thousands of places, so they are packed into one text.
+    There can be thousands of source ranges, so they are packed into one text.
     """
 
     request: int
@@ -91,5 +95,5 @@ class ShapesFound:
         return cls(request, target, pack(tuple(places)), note, probe_number)
 
     def unpack_places(self) -> tuple[PlaceShapes, ...]:
-        """Unpack the places; an invalid text gives none."""
+        """Decode the source ranges with their values from ``packed``; empty for an invalid text."""
         return unpack_items(PlaceShapes, self.packed)

@@ -31,7 +31,8 @@ _TENSOR = re.compile(
 
 
 def in_user_words(source: str) -> str:
-    """Translate a source, or an expression of sources: ``L['x'].size()[0]`` is ``x.shape[0]``."""
+    """Translate Dynamo's expression of a value into the user's words: ``L['x'].size()[0]`` is
+    ``x.shape[0]``."""
     words = _BUILTIN.sub(r"\1", source)
     words = _IMPORTED.sub(lambda match: match[1].replace("_dot_", "."), words)
     words = _ROOT.sub(r"\1", words)
@@ -50,7 +51,8 @@ def _format_member(match: re.Match[str]) -> str:
 
 
 def condition_in_user_words(expression: str) -> str:
-    """Translate the condition of a guard, without numbers valid in only one process."""
+    """Translate the condition of a guard into the user's words, without ids valid in only one
+    process."""
     expression = without_addresses(expression)
     if (match := _TYPE.match(expression)) is not None:
         return f"type({in_user_words(match['of'])}) is {match['type'] or 'the same'}"
@@ -84,7 +86,11 @@ def without_addresses(words: str) -> str:
 
 
 def source_root(source: str) -> tuple[str, str]:
-    """Return the scope of a source's root (``local``, ``global`` or empty) and its name."""
+    """Return (scope, name) of the variable with which a source of Dynamo begins.
+
+    The scope is ``local``, ``global``, or empty if the source does not begin with a variable of the
+    user.
+    """
     match = re.match(r"(?P<scope>[LG])\['(?P<name>\w+)'\]", source)
     if match is None or match["name"].startswith(("__builtins_dict__", "__import_", "___")):
         return "", ""

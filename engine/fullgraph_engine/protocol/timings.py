@@ -1,4 +1,4 @@
-"""Messages about where the time of a request goes."""
+"""Messages about the time that each phase of a request takes."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ Phase = Literal[
 - ``process``: until a process, started or forked, begins to work on the request.
 - ``reading``: parsing the text and looking for targets.
 - ``imports``: statements up to the last import at the beginning of the text.
-- ``staying``: preparing to serve later texts with the same beginning.
-- ``module``: the rest of the text.
-- ``planning``: looking for probes.
+- ``staying``: keeping a copy of the process after the imports, to serve later texts with the same
+  imports.
+- ``module``: executing the statements after the imports.
+- ``planning``: looking for example inputs of the targets.
 - ``inputs``: building the arguments of a target.
-- ``trace``: its call, with everything that Dynamo does.
-- ``findings``: deriving the findings.
-- ``sending``: reporting them.
+- ``trace``: calling the target under Dynamo.
+- ``findings``: deriving the findings from the trace.
+- ``sending``: sending the findings to the server.
 """
 
 
 @dataclass(frozen=True)
 class PhaseTime:
-    """Seconds of wall time and of processor time, both in the process of the phase."""
+    """Wall time and processor time, in seconds, that a process spent in one phase of a request."""
 
     phase: Phase
     seconds: float
@@ -58,7 +59,8 @@ class FrameTime:
 
 @dataclass(frozen=True)
 class DynamoTime:
-    """Time of one of Dynamo's own phases, from ``torch._dynamo.utils.compile_times``."""
+    """Total time and number of calls of one of Dynamo's own phases, from
+    ``torch._dynamo.utils.compile_times``."""
 
     name: str
     calls: int
@@ -67,10 +69,10 @@ class DynamoTime:
 
 @dataclass(frozen=True)
 class Timings:
-    """Event: where the time of a run went, or of a whole request if ``run`` is None.
+    """Event: the time that each phase of a run took, or of a whole request if ``run`` is None.
 
-    It is sent only on request. ``attempt`` is "real" for a run with real tensors; if fake tensors
-    did not suffice, there is one event for each.
+    It is sent only if the request asks for it. ``attempt`` is "fake" or "real" for the tensors of
+    the run. If fake tensors did not suffice, there is one event for each attempt.
     """
 
     request: int
@@ -81,4 +83,5 @@ class Timings:
     dynamo: tuple[DynamoTime, ...] = ()
     attempt: Literal["", "fake", "real"] = ""
     cache_misses: Union[int, None] = None
-    """Number of operator calls on fake tensors that torch's fake tensor cache could not answer."""
+    """Number of operator calls on fake tensors that torch's fake tensor cache did not contain; None
+    if unknown."""

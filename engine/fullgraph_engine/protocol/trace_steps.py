@@ -1,4 +1,4 @@
-"""Steps of a run: graphs and the breaks between them, in the order of compilation."""
+"""Steps of a trace: captured graphs and the breaks between them, in the order of compilation."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from .places import Range
 StepKind = Literal["graph", "break"]
 
 MOST_STEPS = 2000
-"""Maximum number of steps per run."""
+"""Maximum number of trace steps (graphs and breaks) reported per run."""
 
 
 @dataclass(frozen=True)
 class TraceStepPlace:
-    """A range of the analyzed file, with the number of a graph's operators from it.
+    """A source range of the analyzed file, and the number of operators in a graph that come from
+    it.
 
     Without column positions, the range covers the whole line.
     """
@@ -26,15 +27,16 @@ class TraceStepPlace:
 
 @dataclass(frozen=True)
 class TraceStep:
-    """A captured graph, or the break that ended one.
+    """A captured graph, or the graph break that ended one.
 
-    ``function`` was compiled; ``path`` is empty if it is in the analyzed file. ``resumed``: it is
-    the rest of the function after a break. ``places`` of a graph are in the analyzed file, in its
-    order. ``seconds`` is the compile time of its frame, without the backend.
+    ``function`` is the compiled function; ``path`` is empty if it is in the analyzed file.
+    ``resumed``: the step belongs to the remainder of the function after a break. ``places`` are the
+    source ranges of a graph's operators in the analyzed file, in order of position. ``seconds`` is
+    the compile time of the frame, without the backend.
 
-    A break has the code and the range of its finding. ``inlined`` counts the functions that the
-    tracer was inside. With more than one, the call that led to the break is left to Python; the
-    called function is compiled separately and breaks again.
+    A break has the ``code`` and ``range`` of its finding. ``inlined`` is the number of nested
+    functions that Dynamo was tracing at the break. If it is more than one, Dynamo leaves the call
+    that led to the break to Python; the called function is compiled separately and breaks again.
     """
 
     kind: StepKind
@@ -51,7 +53,7 @@ class TraceStep:
 
     @property
     def ops_by_line(self) -> dict[int, int]:
-        """Number of operators by zero-based line of the analyzed file, in its order."""
+        """Number of operators by zero-based line of the analyzed file, in order of the lines."""
         lines: dict[int, int] = {}
         for place in self.places:
             line = place.range.start.line
@@ -61,7 +63,8 @@ class TraceStep:
 
 @dataclass(frozen=True)
 class TraceStepsFound:
-    """Event: the steps of a run, sent after its findings; ``left_out`` counts omitted steps."""
+    """Event: the trace steps of a run, sent after its findings; ``left_out`` is the number of
+    omitted steps."""
 
     request: int
     target: str

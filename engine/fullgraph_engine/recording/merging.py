@@ -1,6 +1,6 @@
 """Generalize recorded calls and merge several recordings into one.
 
-Calls that differ only in sizes and numbers are one kind of call. A size that varies between calls
+Calls that differ only in sizes and numbers are of one kind. A size that varies between calls
 becomes a symbol; sizes that vary together become the same symbol.
 """
 
@@ -29,7 +29,7 @@ MOST_CALLS = 8
 """Maximum number of kinds of calls recorded per class."""
 
 MOST_STEPS = 4
-"""Maximum number of calls of one object in a recorded sequence."""
+"""Maximum number of calls in the recorded sequence of calls of one object."""
 
 _NAMES = ("s", "t", "u", "v", "w", "x", "y", "z", "m", "n", "p", "q", "r")
 
@@ -52,8 +52,10 @@ def call_pattern(arguments: Arguments) -> str:
 
 
 def merge_calls(old: RecordedCall, new: RecordedCall) -> RecordedCall:
-    """Merge two calls of one kind with equal constructor arguments; return the new one if they
-    cannot be merged."""
+    """Merge two calls that differ only in sizes and numbers and have equal constructor arguments.
+
+    Return ``new`` if they cannot be merged.
+    """
     if old.init != new.init:
         return new
     then = tuple(
@@ -68,7 +70,8 @@ def _unite_texts(old: str, new: str) -> str:
 
 
 def without_covered(calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
-    """Return the calls, except the ones that a recorded sequence of calls repeats."""
+    """Return the calls without each call that a recorded sequence of calls of one object
+    contains."""
     kinds = {_call_kind(call): call for call in calls}
     covered: set[tuple[object, ...]] = set()
     for kind, call in kinds.items():
@@ -85,7 +88,8 @@ def without_covered(calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
 
 
 def unite_arguments(old: Arguments, new: Arguments) -> Arguments:
-    """Merge two argument lists of the same pattern; sizes that differ become symbols."""
+    """Merge two argument lists that differ only in sizes and numbers; sizes that differ become
+    symbols."""
     pairs = list(zip(_dimension_sizes(old), _dimension_sizes(new), strict=True))
     names = itertools.chain(_NAMES, (f"s{number}" for number in itertools.count()))
     symbols: dict[tuple[int | str, int | str], SymbolicSize] = {}
@@ -126,8 +130,8 @@ def unite_arguments(old: Arguments, new: Arguments) -> Arguments:
 
 
 def merge_recordings(recordings: Iterable[Recorded]) -> Recorded:
-    """Merge recordings into one; newer recordings replace the classes and constructors of older
-    ones."""
+    """Merge recordings, oldest first, into one; newer ones replace classes and constructors of
+    older ones."""
     classes: dict[tuple[str, str], RecordedClass] = {}
     for recorded in recordings:
         for path, found in recorded.items():
@@ -171,17 +175,19 @@ def _call_order(call: RecordedCall) -> tuple[object, ...]:
 
 
 def _parse_arguments(text: str) -> Arguments:
-    """Parse recorded arguments.
+    """Parse the text of recorded arguments.
 
     Raises:
-        notation.NotationError: the recording was edited by hand.
+        notation.NotationError: the text is invalid because the recording was edited by hand.
     """
     return notation.parse_probe(f"forward({text})").inputs or Arguments()
 
 
 def _choose_hint(one: Size, other: Size, taken: set[int | None]) -> int:
-    """Choose an example size that Dynamo does not specialize and, if possible, no other symbol
-    uses."""
+    """Choose an example size for a symbol that replaces two sizes.
+
+    Prefer a size that Dynamo does not specialize and that no other symbol uses (``taken``).
+    """
     values = [value for value in (_size_value(one), _size_value(other)) if value is not None]
     good = [value for value in values if value > 1]
     return next((value for value in good if value not in taken), (good or values)[0])
@@ -207,7 +213,7 @@ def _example_hints(arguments: Arguments) -> dict[str, int]:
 
 
 def _integer_value(value: Value) -> int | str | None:
-    """Return an integer argument, or the symbol that replaced it in an earlier merge; None for
+    """Return an integer argument, or the symbol that an earlier merge put in its place; None for
     other values."""
     if isinstance(value, SizeText):
         return _size_key(value.size)
@@ -248,8 +254,10 @@ def _map_values(arguments: Arguments, convert: Callable[[Value], Value]) -> Argu
 
 
 def main(file: str, *parts: str) -> None:
-    """Merge recordings into the recording file, creating it if needed, and drop classes of deleted
-    files.
+    """Merge recordings into the recording file, creating it if needed.
+
+    ``file`` is the path of that file, ``parts`` are the paths of the recordings. Classes of deleted
+    source files are dropped.
 
     Raises:
         SystemExit: the recording cannot be written; the message gives the reason.

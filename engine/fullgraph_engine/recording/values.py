@@ -1,4 +1,5 @@
-"""Convert the arguments of a running program to probe notation, without the contents of tensors."""
+"""Convert the arguments of a running program's calls to probe notation (``f32[4, 16]``), without
+tensor contents."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from ..torch_internals import ambient
 _MOST_ITEMS = 64
 _LONGEST = 200
 _PUBLIC = ("torch", "torch.nn", "torch.nn.functional")
-"""Modules that re-export names of torch from elsewhere or from C++."""
+"""Modules with torch's public names; the objects may be defined in other modules or in C++."""
 _WORD = re.compile(r"[\w.:/+-]{1,40}")
 _KINDS = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 
@@ -38,11 +39,13 @@ Constructed = Callable[[Any], "Arguments | None"]
 
 
 class InexpressibleArgument(Exception):
-    """An argument that probe notation cannot express; the message names it with its article."""
+    """Raised for an argument that probe notation cannot express; the message is its description
+    with an article."""
 
 
 class ArgumentWriter:
-    """A converter from Python arguments to probe notation for the calls of one class.
+    """A converter from Python arguments to probe notation (``f32[4, 16]``) for the calls of one
+    class.
 
     Names are written as the namespace ``home``, the module of the class, defines them. With
     ``contents``, strings may be user data, so only single words are written.
@@ -54,10 +57,10 @@ class ArgumentWriter:
         self._home, self._constructed, self._contents = home, constructed, contents
 
     def write_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
-        """Convert the arguments of a call.
+        """Convert the arguments of a call to probe notation, such as ``f32[4, 16]``.
 
         Raises:
-            Unwritable: an argument cannot be expressed in probe notation.
+            InexpressibleArgument: an argument cannot be expressed in probe notation.
         """
         return Arguments(
             tuple(self.write_value(value) for value in args),
@@ -115,7 +118,7 @@ class ArgumentWriter:
         return TensorText(dtype, sizes, strides, device_name(tensor.device), grad, marks)
 
     def constructor_call(self, value: Any, torch: Any) -> Value:
-        """Write an object as the constructor call that creates an equal one."""
+        """Write an object as the constructor call that creates an equal object."""
         kind = type(value)
         given: Arguments | None = None
         if isinstance(value, torch.nn.Module):
@@ -138,7 +141,7 @@ class ArgumentWriter:
         return Reference(self.write_name(kind), given)
 
     def write_name(self, value: Any) -> str:
-        """Return a dotted name, defined in the file or importable."""
+        """Return a dotted name of an object: defined in the file of the class, or importable."""
         name = getattr(value, "__qualname__", value.__name__)
         root = name.partition(".")[0]
         module = getattr(value, "__module__", None) or ""
@@ -186,7 +189,7 @@ def device_name(device: Any) -> str | None:
 
 
 def _is_as_new(module: Any) -> bool:
-    """Whether a layer lacks parameters and was constructed without arguments, as many activations
+    """Whether a layer lacks parameters and was constructed with defaults, as many activation layers
     are."""
     kind = type(module)
     if not kind.__module__.startswith("torch.nn.") or module._parameters or module._modules:

@@ -30,17 +30,18 @@ from . import merging
 from .values import ArgumentWriter, InexpressibleArgument, device_name, dtype_name
 
 FOLDER, ROOT = "FULLGRAPH_RECORD", "FULLGRAPH_RECORD_ROOT"
-"""Environment variables with the folder for recordings and the workspace folder."""
+"""Names of the environment variables that hold the folder for recordings and the workspace folder.
+"""
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _MOST_SKIPPED = 1024
 _MOST_SEEN = 4096
 _EVERY = 2.0
-"""Minimum seconds between two writes of new recordings."""
+"""Minimum seconds between two writes of new recordings to the file."""
 
 
 def begin_recording(module_class: Any) -> None:
-    """Record every later subclass of ``torch.nn.Module``."""
+    """Record the calls of every subclass of ``torch.nn.Module`` defined from now on."""
     recorder = _Recorder(Path(os.environ[FOLDER]), Path(os.environ[ROOT]))
 
     def __init_subclass__(cls: Any, **kwargs: Any) -> None:
@@ -52,7 +53,7 @@ def begin_recording(module_class: Any) -> None:
 
 
 class _Due:
-    """A schedule that examines calls of one class less often the longer they show nothing new.
+    """A schedule that examines the calls of one class less often the longer they show nothing new.
 
     A call whose first argument has a new ``shape`` is examined in any case, until ``settled`` says
     that new shapes show nothing new.
@@ -74,7 +75,7 @@ class _Due:
 
 
 class _Kind(NamedTuple):
-    """A group of calls that differ only in sizes and numbers."""
+    """A group of calls of one class that differ only in sizes and numbers."""
 
     init: str
     forward: str
@@ -84,7 +85,7 @@ class _Kind(NamedTuple):
 
 
 class _Watched:
-    """The recorded calls of one class and the schedule for examining further ones."""
+    """The recorded calls of one class, and the schedule for examining its later calls."""
 
     def __init__(self, kind: Any, path: str, home: dict[str, Any]) -> None:
         self.kind, self.path, self.home = kind, path, home
@@ -95,14 +96,15 @@ class _Watched:
         self.texts: set[str] = set()
         self.last: Arguments | None = None
         self.due = (_Due(), _Due())
-        """Schedules for evaluation mode and training mode."""
+        """Schedules for examining calls: in evaluation mode, and in training mode."""
         self.seen: dict[tuple[str, ...], _Kind] = {}
-        """Kinds of calls by their exact notation."""
+        """Kinds of calls (equal except for sizes and numbers) by the exact notation of a call."""
         self.calls: dict[_Kind, RecordedCall] = {}
         self.orders: dict[int, tuple[Any, list[_Kind]]] = {}
-        """Kinds of calls of each object by ``id``; a weak reference removes the entry."""
+        """Kinds of the calls of each object so far, by ``id``; a weak reference removes the
+        entry."""
         self.sequences: dict[tuple[_Kind, ...], None] = {}
-        """Distinct sequences of calls of one object that used several kinds."""
+        """Distinct sequences of kinds of calls that one object received, used as an ordered set."""
         self.left_out: set[str] = set()
 
     def recorded_class(self) -> RecordedClass:
@@ -114,7 +116,7 @@ class _Watched:
         return RecordedClass(self.kind.__name__, *self.signatures, calls, left_out)
 
     def extends_sequence(self, module: Any, kind: _Kind) -> bool:
-        """Record the kind of an object's next call; whether this makes a new sequence of calls."""
+        """Record the kind of an object's next call; return whether its sequence of calls is new."""
         key, orders = id(module), self.orders
         if key not in orders:
             orders[key] = (weakref.ref(module, lambda _: orders.pop(key, None)), [])
@@ -130,7 +132,8 @@ class _Watched:
         return True
 
     def merge_sequence(self, order: tuple[_Kind, ...]) -> RecordedCall | None:
-        """Return the calls of an order as one, or None if their constructors' arguments differ."""
+        """Combine a sequence of calls into one recorded call; None if their constructor arguments
+        differ."""
         first, *further = [self.calls[kind] for kind in order]
         if any(call.init != first.init for call in further):
             return None
@@ -224,7 +227,8 @@ class _Recorder:
     def note_call(
         self, watched: _Watched, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> bool:
-        """Record one call; whether it shows something new."""
+        """Record one call; return whether it shows something new, such as a new kind of
+        arguments."""
         init = self.constructor_arguments(module, watched)
         try:
             forward = self.writer(watched, contents=True).write_arguments(args, kwargs)
@@ -270,7 +274,8 @@ class _Recorder:
     # -- telling ------------------------------------------------------------------------------
 
     def write(self) -> None:
-        """Write the recording to this process's file; a forked process has its own file."""
+        """Write everything recorded to this process's own file; a forked process has another
+        file."""
         self.wrote, self.unwritten = time.monotonic(), False
         recorded: dict[str, tuple[RecordedClass, ...]] = {}
         for watched in self.classes:
@@ -311,7 +316,8 @@ def _parameter_placement(module: Any) -> str:
 
 
 def _context_text() -> str:
-    """Return the modes and settings that differ from the default, in notation."""
+    """Return the modes and settings of the current call that differ from the defaults, in probe
+    notation."""
     settings = tuple(ambient.changed_settings().items())
     context = CallContext.of_running_code()
     return replace(context, stance=ambient.stance(), settings=settings).text
@@ -359,8 +365,8 @@ def _around_forward(watched: _Watched, recorder: _Recorder) -> None:
 
 
 def _around_compiled(kind: Any, recorder: _Recorder) -> None:
-    """Wrap the class of modules returned by ``torch.compile``, whose calls the other wrappers
-    cannot see."""
+    """Wrap the class of modules returned by ``torch.compile``, because wrappers of user classes do
+    not see its calls."""
     inner, compiling = kind.__call__, _is_compiling()
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Recording, replay and explanation of what a ShapeEnv learned, event by event.
+"""Recording, replay and explanation of a ShapeEnv's events, by which symbolic sizes get values and
+guards.
 
 ``archive`` (a tape as a file) and ``comparison`` (of two tapes) must be imported by name: tracing
 does not need them, and this torch may lack the private names that they use.

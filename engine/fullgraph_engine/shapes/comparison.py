@@ -1,4 +1,5 @@
-"""Compare what two ShapeEnvs learned: the first event that differs, and the fields that differ.
+"""Compare the events of two ShapeEnvs: the first event that differs, and the fields that differ at
+the end.
 
 A later run in another process compares itself with a :class:`Summary`, which is plain text. torch's
 own ``ShapeEnv.check_equal`` decides which fields matter for guards.
@@ -22,22 +23,22 @@ from .tape import Tape
 from .upstream import ShapeEnv
 
 VERSION = 2
-"""Format of a saved summary. Format 1 stored the arguments of every event."""
+"""Version of the format of a saved summary. Version 1 stored the arguments of every event."""
 
 _LOCATION = "co_fields"
-"""Name of the field with the file and the line of the compiled function."""
+"""Name of the ShapeEnv field with the file and the line of the compiled function."""
 
 _Field = dict[str, str] | list[str] | str
-"""Value of one field as text, so that it can be saved as JSON."""
+"""Value of one ShapeEnv field as text, so that it can be saved as JSON."""
 
 
 class SavedEventsError(Exception):
-    """Raised where a text is not a saved summary; the message is one sentence."""
+    """Raised for a text other than a saved :class:`Summary`; the message is one sentence."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The events of one ShapeEnv and the fields that it ended with, as text."""
+    """The events of one ShapeEnv and its fields after the last event, as text."""
 
     torch: str
     events: tuple[str, ...]
@@ -47,7 +48,8 @@ class Summary:
 
 @dataclass(frozen=True)
 class Difference:
-    """One field of two ShapeEnvs; of a collection only the items that differ."""
+    """One field in which two ShapeEnvs differ, with both values; of a collection, only the items
+    that differ."""
 
     field: str
     left: str
@@ -72,13 +74,13 @@ class Divergence:
 
 
 def summarize(tape: Tape, env: ShapeEnv) -> Summary:
-    """Return the events of a tape with the state of the ShapeEnv that they led to."""
+    """Return the recorded events of a tape and the final fields of ``env`` as text."""
     events = tuple(_event_text(tape, index) for index in range(len(tape.events)))
     return Summary(str(torch.__version__), events, _state(env), tape.note)
 
 
 def save(summary: Summary) -> str:
-    """Return a summary as JSON."""
+    """Return the events and fields in a :class:`Summary` as JSON."""
     return json.dumps({"version": VERSION, **dataclasses.asdict(summary)}, separators=(",", ":"))
 
 
@@ -98,7 +100,8 @@ def load(text: str) -> Summary:
 
 
 def first_difference(before: Summary, now: Summary) -> Divergence | None:
-    """Return where two runs part, or None where both lead to the same fields."""
+    """Return the first event that differs and the final differences; None if both runs end with
+    equal fields."""
     found = _differences(before.state, now.state)
     if not found:
         return None
@@ -117,12 +120,12 @@ def first_difference(before: Summary, now: Summary) -> Divergence | None:
 
 
 def differences(left: ShapeEnv, right: ShapeEnv) -> tuple[Difference, ...]:
-    """Return the fields that matter for guards and differ."""
+    """Return the fields with effect on guards in which two ShapeEnvs differ."""
     return _differences(_state(left), _state(right))
 
 
 def compare_with_live(tape: Tape) -> tuple[Difference, ...]:
-    """Return how a replay of all events differs from the live ShapeEnv of the tape.
+    """Replay all events of a tape and return the fields that differ from its live ShapeEnv.
 
     Raises:
         ReplayError: The tape cannot be replayed or lacks a live ShapeEnv.
@@ -133,7 +136,8 @@ def compare_with_live(tape: Tape) -> tuple[Difference, ...]:
 
 
 def _state(env: ShapeEnv) -> dict[str, _Field]:
-    """Return the fields that ``ShapeEnv.check_equal`` compares, as it compares them."""
+    """Return the fields of a ShapeEnv that ``ShapeEnv.check_equal`` compares, in the form that it
+    compares."""
     fields: dict[str, _Field] = {}
 
     def read_fields(env: ShapeEnv, _other: Any, ignored: tuple[str, ...], mapped: Any) -> None:

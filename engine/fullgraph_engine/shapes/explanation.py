@@ -1,7 +1,8 @@
-"""Explanations of how a symbol got its value or range, or became equal to another symbol.
+"""Explanations of how a symbolic size got its value or range, or became equal to another symbol.
 
-The history of the tape says after which event the fact first holds. The search then replays the
-tape without some of the earlier events, to find the events on which the fact depends.
+The symbol's history says after which event the fact (value, range or equality) is first true. The
+search then replays the recorded events without some of the earlier ones, to find the events on
+which the fact depends.
 """
 
 from __future__ import annotations
@@ -41,14 +42,17 @@ _DECISIONS = frozenset(
         "set_real_tensor_prop_unbacked_vals",
     }
 )
-"""Events that decide something about existing symbols. Every experiment keeps all other events,
-because without the event that creates a symbol, its value cannot be looked up.
+"""Names of ShapeEnv methods whose events decide something about existing symbols.
+
+The search leaves out only such events. Other events must stay: without the event that creates a
+symbol, its value cannot be looked up.
 """
 
 
 @dataclass(frozen=True)
 class Step:
-    """One event of an explanation; ``frame`` is its place in the program, ``code`` its source."""
+    """One event of an explanation; ``frame`` is the user's frame that caused it, ``code`` the
+    source code there."""
 
     index: int
     words: str
@@ -69,12 +73,12 @@ class Explanation:
     created: Step
     text: str
     unexplained: str = ""
-    """Reason why the chain may not be the shortest; empty if it is."""
+    """Reason why the listed events may not be a shortest explanation; empty if they are."""
 
 
 @dataclass(frozen=True)
 class Violation:
-    """A dimension that was marked dynamic and was specialized."""
+    """A dimension that the user marked as dynamic but that the code specialized."""
 
     source: str
     words: str
@@ -97,7 +101,7 @@ class _SymbolFact:
         return bool(resolve_symbol(env, symbol) == self.value)
 
     def first_event(self, history: SymbolHistory, known: SymbolRecord) -> int:
-        """Return the index of the event after which the fact first held."""
+        """Return the index of the event after which the fact is first true."""
         if self.kind == "guard":
             return next(index for index, expr in history.guards if expr == self.value)
         if self.kind == "range":
@@ -110,8 +114,8 @@ def explain_symbol(
 ) -> Explanation | None:
     """Explain why ``symbol`` is a constant, equals another size, has a narrowed range or a guard.
 
-    Without ``kind``, the strongest of these facts is explained. Returns None if no such fact is
-    true. To explain several symbols, create the ``history`` once with :func:`follow_tape`.
+    Without ``kind``, the strongest fact is explained. Returns None if none is true. To explain
+    several symbols, create the ``history`` once with :func:`follow_tape`.
 
     Raises:
         ReplayError: The tape cannot be replayed.
@@ -156,7 +160,7 @@ def explain_symbol(
 def final_value(tape: Tape, symbol: str) -> str:
     """Return the number or expression that a symbol was resolved to; empty for an unknown symbol.
 
-    It is read from the live ShapeEnv if the tape still has it, so that nothing is replayed.
+    It is read from the live ShapeEnv if the tape still has one, so that nothing is replayed.
     """
     if tape.live is not None:
         return _final_value(tape.live, symbol)
@@ -170,7 +174,8 @@ def _final_value(env: ShapeEnv, symbol: str) -> str:
 
 
 def explain_all(tape: Tape) -> tuple[Explanation, ...]:
-    """Explain every symbol that ended as a constant or equal to another symbol."""
+    """Explain every symbol that became a constant or equal to another symbol by the end of the
+    tape."""
     history = follow_tape(tape)
     specialized = [
         name for name, known in history.symbols.items() if known.values[-1][1] != known.symbol
@@ -199,7 +204,8 @@ def find_violations(tape: Tape) -> tuple[Violation, ...]:
 
 
 def _constrained_sources(tape: Tape, index: int) -> list[str]:
-    """Return the sources of dimensions that an event creates with a constraint."""
+    """Return the sources of the dimensions for which an event creates symbols that must stay
+    dynamic."""
     event = tape.events[index]
     values = [*(event.args or [])[1:], *(event.kwargs or {}).values()]
     source = next((value for value in values if isinstance(value, Source)), None)
@@ -238,16 +244,17 @@ def _find_fact(env: ShapeEnv, known: SymbolRecord, kind: FactKind | None) -> _Sy
 
 
 _MAX_REPLAYS = 400
-"""Maximum number of replays per explanation."""
+"""Maximum number of replays to find one explanation."""
 
 
 def _find_needed_events(
     tape: Tape, numbers: list[int], holds: Callable[[ShapeEnv], bool]
 ) -> tuple[list[int], str]:
-    """Find a minimal set of earlier decisions without which the fact does not become true.
+    """Find a minimal set of earlier decisions without which a condition on the ShapeEnv does not
+    become true.
 
-    Returns their event numbers, and a note if the search ended early. ``numbers`` are the events to
-    replay; the last one makes the fact true.
+    Returns their event numbers, and a note if the search ended early, else an empty string.
+    ``numbers`` are the events to replay; the last one makes the condition ``holds`` true.
     """
     tested_tape = _select_events(tape, numbers)
     if not _holds_without(tested_tape, (), holds):
@@ -282,7 +289,8 @@ def _holds_without(tape: Tape, without: Collection[int], holds: Callable[[ShapeE
 def _minimize_items(
     items: list[int], is_enough: Callable[[Sequence[int]], bool], may_continue: Callable[[], bool]
 ) -> list[int]:
-    """Return a minimal sublist for which ``enough`` holds, by delta debugging."""
+    """Return a minimal sublist for which ``is_enough`` is true, by delta debugging, while
+    ``may_continue`` is."""
     if not items or is_enough(()):
         return []
     kept, parts = items, 2

@@ -1,4 +1,4 @@
-"""Restore a ShapeEnv to its state after any of its recorded events."""
+"""Restore a ShapeEnv to its state after any of its recorded events, by replaying them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from .upstream import FakeTensorMeta, ShapeEnv, ShapeEnvEvent
 
 
 class ReplayError(Exception):
-    """An error for an event that cannot be replayed: its index, its method, and the reason."""
+    """Raised for an event that cannot be replayed; holds its index, the called method, and the
+    reason."""
 
     def __init__(self, index: int, method: str, sentence: str) -> None:
         super().__init__(f"Event {index} ({method}) cannot be replayed: {sentence}")
@@ -58,7 +59,8 @@ class ReplayBudget:
 
     @contextlib.contextmanager
     def spend_time(self) -> Iterator[None]:
-        """Subtract the time of the block; raises :class:`OutOfTime` when nothing is left."""
+        """Subtract the time that the block takes from the budget; raise :class:`OutOfTime` when
+        nothing is left."""
         started = time.monotonic()
         try:
             with time_limit(self.seconds):
@@ -68,7 +70,8 @@ class ReplayBudget:
 
 
 class Player:
-    """A player that replays a tape event by event; created by :func:`start_replay`."""
+    """A player that replays the recorded events of a tape one by one; created by
+    :func:`start_replay`."""
 
     def __init__(self, tape: Tape) -> None:
         if not tape.events or tape.events[0].f is not ShapeEnv:
@@ -81,13 +84,13 @@ class Player:
         self.env: ShapeEnv = self._run_event(0)
 
     def step(self) -> Any:
-        """Replay the next event and return its result."""
+        """Replay the next recorded event and return the result of its ShapeEnv method."""
         result = self._run_event(self.position)
         self.position += 1
         return result
 
     def skip(self) -> None:
-        """Skip the next event."""
+        """Skip the next recorded event, as if it had not happened."""
         self.position += 1
 
     def _run_event(self, index: int) -> Any:
@@ -108,7 +111,8 @@ class Player:
             raise ReplayError(index, self.tape.method_name(index), f"{sentence}.") from error
 
     def _with_fresh_contexts(self, event: ShapeEnvEvent) -> ShapeEnvEvent:
-        """Return the event with copies of its symbolic contexts.
+        """Return the event with copies of its symbolic contexts, which torch uses to create
+        symbols.
 
         A context caches symbols by the ``id`` of a ShapeEnv, and ids are reused, so every replay
         needs its own copies.
@@ -151,13 +155,17 @@ def _is_plain(event: ShapeEnvEvent) -> bool:
 
 @contextlib.contextmanager
 def start_replay(tape: Tape) -> Iterator[Player]:
-    """Yield a player at the beginning of the tape; must not be used while Dynamo is tracing."""
+    """Yield a player before the first event of the tape; must not be used while Dynamo is
+    tracing."""
     with upstream.apply_settings(tape.settings):
         yield Player(tape)
 
 
 def replay_tape(tape: Tape, upto: int | None = None, without: Collection[int] = ()) -> ShapeEnv:
-    """Return a fresh ShapeEnv after the first ``upto`` events, without the events ``without``."""
+    """Return a new ShapeEnv to which the first ``upto`` events were applied (None: all).
+
+    Events with an index in ``without`` are skipped.
+    """
     with start_replay(tape) as player:
         return replay_until(player, upto, without)
 
@@ -165,7 +173,11 @@ def replay_tape(tape: Tape, upto: int | None = None, without: Collection[int] = 
 def replay_until(
     player: Player, upto: int | None = None, without: Collection[int] = ()
 ) -> ShapeEnv:
-    """Replay events until ``upto`` have been replayed or skipped; return the ShapeEnv."""
+    """Replay events until ``upto`` events (None: all) have been replayed or skipped; return the
+    ShapeEnv.
+
+    Events with an index in ``without`` are skipped.
+    """
     count = len(player.tape.events)
     end = count if upto is None else min(upto, count)
     while player.position < end:
@@ -187,10 +199,10 @@ class GuardCondition:
 
 @dataclass(frozen=True)
 class GuardState:
-    """The guards after one event.
+    """The guards on symbolic sizes after one event.
 
-    ``checks`` is the Python code that Dynamo would generate for them. ``violation`` says why there
-    is none.
+    ``checks`` is the Python code that Dynamo would generate for the guards. ``violation`` says why
+    this code cannot be generated; empty if it can.
     """
 
     index: int
@@ -241,7 +253,8 @@ def guards_at(tape: Tape, upto: int | None = None) -> GuardState:
 
 
 def _move_to_env(fake: Any, env: ShapeEnv) -> Any:
-    """Return fake tensor metadata or a symbolic size with its symbols moved to another ShapeEnv."""
+    """Return a copy of fake tensor metadata or a symbolic size, with its symbols in another
+    ShapeEnv."""
     if isinstance(fake, FakeTensorMeta):
         return FakeTensorMeta(
             tuple(_move_to_env(size, env) for size in fake.size()),

@@ -1,4 +1,5 @@
-"""History of a tape: the event that created each symbol, and how its value and range changed.
+"""History of a tape of events: which event created each symbol, and which changed its value or
+range.
 
 One replay from beginning to end collects this for all symbols.
 """
@@ -20,7 +21,8 @@ ValueHistory = list[tuple[int, Any]]
 
 @dataclass
 class SymbolRecord:
-    """History of one symbol: its values and ranges; the first range is from its creation."""
+    """History of one symbol: changes of its value and of its range; the first range is from its
+    creation."""
 
     symbol: sympy.Symbol
     values: ValueHistory = field(default_factory=list)
@@ -36,8 +38,8 @@ class SymbolHistory:
     """History of all symbols of a tape.
 
     ``env`` is the ShapeEnv after the last event. ``changing`` are the indices of the events that
-    changed it, beginning with its creation; nine of ten events change nothing. ``guards`` are pairs
-    of an event index and the guard expression that the event added.
+    changed the ShapeEnv, beginning with its creation; nine of ten events change nothing. ``guards``
+    are pairs of an event index and the guard expression that the event added.
     """
 
     tape: Tape

@@ -22,7 +22,7 @@ LIMIT = 100_000
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor argument of an operator, with its sizes as expressions at the time of the call."""
+    """A tensor argument of an operator, with its sizes as they were at the time of the call."""
 
     name: str
     sizes: tuple[str, ...]
@@ -30,17 +30,17 @@ class Operand:
 
 @dataclass(frozen=True)
 class TracedOperator:
-    """The operator call that Dynamo was tracing when an event happened."""
+    """The operator call that Dynamo was tracing when a ShapeEnv event happened."""
 
     name: str
     operands: tuple[Operand, ...] = ()
 
 
 class EventPlace:
-    """The place in the user's program where an event happened.
+    """The location in the user's program at which a ShapeEnv event happened.
 
-    Most places are never looked up, so only code objects and instruction positions are stored; they
-    are resolved on first use.
+    Most locations are never looked up, so only code objects and instruction positions are stored;
+    they are converted to frames on first use.
     """
 
     __slots__ = ("_callers", "_operator", "_raw", "_stack")
@@ -58,7 +58,7 @@ class EventPlace:
 
     @property
     def stack(self) -> Stack:
-        """User frames, outermost first."""
+        """User frames at the event, outermost first."""
         if self._stack is None:
             self._stack = stacks.join_stacks(self._callers, stacks.convert_raw_stack(self._raw))
             self._raw = ()
@@ -66,7 +66,8 @@ class EventPlace:
 
     @property
     def frame(self) -> Frame | None:
-        """The innermost frame outside torch, or the innermost frame if all are torch's."""
+        """The innermost user frame outside torch; if all frames are torch's, the innermost
+        frame."""
         own = [frame for frame in self.stack if not stacks.is_torch(frame.path)]
         frames = own or self.stack
         return frames[-1] if frames else None
@@ -81,7 +82,8 @@ class EventPlace:
 
 @dataclass(frozen=True)
 class FailedEvent:
-    """A ShapeEnv call that raised an exception after ``after`` events."""
+    """A call of a ShapeEnv method that raised an exception; ``after`` is the number of events
+    before it."""
 
     after: int
     method: str
@@ -93,7 +95,8 @@ class FailedEvent:
 
 @dataclass(eq=False)
 class Tape:
-    """The events of one ShapeEnv, in order, with the place of each.
+    """The recorded events of one ShapeEnv, in order, with the location of each in the user's
+    program.
 
     ``note`` says in one sentence why the tape is incomplete; it is empty for a complete tape.
     """
@@ -117,7 +120,7 @@ class Tape:
 
     @property
     def line(self) -> int:
-        """Zero-based first line of the function; -1 if unknown."""
+        """Zero-based first line of the function that Dynamo compiled; -1 if unknown."""
         line = self._code_field("co_firstlineno")
         return int(line) - 1 if isinstance(line, int) else -1
 
@@ -142,7 +145,8 @@ class Tape:
 
 
 class _EventList(list[ShapeEnvEvent]):
-    """A list that replaces ``ShapeEnv.events`` and also records the place of each event.
+    """A list that replaces ``ShapeEnv.events`` and also records where in the user's program each
+    event happens.
 
     Torch appends an event before it runs it, and pops it again if it raises.
     """
@@ -200,12 +204,13 @@ class _EventList(list[ShapeEnvEvent]):
         return self._place
 
     def close(self) -> None:
-        """Release the last translator and node: they keep graphs and fake tensors alive."""
+        """Release the last symbolic interpreter and graph node, which keep graphs and fake tensors
+        alive."""
         self._last = (None, None, None)
 
 
 def _pending_node(translator: Any) -> Any:
-    """Return the last node of the graph if its value is still being computed, else None."""
+    """Return the last node of the graph if Dynamo is still computing its value, else None."""
     try:
         node = next(iter(reversed(translator.output.current_tracer.graph.nodes)))
     except (AttributeError, StopIteration):
@@ -254,10 +259,10 @@ def _size_expression(size: Any) -> Any:
 
 
 class _FakeSnapshots:
-    """Snapshots of the tensors that a ShapeEnv tracks, each converted once.
+    """Descriptions of the tensors that a ShapeEnv tracks, each made once.
 
-    Torch's own method converts all of them again for every guard: with 500 parameters, that takes
-    longer than the rest of recording. A snapshot describes a tensor when it was first tracked;
+    Torch's own method describes all of them again for every guard: with 500 parameters, that takes
+    longer than the rest of recording. A description is of the tensor when it was first tracked;
     guards on inputs are about this state.
     """
 
@@ -291,7 +296,8 @@ class _FakeSnapshots:
 
 
 _active_recordings: list[list[Tape]] = []
-"""Lists of tapes of the active recordings, outermost first; all share one set of patches."""
+"""Lists of tapes that :func:`record_tapes` is filling now, outermost first; all share one set of
+patches."""
 
 
 @contextlib.contextmanager

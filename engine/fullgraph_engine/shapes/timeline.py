@@ -23,7 +23,8 @@ EffectKind = Literal["symbol", "replacement", "range", "guard", "assert"]
 
 @dataclass(frozen=True)
 class Effect:
-    """One change that an event made; ``symbol`` is empty for a guard on several symbols."""
+    """One change that an event made in the ShapeEnv; ``symbol`` is empty for a guard on several
+    symbols."""
 
     kind: EffectKind
     symbol: str
@@ -32,7 +33,8 @@ class Effect:
 
 @dataclass(frozen=True)
 class TimelineEvent:
-    """One event; ``stack`` are its user frames, ``hints`` the example values of its symbols."""
+    """One ShapeEnv event; ``stack`` are the user frames at the event, ``hints`` the example values
+    of its symbols."""
 
     index: int
     method: str
@@ -46,7 +48,8 @@ class TimelineEvent:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The events of one tape; ``note`` is empty, or one sentence about omitted events."""
+    """The events of one ShapeEnv as plain data; ``note`` is empty, or one sentence about omitted
+    events."""
 
     tape: int
     function: str
@@ -57,7 +60,11 @@ class Timeline:
 
 
 def build_timeline(tape: Tape, *, limit: int = LIMIT) -> Timeline:
-    """Describe the events of a tape; if the replay fails, those before the failure, with a note."""
+    """Describe the events of a tape; if the replay fails, describe only the events before the
+    failure.
+
+    A note in the result then says so.
+    """
     events: list[TimelineEvent] = []
     note = tape.note
     try:
@@ -72,7 +79,8 @@ def build_timeline(tape: Tape, *, limit: int = LIMIT) -> Timeline:
 
 
 def stream_events(tape: Tape) -> Iterator[TimelineEvent]:
-    """Yield the events one by one, by replaying the tape; may raise :class:`ReplayError`.
+    """Yield descriptions of the events one by one, by replaying the tape; may raise
+    :class:`ReplayError`.
 
     Nothing may be traced until the iterator is exhausted or closed.
     """
@@ -85,7 +93,7 @@ def stream_events(tape: Tape) -> Iterator[TimelineEvent]:
 
 
 class _EnvWatcher:
-    """A watcher that compares a ShapeEnv before and after each event."""
+    """A watcher that finds what each event changes in a ShapeEnv during a replay."""
 
     def __init__(self, player: Player) -> None:
         self._env = env = player.env
@@ -105,7 +113,7 @@ class _EnvWatcher:
         self.hints: dict[str, str] = {}
 
     def take_effects(self) -> tuple[Effect, ...]:
-        """Return what changed in the ShapeEnv since the last call."""
+        """Return the changes of the ShapeEnv since the last call of this method."""
         env = self._env
         found: list[Effect] = []
         for symbol, bounds in env.var_to_range.items():

@@ -16,14 +16,16 @@ from .tape import EventPlace, FailedEvent, Tape
 _SCALAR_OPERATORS = frozenset(
     {"item", "_local_scalar_dense", "tolist", "__int__", "__index__", "__float__"}
 )
-"""Operators that return the symbol itself, not a tensor with a dimension of that size."""
+"""Operators whose result is a new unbacked symbol itself, not a tensor with a dimension of that
+size."""
 
 _DATA_DEPENDENT = ("GuardOnDataDependentSymNode", "PendingUnbackedSymbolNotFound")
 
 
 @dataclass(frozen=True)
 class RuntimeCheck:
-    """A condition that the running graph checks, with the source line that needs it."""
+    """A condition that the compiled graph checks when it runs, with the source line that
+    needs it."""
 
     index: int
     words: str
@@ -32,7 +34,8 @@ class RuntimeCheck:
 
 @dataclass(frozen=True)
 class UnbackedSymbol:
-    """An unbacked symbol; ``name`` is the program's expression for it, if there is one."""
+    """A size known only when the graph runs; ``name`` is the program's expression for it, or
+    empty."""
 
     symbol: str
     name: str
@@ -58,7 +61,8 @@ class DataDependentCondition:
 
 
 def find_unbacked(tape: Tape) -> tuple[UnbackedSymbol, ...]:
-    """Return the unbacked symbols of a tape, in the order of their creation."""
+    """Return the unbacked symbols (sizes that depend on data) of a tape, in the order of their
+    creation."""
     made: dict[str, int] = {}
     deferred: list[tuple[int, sympy.Basic]] = []
     with start_replay(tape) as player:
@@ -95,7 +99,8 @@ def find_unbacked(tape: Tape) -> tuple[UnbackedSymbol, ...]:
 
 
 def find_data_dependent(tape: Tape) -> tuple[DataDependentCondition, ...]:
-    """Return the data-dependent conditions that ended a trace, with the checks that decide them."""
+    """Return the data-dependent conditions that ended a trace, with ``torch._check`` calls that
+    decide them."""
     failed_events = [
         r for r in tape.failed_events if r.error in _DATA_DEPENDENT and r.expression is not None
     ]

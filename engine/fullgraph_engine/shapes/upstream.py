@@ -1,4 +1,4 @@
-"""The parts of torch's ShapeEnv that this package builds on.
+"""The parts of torch's ShapeEnv on which this package depends.
 
 Recording, replay and comparison are torch's own (``torch.fx.experimental.recording``). None of it
 is a public interface; :mod:`..torch_internals.shapes` binds its names.
@@ -41,7 +41,8 @@ _NEEDED = (*REPLAY, REPLACEMENT, THREAD_STATE)
 
 
 def missing_names() -> tuple[str, ...]:
-    """Return one sentence for each private name that this torch lacks."""
+    """Return one sentence for each private name of torch that this package needs and this torch
+    lacks."""
     return tuple(
         f"This torch has no {need.name}, so {need.purpose} is not possible."
         for need in _NEEDED
@@ -58,12 +59,12 @@ def expression_of(value: Any) -> Any:
 
 
 def runtime_asserts(env: ShapeEnv) -> list[Any]:
-    """Return the runtime asserts that a ShapeEnv deferred, in one list."""
+    """Return all runtime assertions that a ShapeEnv deferred until the graph runs, in one list."""
     return [item for items in env.deferred_runtime_asserts.values() for item in items]
 
 
 def read_settings() -> dict[str, Any]:
-    """Return the config values that affect symbolic shapes, as far as they are plain values."""
+    """Return the settings of torch that affect symbolic shapes, as far as they are plain values."""
     return {
         name: value
         for name, value in config.get_config_copy().items()
@@ -73,9 +74,10 @@ def read_settings() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def apply_settings(settings: dict[str, Any]) -> Iterator[None]:
-    """Apply recorded config values for a replay, and restore torch's thread state afterwards.
+    """Apply the settings under which a tape was recorded, and restore torch's thread state
+    afterwards.
 
-    Suppression of guards is a thread-local state, and a replayed prefix may end while it is on.
+    Suppression of guards is a thread-local state, and a replay may end while it is on.
     """
     present = config.get_config_copy()
     changed = {
@@ -96,7 +98,8 @@ def apply_settings(settings: dict[str, Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def suppress_event_errors() -> Iterator[None]:
-    """Suppress the error that torch logs whenever an event raises, even if Dynamo handles it."""
+    """Suppress the error message that torch logs whenever a ShapeEnv event raises, even if Dynamo
+    handles it."""
     loggers = (recording.log, symbolic_shapes.log)
 
     def only_other(record: logging.LogRecord) -> bool:

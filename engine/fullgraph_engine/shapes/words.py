@@ -1,4 +1,4 @@
-"""Sizes and conditions in the terms of the user's program."""
+"""Format sizes and conditions in the terms of the user's program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SIZE = re.compile(r"^(?P<tensor>.+?)\.(?P<what>size|stride)\(\)\[(?P<axis>\d+)\
 
 
 def place_in_words(source: str) -> str:
-    """Describe a size source: ``L['x'].size()[1]`` becomes ``x` axis 1``, in backquotes."""
+    """Describe the source of a size: ``L['x'].size()[1]`` becomes ``x` axis 1``, in backquotes."""
     match = _SIZE.match(source)
     if match is None or match["what"] != "size":
         return f"`{in_user_words(source)}`"
@@ -29,7 +29,8 @@ def place_in_words(source: str) -> str:
 
 
 def input_names(env: ShapeEnv) -> dict[str, str]:
-    """Return the user's expression for each symbol that comes from an input."""
+    """Return the user's expression, such as ``x.shape[0]``, for each symbol that comes from an
+    input."""
     return {
         str(symbol): in_user_words(upstream.name_of_source(sources[0]))
         for symbol, sources in env.var_to_sources.items()
@@ -55,7 +56,8 @@ def _substitute_names(text: str, names: Mapping[str, str]) -> str:
 
 
 def source_text(frame: Frame | None) -> str:
-    """Return the source code of a frame: its expression if columns are known, else its line.
+    """Return the source code that a frame is executing: its expression if columns are known, else
+    its line.
 
     An expression that spans several lines is joined into one line.
     """
@@ -99,7 +101,7 @@ def _join_words(items: list[str]) -> str:
 
 
 def assigned_name(frame: Frame | None) -> str:
-    """Return the variable that the statement at a frame assigns to; empty if it does not assign."""
+    """Return the variable that the statement at a frame assigns; empty for other statements."""
     if frame is None:
         return ""
     text = linecache.getline(frame.path, frame.line + 1).strip()

@@ -1,4 +1,4 @@
-"""Reading the state that a program has set in Dynamo, without importing torch."""
+"""Read the state that a program has set in Dynamo, without importing torch."""
 
 from __future__ import annotations
 
@@ -11,27 +11,30 @@ _MARKS = {
     "mark_unbacked": "_dynamo_unbacked_indices",
     "mark_static": "_dynamo_static_indices",
 }
-"""Attributes of a tensor with the dimensions that were marked, by the function that marks them."""
+"""Attributes of a tensor that hold its marked dimensions, by the name of the function that marks
+them."""
 
 _UNSAID = frozenset({"disable"})
-"""Settings that ``fullgraph record`` itself changes."""
+"""Settings of Dynamo to leave out, because ``fullgraph record`` itself changes them."""
 
 
 def marked_dimensions(tensor: Any) -> dict[str, tuple[int, ...]]:
-    """Return the marked dimensions of a tensor by the function that marked them."""
+    """Return the marked dimensions of a tensor, by the name of the function that marked them."""
     found = {name: getattr(tensor, attribute, None) for name, attribute in _MARKS.items()}
     return {name: tuple(sorted(dims)) for name, dims in found.items() if dims}
 
 
 def stance() -> str:
-    """Return the stance of ``torch.compiler``; empty for the default one, or if none is known."""
+    """Return the stance set by ``torch.compiler.set_stance``; empty for the default one, or if it
+    is unknown."""
     found = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
     name = str(getattr(found, "stance", ""))
     return "" if name == "default" else name
 
 
 def changed_settings() -> dict[str, bool | int | float | str | None]:
-    """Return the plain settings of Dynamo that differ from their default."""
+    """Return the settings of ``torch._dynamo.config`` that differ from their default and have plain
+    values."""
     config: Any = sys.modules.get("torch._dynamo.config")
     is_default = getattr(config, "_is_default", None)
     if is_default is None:

@@ -32,15 +32,15 @@ HEADER_FOLDERS = tuple(
 
 
 def functorch_config() -> Any:
-    """Return ``torch._functorch.config``, the settings of AOTAutograd."""
+    """Return the module ``torch._functorch.config``, the settings of AOTAutograd."""
     import torch._functorch.config
 
     return torch._functorch.config
 
 
 def inductor_config() -> Any:
-    """Return ``torch._inductor.config``, the settings of Inductor. The import takes about a
-    second."""
+    """Return the module ``torch._inductor.config``, the settings of Inductor. The first import
+    takes about a second."""
     import torch._inductor.config
 
     return torch._inductor.config

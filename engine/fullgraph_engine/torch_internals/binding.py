@@ -15,11 +15,12 @@ WrapperFactory = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 @dataclass(frozen=True)
 class Spelling:
-    """One possible place of a private name: an attribute ``path`` (dotted) of a torch ``module``.
+    """One possible location of a private name: an attribute ``path`` (dotted) of a torch
+    ``module``.
 
     ``releases`` states which releases of torch have it (``"2.10 to 2.12"``); it is empty if all
     supported releases have it. ``change`` describes the upstream change that introduced or removed
-    the spelling. Whether a spelling applies is decided by its presence, not by the version.
+    it. Whether a spelling applies is decided by its presence, not by the version.
     """
 
     module: str
@@ -32,7 +33,8 @@ class Spelling:
         return f"{self.module}.{self.path}"
 
     def find_owner(self) -> Any:
-        """Return the object whose attribute is the last part of the path, or None."""
+        """Return the object on which the last attribute of the path is looked up; None if it does
+        not exist."""
         value: Any = sys.modules.get(self.module)
         if value is None:
             try:
@@ -44,7 +46,7 @@ class Spelling:
         return value
 
     def get(self) -> Any:
-        """Return the bound object, or None if the installed torch does not have it."""
+        """Return the object with this name, or None if the installed torch does not have it."""
         owner = self.find_owner()
         return None if owner is None else getattr(owner, self.path.rpartition(".")[2], None)
 
@@ -56,8 +58,8 @@ class Spelling:
 class Internal:
     """A private name of torch that may differ between releases.
 
-    ``purpose`` states what the engine uses it for. ``fact`` is degraded if none of the
-    ``spellings`` exists. The first existing spelling is used.
+    ``purpose`` states what the engine uses it for. ``fact`` is what the engine cannot show if none
+    of the ``spellings`` exists. The first existing spelling is used.
     """
 
     fact: Fact
@@ -74,7 +76,7 @@ class Internal:
         return next((spelling for spelling in self.spellings if spelling.get() is not None), None)
 
     def get(self) -> Any:
-        """Return the bound object, or None if the installed torch does not have it."""
+        """Return the object with this name, or None if the installed torch does not have it."""
         for spelling in self.spellings:
             value = spelling.get()
             if value is not None:
@@ -82,7 +84,7 @@ class Internal:
         return None
 
     def replace(self, value: Any) -> Callable[[], None] | None:
-        """Assign another object to the name.
+        """Assign another object to the private name in torch.
 
         Return a function that restores the original, or None if the name does not exist.
         """
@@ -94,7 +96,7 @@ class Internal:
         return lambda: spelling.set(original)
 
     def wrap(self, make_wrapper: WrapperFactory) -> Callable[[], None] | None:
-        """Replace a function by ``make_wrapper(original)``.
+        """Replace the function with this private name by the result of ``make_wrapper(original)``.
 
         Return a function that restores the original, or None if the name does not exist.
         """

@@ -73,8 +73,11 @@ INTERNALS = (LOG_BREAK, UNSUPPORTED, USER_ERROR, FORMAT_MESSAGE)
 
 
 class BreakReport(NamedTuple):
-    """One report of a graph break; ``translator`` and ``error`` are None if Dynamo does not pass
-    them."""
+    """Arguments with which Dynamo reports a graph break.
+
+    ``translator`` is the symbolic interpreter and ``error`` the exception; each is None if Dynamo
+    does not pass it.
+    """
 
     translator: Any
     reason: str
@@ -82,7 +85,8 @@ class BreakReport(NamedTuple):
 
 
 def parse_report(args: tuple[Any, ...], kwargs: dict[str, Any]) -> BreakReport:
-    """Parse the arguments of a call of :data:`LOG_BREAK`, in the form of any supported torch."""
+    """Parse the arguments of a :data:`LOG_BREAK` call, whose form depends on the release of
+    torch."""
     method = not isinstance(args[0], dict) if args else "code_options" not in kwargs
     translator, rest = (args[0], args[1:]) if method and args else (None, args)
     reason = kwargs.get("reason", rest[1] if len(rest) > 1 else "")
@@ -97,12 +101,14 @@ def parse_report(args: tuple[Any, ...], kwargs: dict[str, Any]) -> BreakReport:
 
 
 def leaves_breaks_unreported() -> bool:
-    """Whether the installed torch does not report graph breaks that it cannot resume from."""
+    """Whether the installed torch does not report the graph breaks after which Dynamo cannot
+    resume."""
     return LOG_BREAK.find_spelling() == LOG_BREAK.spellings[1]
 
 
 def restarts_before_break(speculation: Any) -> bool:
-    """Whether a failed speculation restarts at an instruction before the one that broke the graph.
+    """Whether Dynamo, after a failed speculation, restarts before the instruction that broke the
+    graph.
 
     Dynamo reports every other failed speculation; it has a reason or is at ``STORE_ATTR``.
     """
@@ -132,12 +138,12 @@ def break_page_url(number: str) -> str:
 
 
 def break_slug(break_type: str) -> str:
-    """Return a stable name for a break type without a number: the type in kebab case."""
+    """Return a stable identifier for a break type without a number: the type in kebab case."""
     return re.sub(r"[^a-z0-9]+", "-", break_type.lower()).strip("-")[:60].rstrip("-") or "unknown"
 
 
 _OPERATOR_TITLES = ("Data dependent operator", "Dynamic shape operator")
-"""Break types whose context names an operator with a data-dependent result."""
+"""Break types whose context text names an operator with a data-dependent result."""
 _READING_OPERATIONS = {
     "Unsupported Tensor.item()": "Tensor.item()",
     "Tensor.tolist()": "Tensor.tolist()",
@@ -148,15 +154,18 @@ _READING_OPERATIONS = {
     "Dynamic slicing with Tensor": "Tensor.__index__()",
     "Indexing list with non-scalar tensor": "Tensor.__index__()",
 }
-"""Prefixes of break types, each with the operation that reads a tensor's value there."""
+"""Prefixes of break types, each with the operation that reads a tensor's value and so breaks the
+graph."""
 _BUILTIN_CONTEXT = re.compile(r"^builtin (?P<name>\w+) (?P<types>.*)$", re.S)
 _READING_BUILTINS = ("print", "str", "repr", "format", "int", "float", "complex", "bool")
 
 
 def reading_operation(title: str, context: str) -> str:
-    """Return the operation that needs a tensor's value at a break, such as ``Tensor.item()``.
+    """Return the operation that reads a tensor's value and so breaks the graph, such as
+    ``Tensor.item()``.
 
-    ``title`` and ``context`` are Dynamo's. The result is empty if no such operation is known.
+    ``title`` and ``context`` are texts of Dynamo about the break. The result is empty if no such
+    operation is known.
     """
     if title.startswith(_OPERATOR_TITLES):
         return context.strip()
@@ -182,7 +191,8 @@ _CALLEE_CONTEXTS = (
 
 
 def untraced_callee(context: str) -> str:
-    """Return the function that Dynamo refuses to trace, from the context of a break.
+    """Return the function that Dynamo refuses to trace, parsed from its context text of a graph
+    break.
 
     The result is empty if the break is not about a call.
     """

@@ -1,4 +1,5 @@
-"""Which private names the installed torch has, and which facts are degraded without the others."""
+"""Determine which private names the installed torch has, and which facts it cannot show for lack of
+names."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ INTERNALS: tuple[Internal, ...] = tuple(
 
 
 def list_hooks() -> tuple[Hook, ...]:
-    """Return a :class:`~..protocol.Hook` for each private name, stating whether torch has it."""
+    """List all private names that the engine needs, stating for each whether the installed torch
+    has it."""
     found = []
     for internal in INTERNALS:
         spelling = internal.find_spelling()
@@ -58,7 +60,8 @@ def list_hooks() -> tuple[Hook, ...]:
 
 
 def find_degraded_facts() -> tuple[Degraded, ...]:
-    """Return the facts that are degraded because the installed torch lacks private names."""
+    """Return the facts that the engine cannot show because the installed torch lacks private
+    names."""
     missing_names: dict[Fact, list[str]] = {}
     for internal in INTERNALS:
         if internal.find_spelling() is None:

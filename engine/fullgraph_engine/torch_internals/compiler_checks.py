@@ -1,4 +1,4 @@
-"""Functions by which code asks whether it is compiled: Dynamo evaluates calls of them while it
+"""Functions with which code asks whether it is compiled; Dynamo evaluates their calls while it
 traces."""
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _FUNCTIONS: tuple[tuple[Any, str], ...] = tuple(
 
 
 def name_of(function: Any) -> str:
-    """The name of a function that answers whether its caller is compiled or exported; empty for any
-    other function."""
+    """Return the name of a function that reports whether its caller is compiled or exported.
+
+    The result is empty for any other function.
+    """
     return next((name for known, name in _FUNCTIONS if known is function), "")

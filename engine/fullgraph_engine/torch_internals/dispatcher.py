@@ -23,14 +23,13 @@ has_keyword_only_tensors = torch._library.utils.has_kwarg_only_tensors
 
 
 def operator_names() -> list[str]:
-    """Return every registered overload, as ``ns::name`` or ``ns::name.overload``."""
+    """Return the names of all registered overloads, as ``ns::name`` or ``ns::name.overload``."""
     found: list[str] = torch._C._dispatch_get_all_op_names()
     return found
 
 
 def jit_schemas() -> Iterable[Any]:
-    """Return all ``FunctionSchema`` objects, including those of operators that only TorchScript
-    has."""
+    """Return all ``FunctionSchema`` objects, including operators that only TorchScript has."""
     found: Iterable[Any] = torch._C._jit_get_all_schemas()
     return found
 
@@ -60,7 +59,7 @@ def dispatch_keys() -> tuple[str, ...]:
 
 
 def registered_overloads(key: str) -> list[str]:
-    """Return the overloads with a kernel for a dispatch key.
+    """Return the names of all overloads with a kernel for a dispatch key.
 
     Raises:
         RuntimeError: The key is unknown.
@@ -79,7 +78,8 @@ def has_kernel(name: str, key: str) -> bool:
 
 
 def is_registered(name: str) -> bool:
-    """Whether an overload exists; write the default overload without ``.default``."""
+    """Whether an overload is registered; the name of the default overload is without
+    ``.default``."""
     return bool(torch._C._dispatch_has_kernel(name))
 
 
@@ -153,8 +153,8 @@ def has_fake_rule(operator: Any) -> bool:
 def is_effectful(operator: Any) -> bool:
     """Whether an operator is registered as effectful: torch must not drop or reorder its calls.
 
-    The query is ``get_effect_key`` up to torch 2.9, which requires the arguments of a call; later
-    ``_get_effect``.
+    Calls ``get_effect_key`` up to torch 2.9, which requires the arguments of a call, and
+    ``_get_effect`` since.
     """
     from torch._higher_order_ops import effects
 

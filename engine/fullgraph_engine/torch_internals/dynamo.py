@@ -18,7 +18,8 @@ counters: Any = torch._dynamo.utils.counters
 _seconds_by_phase: dict[str, list[float]] = getattr(
     torch._dynamo.utils, "compilation_time_metrics", {}
 )
-"""Seconds of each measurement, by phase; ``torch._dynamo.utils.compile_times`` prints them."""
+"""Durations in seconds that Dynamo measured, by phase; ``torch._dynamo.utils.compile_times`` prints
+them."""
 
 reset = torch._dynamo.reset
 disable: Any = torch._dynamo.disable
@@ -26,24 +27,26 @@ optimize = torch._dynamo.optimize
 graph_break = torch._dynamo.graph_break
 list_backends = torch._dynamo.list_backends
 mark_dynamic = torch._dynamo.maybe_mark_dynamic
-"""Marks a dimension to be tried as symbolic; Dynamo can still specialize it."""
+"""Function that marks a dimension to be tried as symbolic; Dynamo can still specialize it."""
 marks: dict[str, Any] = {
     "mark_dynamic": torch._dynamo.mark_dynamic,
     "maybe_mark_dynamic": torch._dynamo.maybe_mark_dynamic,
     "mark_unbacked": torch._dynamo.decorators.mark_unbacked,
     "mark_static": torch._dynamo.mark_static,
 }
-"""Functions that mark a dimension of a tensor, by name."""
+"""Functions that mark a dimension of a tensor, by the name that probe comments use."""
 
 
 def phase_counts() -> dict[str, int]:
-    """Return the number of measurements that Dynamo has made of each of its phases."""
+    """Return the number of durations that Dynamo has measured so far, by phase."""
     return {name: len(seconds) for name, seconds in _seconds_by_phase.items()}
 
 
 def phase_times_since(before: dict[str, int]) -> tuple[DynamoTime, ...]:
-    """Return the time of each phase since ``before``, a result of :func:`phase_counts`; longest
-    first."""
+    """Return the time of each phase of Dynamo since an earlier moment, longest first.
+
+    ``before`` is the result of :func:`phase_counts` at that moment.
+    """
     found = [
         DynamoTime(name, len(seconds) - before.get(name, 0), sum(seconds[before.get(name, 0) :]))
         for name, seconds in _seconds_by_phase.items()

@@ -13,14 +13,15 @@ UserError = torch._dynamo.exc.UserError
 UncapturedHigherOrderOpError = torch._dynamo.exc.UncapturedHigherOrderOpError
 
 RecompileLimitError = torch._dynamo.exc.FailOnRecompileLimitHit
-"""Raised at the recompile limit under ``fullgraph=True``, or if a setting asks for it."""
+"""Exception that Dynamo raises at the recompile limit under ``fullgraph=True``, or if a setting
+asks for it."""
 
 BREAKS = (
     torch._dynamo.exc.Unsupported,
     UserError,
     UncapturedHigherOrderOpError,
 )
-"""Exceptions that a call raises for a graph break under ``fullgraph=True``."""
+"""Exceptions with which a call under ``fullgraph=True`` reports a graph break."""
 
 ObservedFakeError: Any = getattr(torch._dynamo.exc, "FakeTensorObservedException", None)
 """Exception type for an operator's error on fake tensors, which the traced code can catch.

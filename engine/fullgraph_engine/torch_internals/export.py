@@ -1,4 +1,4 @@
-"""Run ``torch.export`` and ``draft_export``, and parse what the draft reports.
+"""Run ``torch.export`` and ``draft_export``, and parse the problems that the draft reports.
 
 ``draft_export`` continues where export would raise, because its fake tensors know the true values.
 It describes each problem in a ``FailureReport`` (``torch/export/_draft_export.py``).
@@ -37,9 +37,9 @@ class DraftProblem:
     """One problem that makes ``torch.export`` fail. ``stack`` has the user's frames, outermost
     first.
 
-    ``expression`` is the condition in symbols and ``holds`` its value for these inputs. ``locals``
-    are pairs of a variable of the innermost frame and torch's description of it. ``sources`` are
-    pairs of a symbol and the expression that it is the size of.
+    ``expression`` is the condition in symbols and ``holds`` its value for the inputs of the export.
+    ``locals`` are pairs of a variable of the innermost frame and torch's description of it.
+    ``sources`` are pairs of a symbol and the input expression whose size it is.
     """
 
     kind: DraftKind
@@ -86,7 +86,7 @@ def plain_export(
     *,
     strict: bool,
 ) -> Any:
-    """Call ``torch.export.export``."""
+    """Call ``torch.export.export`` with these arguments and return the exported program."""
     return torch.export.export(
         module, tuple(args), dict(kwargs), dynamic_shapes=dynamic_shapes, strict=strict
     )

@@ -1,6 +1,6 @@
-"""The cache of ``FakeTensorMode``, which stores what operators return for fake tensors.
+"""Access to the cache of ``FakeTensorMode``, which stores what operators return for fake tensors.
 
-The module also detects changes that invalidate entries although their keys stay the same.
+The module also detects changes that invalidate cache entries although their keys stay the same.
 """
 
 from __future__ import annotations
@@ -40,30 +40,32 @@ _NAMESPACES = ("aten", "prims")
 
 
 def cache_entries() -> dict[Any, Any]:
-    """Return the cache itself: entries of all modes by key; empty if torch has none."""
+    """Return the cache dictionary of ``FakeTensorMode`` itself, with entries of all modes; empty if
+    torch has none."""
     cache: dict[Any, Any] = getattr(FakeTensorMode, "cache", {})
     return cache
 
 
 def count_misses() -> int:
-    """Return the number of operator calls in this process that the cache did not contain."""
+    """Return the number of operator calls on fake tensors that the cache did not contain, in this
+    process."""
     return int(getattr(FakeTensorMode, "cache_misses", 0))
 
 
 def entry_text(key: Any, entry: Any) -> str:
-    """Return a text that identifies a key and its entry, equal in every process."""
+    """Return a text that identifies a cache key and its entry, equal in every process."""
     return f"{key.key!r} {entry!r}"
 
 
 def is_shared(state: Any) -> bool:
-    """Whether an entry is valid for all modes, and not only for the mode that created its
+    """Whether a cache entry is valid for all modes, and not only for the mode that created its
     symbols."""
     return not state.cache_on_shape_env()
 
 
 def operator_name(operator: Any) -> str:
-    """Return the name of an ``aten`` or ``prims`` operator, such as ``aten.add.Tensor``; else
-    empty."""
+    """Return the name of an ``aten`` or ``prims`` operator, such as ``aten.add.Tensor``; empty for
+    other operators."""
     if not isinstance(operator, torch._ops.OpOverload) or operator.namespace not in _NAMESPACES:
         return ""
     return f"{operator.namespace}.{operator._opname}.{operator._overloadname}"
@@ -83,13 +85,15 @@ def find_operator(name: str) -> Any:
 
 
 def shape_env_settings(mode: FakeTensorMode) -> dict[str, bool] | None:
-    """Return the settings of a mode's ``ShapeEnv``, or None if the mode does not have one."""
+    """Return the settings of a mode's ``ShapeEnv`` as arguments of its constructor; None without a
+    ``ShapeEnv``."""
     env: Any = mode.shape_env
     return dataclasses.asdict(env.settings) if env is not None else None
 
 
 def make_mode(settings: dict[str, bool] | None) -> FakeTensorMode:
-    """Create a mode whose ``ShapeEnv`` has the given settings; without a ``ShapeEnv`` for None.
+    """Create a fake tensor mode whose ``ShapeEnv`` has the given settings; without a ``ShapeEnv``
+    for None.
 
     Raises:
         TypeError: ``ShapeEnv`` does not accept the settings.
@@ -100,7 +104,8 @@ def make_mode(settings: dict[str, bool] | None) -> FakeTensorMode:
 
 
 def skip_autograd() -> contextlib.AbstractContextManager[Any]:
-    """Return a context manager in which operator calls reach the mode as they do from autograd."""
+    """Return a context manager in which operator calls skip autograd and reach the fake tensor mode
+    directly."""
     guard: contextlib.AbstractContextManager[Any] = torch._C._AutoDispatchBelowAutograd()
     return guard
 
@@ -141,7 +146,8 @@ _CLASSES = (FakeTensor, FakeTensorMode, ShapeEnv, torch._ops.OpOverload)
 
 
 class FakeRulesSnapshot:
-    """A snapshot of everything that decides what operators return for fake tensors.
+    """A record of everything that decides what operators return for fake tensors, to detect later
+    changes.
 
     It contains the functions that implement fake tensors, the Python registrations for torch's own
     operators, and the settings that those functions read.
@@ -154,13 +160,14 @@ class FakeRulesSnapshot:
         self._operators: dict[Any, Any] = {}
 
     def add_operator(self, operator: Any) -> None:
-        """Add the Python kernels and decompositions of an operator to the snapshot."""
+        """Add the Python kernels and decompositions of an operator to the record."""
         if operator not in self._operators:
             implementations = [table.get(operator) for table, _ in self._tables_with_lengths]
             self._operators[operator] = dict(operator.py_kernels), implementations
 
     def is_current(self) -> bool:
-        """Whether nothing in the snapshot was replaced or removed; new functions do not matter."""
+        """Whether nothing in the record was replaced or removed since; new functions do not
+        matter."""
         return (
             # List comparison does not call `__eq__` for identical objects.
             all(
@@ -188,7 +195,7 @@ def _watched_namespaces() -> Iterator[Any]:
 
 
 def _operator_tables() -> Iterator[Any]:
-    """Yield the dictionaries with implementations by operator."""
+    """Yield torch's dictionaries that map operators to Python implementations."""
     yield fake_impls.op_implementations_dict
     yield from getattr(torch._decomp, "global_decomposition_table", {}).values()
 
@@ -207,7 +214,10 @@ _registration_count = 0
 
 
 def count_registrations() -> None:
-    """Start to count registrations. Call it once per process, before the process forks."""
+    """Start to count kernels that Python code registers for torch's operators.
+
+    Call it once per process, before the process forks.
+    """
     library = torch.library.Library
     original: Any = library.impl
 

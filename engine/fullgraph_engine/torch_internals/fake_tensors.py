@@ -1,4 +1,5 @@
-"""Private names of fake tensors: the mode that creates them, and Dynamo's queries about them."""
+"""Private names of fake tensors: the mode that creates them, and functions with which Dynamo
+examines them."""
 
 from __future__ import annotations
 
@@ -88,7 +89,7 @@ def has_fake_function(operator: Any) -> bool:
 
 
 def register_higher_order_rules(mode: type[FakeTensorMode]) -> None:
-    """Register the rules that higher-order operators have for ``FakeTensorMode`` for a subclass
+    """Register the ``FakeTensorMode`` rules of higher-order operators for ``mode``, a subclass,
     too.
 
     Needed up to torch 2.8. Later releases pass higher-order operators to ``__torch_dispatch__`` of

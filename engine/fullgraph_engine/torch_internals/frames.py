@@ -77,7 +77,8 @@ INTERNALS = (
 )
 
 _NO_OPS = ("No ops traced", "no content in function call")
-"""Phrases in the reason for skipping a frame without operations: since torch 2.11, and before."""
+"""Phrases in Dynamo's reason for skipping a frame without operations: since torch 2.11, and
+before."""
 _BREAK_IN_LOOP = "Skipping frame because there is a graph break in a for/while loop"
 
 _PARTS = (
@@ -114,7 +115,7 @@ def fix_line_table_writer(original: Callable[[int], Any]) -> Callable[[int], Any
 
 
 _MAX_CODE_UNITS = 8
-"""Maximum number of code units per entry of a line table (CPython, Objects/locations.md)."""
+"""Maximum number of two-byte code units per line table entry (CPython, Objects/locations.md)."""
 
 
 def current_translator() -> Any:
@@ -171,7 +172,8 @@ def find_translator(frame: FrameType | None) -> Any:
 
 
 def is_skip_without_ops(reason: str) -> bool:
-    """Whether Dynamo skipped a frame because it found nothing to put into a graph."""
+    """Whether Dynamo's ``reason`` for skipping a frame is that it found nothing to put into a
+    graph."""
     return any(phrase in reason for phrase in _NO_OPS)
 
 

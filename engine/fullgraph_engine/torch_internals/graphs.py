@@ -22,5 +22,5 @@ INTERNALS = (COMPLIANCE, CREATE_NODE, CALL_COMPILER)
 
 
 def find_shape_env(output: Any) -> Any:
-    """Return the ``ShapeEnv`` of an ``OutputGraph``, or None."""
+    """Return the ``ShapeEnv`` that an ``OutputGraph`` of Dynamo uses, or None."""
     return getattr(output, "shape_env", None)

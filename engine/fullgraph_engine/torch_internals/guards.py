@@ -49,12 +49,13 @@ INTERNALS = (
 
 
 def are_stacks_missing() -> bool:
-    """Whether torch records the user stack of a guard only when its logs are on: up to 2.8."""
+    """Whether torch records the user stack of a guard only with logging on, as releases up to 2.8
+    do."""
     return releases.parse_release(torch.__version__) < (2, 9)
 
 
 def add_stack(guard: Any) -> None:
-    """Set ``user_stack`` of a guard that does not have one to the stack being traced."""
+    """Set a guard's missing ``user_stack`` to the stack of the code that Dynamo is tracing now."""
     if guard.user_stack is None:
         guard.user_stack = TracingContext.extract_stack()
 
@@ -82,5 +83,5 @@ def requested_type(guard: Any, source: str) -> Any:
 
 
 def find_guard_tree(check_manager: Any) -> Any:
-    """Return the guard tree that a ``CheckFunctionManager`` has built."""
+    """Return the guard tree that a ``CheckFunctionManager`` of Dynamo has built, or None."""
     return check_manager.guard_manager

@@ -1,4 +1,4 @@
-"""Functorch's minifier of graphs that a backend fails on."""
+"""Functorch's minifier, which reduces graphs on which a backend fails."""
 
 from torch._functorch.fx_minifier import minifier
 

@@ -1,11 +1,12 @@
-"""Private names with which Dynamo reports that it recompiles a frame, or that it stops to.
+"""Private names with which Dynamo reports that it recompiles a frame, or that it stops to
+recompile.
 
 | torch | first argument of ``get_and_maybe_log_recompilation_reasons`` |
 |---|---|
 | since 2.13 | a list of cache entries |
 | up to 2.12 | the first entry of a linked list (``next``) |
 
-From 2.9 to 2.11 Dynamo calls it a second time with ``skip_logging``, for modules only.
+From 2.9 to 2.11 Dynamo calls this function a second time with ``skip_logging``, for modules only.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ INTERNALS = (REASONS, LIMIT)
 
 
 def cache_entries(given: Any) -> list[Any]:
-    """Return the cache entries of a frame as a list, from the first argument of :data:`REASONS`."""
+    """Return the cache entries (earlier compilations) of a frame as a list.
+
+    ``given`` is the first argument of :data:`REASONS`, whose form depends on the release of torch.
+    """
     return list(given) if isinstance(given, list) else list(_walk_linked_entries(given))
 
 
@@ -39,6 +43,8 @@ def _walk_linked_entries(entry: Any) -> Iterator[Any]:
 
 
 def is_module_check(kwargs: dict[str, Any]) -> bool:
-    """Whether a call of :data:`REASONS` is the second one, for modules, and must not be
-    reported."""
+    """Whether keyword arguments belong to Dynamo's second :data:`REASONS` call, for modules.
+
+    This call must not be reported as a recompile.
+    """
     return bool(kwargs.get("skip_logging", False))

@@ -43,7 +43,7 @@ def is_compile_call(code: types.CodeType) -> bool:
 
 @dataclass(frozen=True)
 class CompiledCall:
-    """One call of a compiled callable: the original function and its arguments."""
+    """One call of a compiled callable: the original, uncompiled function and its arguments."""
 
     function: Any
     args: tuple[Any, ...]

@@ -15,12 +15,12 @@ def parse_release(version: str) -> tuple[int, int]:
 
 
 def is_too_old(version: str) -> bool:
-    """Whether a version is older than ``OLDEST`` or not a valid version."""
+    """Whether a version of torch is older than ``OLDEST``, or not a valid version."""
     return parse_release(version) < OLDEST
 
 
 def is_untested(version: str) -> bool:
-    """Whether a version is newer than ``NEWEST_TESTED``."""
+    """Whether a version of torch is newer than ``NEWEST_TESTED``."""
     return parse_release(version) > NEWEST_TESTED
 
 

@@ -1,4 +1,5 @@
-"""Private names of symbolic sizes: ``ShapeEnv``, the recording of its events, and sources."""
+"""Private names of symbolic sizes: ``ShapeEnv``, the recording of its events, and sources of
+sizes."""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ INTERNALS = (REPLACEMENT, CREATE_SYMBOL, GET_LOCATION, CREATE_UNBACKED, DEFER_AS
 
 
 def name_of_source(source: Any) -> str:
-    """Return the name of a source: a method up to torch 2.9, a property since."""
+    """Return the name of a source (Dynamo's expression of a value); ``name`` is a method up to
+    torch 2.9."""
     name = getattr(source, "name", "")
     return str(name() if callable(name) else name)
 

@@ -1,4 +1,4 @@
-"""The printer of sympy expressions as Python that torch adds."""
+"""Torch's printer that formats sympy expressions as Python code."""
 
 from torch.utils._sympy.printers import PythonPrinter
 

@@ -1,4 +1,4 @@
-"""Torch's flattening of nested containers of tensors (pytree)."""
+"""Torch's functions that flatten nested containers of tensors (pytree)."""
 
 from torch.utils import _pytree as pytree
 

@@ -1,4 +1,4 @@
-"""Classes of Dynamo's variables, by which its symbolic interpreter represents values."""
+"""Dynamo's ``VariableTracker`` classes, with which its symbolic interpreter represents values."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ COMPUTED = internal(
     f"{_V}.lazy",
     "ComputedLazyConstantVariable",
 )
-"""Represents computed constants since torch 2.14; a :data:`CONSTANT` did before."""
+"""Class that represents computed constants since torch 2.14; earlier releases use
+:data:`CONSTANT`."""
 
 VALUES = (
     TENSOR,
@@ -67,10 +68,10 @@ VALUES = (
     ATTRIBUTE,
     NULL,
 )
-"""Names required to report which expressions were tensors. All are required, because a missing
-class would lead to wrong reports."""
+"""Classes needed to report which expressions were tensors. If one is missing, the reports would be
+wrong."""
 
 SHAPES = (SYMBOL, CONSTANT, SIZE, TUPLE, NAMED_TUPLE, LIST)
-"""Additional names required to report dtypes and sizes."""
+"""Classes needed, in addition to :data:`VALUES`, to report dtypes and sizes."""
 
 INTERNALS = (*VALUES, *SHAPES)

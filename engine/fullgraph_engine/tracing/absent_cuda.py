@@ -46,14 +46,15 @@ def request_for_source(text: str) -> None:
 
 
 def is_requested() -> bool:
-    """Whether :func:`request_for_source` was called with a text that mentions CUDA."""
+    """Whether this process has called :func:`request_for_source` with a text that mentions CUDA."""
     return _requested
 
 
 def install_cuda_guard() -> bool:
     """Make fake CUDA tensors work in this process; return False if that fails.
 
-    The change is permanent, so call it only in a process that does not compute on real devices.
+    The change lasts until the process ends, so call it only in a process that never computes on
+    real devices.
     """
     import torch
 
@@ -93,9 +94,11 @@ def install_cuda_guard() -> bool:
 
 
 def _find_type_slot(guard: int, slots: Any) -> int | None:
-    """Return the index of ``type()`` in the function table: 0, or 2 if two destructors precede it.
+    """Return the index of the virtual function ``type()`` in the guard's function table; None if
+    not found.
 
-    If entry 0 is a destructor, calling it is harmless: the class does not have members.
+    The index is 0, or 2 if two destructors precede it. If entry 0 is a destructor, calling it is
+    harmless: the class does not have members.
     """
     for index in (0, 2):
         if slots[index] and _TYPE_FUNCTION(slots[index])(guard) == _META:

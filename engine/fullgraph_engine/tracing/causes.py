@@ -1,4 +1,4 @@
-"""Determine why a graph broke, in Dynamo's own words."""
+"""Determine why a graph broke, as Dynamo's message explains it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from ..torch_internals.exceptions import ObservedFakeError, TorchRuntimeError
 from .recording import Cause
 
 _causes_by_text: dict[str, Cause] = {}
-"""Causes of breaks that Dynamo reports only as formatted text, by that text."""
+"""Causes of graph breaks by Dynamo's formatted message, for reports that contain only the
+message."""
 
 
 class ReportedBreak(Exception):
-    """An exception that represents a break which Dynamo reported without raising anything."""
+    """An exception object for a graph break that Dynamo reported without raising an exception."""
 
 
 def remember_cause(
     text: str, kind: str, context: str, explanation: str, hints: Iterable[str]
 ) -> None:
-    """Store the parts of a break's message when Dynamo formats them as one text."""
+    """Store the fields of a graph break's message under its formatted text, when Dynamo
+    formats it."""
     _causes_by_text[text] = Cause(kind, explanation, tuple(map(str, hints)), context)
 
 
 def break_from_text(text: str) -> ReportedBreak:
-    """Create a :class:`ReportedBreak` for the formatted text of a report, with its stored cause."""
+    """Create a :class:`ReportedBreak` for a formatted break message, with the cause stored for that
+    text."""
     error = ReportedBreak(text)
     title = text.split("\n", 1)[0]
     error._fullgraph_cause = _causes_by_text.get(text) or Cause(title, text)  # type: ignore[attr-defined]
@@ -60,8 +63,8 @@ def read_unimplemented() -> tuple[Cause | None, BaseException | None]:
 
 
 def cause_chain(error: BaseException) -> tuple[Cause, ...]:
-    """Return the causes of a break: the original break first, then what failed while handling
-    it."""
+    """Return the causes of a graph break: the original break first, then errors raised while
+    handling it."""
     chain: list[Cause] = []
     current: BaseException | None = error
     while current is not None and len(chain) < 16:
@@ -98,7 +101,8 @@ def find_operator_error(error: BaseException) -> BaseException | None:
 
 
 def parse_message(error: BaseException) -> Cause:
-    """Parse the title and the explanation from the formatted message of an error."""
+    """Parse the title and the explanation of a graph break from the formatted message of an
+    error."""
     title, _, rest = str(getattr(error, "msg", error)).partition("\n")
     explanation = rest.partition("Explanation: ")[2].partition("\n  Hint: ")[0]
     return _plain(Cause(title.strip(), explanation.strip()))

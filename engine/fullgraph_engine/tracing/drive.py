@@ -1,4 +1,4 @@
-"""Trace one call with Dynamo, and prepare the process for it."""
+"""Trace one call with Dynamo, and prepare the process for tracing."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _fake_mode: RunTensorMode | None = None
 
 
 def fake_mode() -> RunTensorMode:
-    """Return the only fake tensor mode of this process.
+    """Return the only fake tensor mode of this process, which all its runs share.
 
-    Operators refuse tensors from two modes, so all runs share this one.
+    Operators refuse tensors from two different modes.
     """
     global _fake_mode
     if _fake_mode is None:
@@ -57,7 +57,7 @@ def fake_mode() -> RunTensorMode:
 
 
 class FurtherCall(Protocol):
-    """A further call of the object that is traced."""
+    """A call of the traced object that follows its first call, in its own modes."""
 
     @property
     def function(self) -> Callable[..., Any]: ...
@@ -69,13 +69,15 @@ class FurtherCall(Protocol):
     def kwargs(self) -> dict[str, Any]: ...
 
     def enter(self) -> AbstractContextManager[None]:
-        """Run a block in the modes of the call."""
+        """Return a context manager that activates the modes of the call, such as
+        ``torch.no_grad``."""
         ...
 
 
 @contextlib.contextmanager
 def tensor_mode(fake: bool) -> Iterator[RunTensorMode | None]:
-    """Activate fake tensors for the block, or leave tensors real if ``fake`` is false."""
+    """Activate the fake tensor mode inside the block and yield it; if ``fake`` is false, yield None
+    and use real tensors."""
     if not fake:
         yield None
         return
@@ -109,15 +111,15 @@ def trace(
     enter: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
     then: Sequence[FurtherCall] = (),
 ) -> Recording:
-    """Call ``function`` under ``torch.compile`` with a backend that compiles nothing.
+    """Call ``function`` under ``torch.compile`` with a backend that compiles nothing; return what
+    Dynamo did.
 
-    The call is made inside ``enter()``. The calls of ``then`` follow it, up to one that raises.
-
-    The caller must be inside :func:`tensor_mode`. ``dynamic`` lists the dimensions to mark as
-    dynamic; Dynamo may still specialize them, and the recording states it. ``symbols`` are the
-    user's names of these dimensions, in the same order. The recording contains the values in the
-    code of ``file``. An exception of the call becomes the recording's ``failure``; only
-    :class:`ValueNeeded` propagates.
+    The call is made inside ``enter()``. The calls of ``then`` follow it, up to the first that
+    raises. The caller must be inside :func:`tensor_mode`. ``dynamic`` lists pairs of a tensor and a
+    dimension to mark as dynamic; Dynamo may still specialize them, and the recording states it.
+    ``symbols`` are the user's names of these dimensions, in the same order. ``on_break`` is called
+    for each graph break. The recording contains the values seen in the code of ``file``. An
+    exception of the call becomes the recording's ``failure``; only :class:`ValueNeeded` propagates.
     """
     install_hooks()
     for tensor, dim in dynamic:
@@ -158,7 +160,8 @@ def call_eagerly(function: Callable[..., Any], args: Sequence[Any], kwargs: dict
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Convert an exception to a :class:`Failure`, with the user's stack of tracer errors."""
+    """Convert an exception to a :class:`Failure`; an error of the tracer gets the stack of the
+    traced user code."""
     traced = getattr(error, "_fullgraph_stack", None) or stacks.stack_of_summary(
         getattr(error, "real_stack", None)
     )
@@ -213,8 +216,8 @@ def _make_call(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[s
 
 
 BOTTOM = _make_call.__code__
-"""Code object of the function that makes every traced call; frames outside it are not the
-user's."""
+"""Code object of the function that makes every traced call; stack frames outside its frame are not
+the user's."""
 
 
 @contextlib.contextmanager
@@ -237,9 +240,9 @@ def _record_chosen_values(recording: Recording) -> Iterator[None]:
 class NoBackend:
     """A Dynamo backend that runs the captured graph without compiling it.
 
-    It also replaces the backend wrappers that ``torch.compile`` creates, so that everything the
-    user's file compiles is traced but not compiled. All instances are equal, because Dynamo
-    discards its cache when the backend changes.
+    It also replaces torch's own backend wrappers, so that all code that the user's file compiles is
+    traced but not compiled. All instances are equal, because Dynamo discards its cache when the
+    backend changes.
 
     With ``marks_outputs``, a size that is symbolic at the end of a graph stays symbolic after the
     break. By default Dynamo would start the next graph with it as a constant, and make it symbolic
@@ -248,10 +251,10 @@ class NoBackend:
 
     compiler_name = "fullgraph"
     calls_user_backend = False
-    """Set in programs. A backend written as a Python function of the user is then called, and
-    backends with different options are different, like in ``torch.compile``."""
+    """True while a program runs. A backend written as a Python function of the user is then called,
+    and backends with different options are different, like in ``torch.compile``."""
     compiler: Callable[..., Any] | None = None
-    """Backend that compiles the captured graphs of all instances; None to run them as they are."""
+    """Backend that compiles all captured graphs; None to run them without compilation."""
 
     def __init__(self, wrapped: Any = None, *args: Any, **_kwargs: Any) -> None:
         self.wrapped = wrapped
@@ -292,7 +295,8 @@ class NoBackend:
         return forward
 
     def chosen_compiler(self) -> Callable[..., Any] | None:
-        """Return the backend that compiles the graphs of this instance, if one does."""
+        """Return the backend that compiles the graphs of this instance; None to run them
+        uncompiled."""
         return NoBackend.compiler
 
     def __eq__(self, other: object) -> bool:
@@ -311,7 +315,8 @@ class NoBackend:
 
 
 class NoInductor(NoBackend):
-    """A replacement for Inductor's wrapper, whose arguments are a mode and options."""
+    """A replacement for torch's Inductor wrapper; it runs graphs uncompiled unless a backend was
+    chosen."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # The fourth argument is a name for logs.
@@ -319,7 +324,10 @@ class NoInductor(NoBackend):
         self._arguments, self._named = args, kwargs
 
     def chosen_compiler(self) -> Callable[..., Any] | None:
-        """Return the chosen backend; for Inductor, with the mode and options of the region."""
+        """Return the backend that compiles graphs, or None.
+
+        If it is Inductor, it gets the mode and options that the user passed to ``torch.compile``.
+        """
         if NoBackend.compiler is None or NoBackend.compiler is not backends.find_backend(
             "inductor"
         ):
@@ -329,7 +337,8 @@ class NoInductor(NoBackend):
 
 
 def _symbolic_outputs(module: Any) -> tuple[tuple[int, int, Any], ...]:
-    """Return the symbolic dimensions of a graph's outputs, as (output, dimension, size) triples."""
+    """Return the symbolic sizes of a graph's outputs, as (output index, dimension, size)
+    triples."""
     (outputs,) = module.graph.output_node().args
     found: list[tuple[int, int, Any]] = []
     for number, node in enumerate(outputs):
@@ -342,7 +351,8 @@ def _symbolic_outputs(module: Any) -> tuple[tuple[int, int, Any], ...]:
 
 
 def install_hooks() -> None:
-    """Install all hooks that this torch supports, once per process."""
+    """Install wrappers around all private names of torch that the engine observes, once per
+    process."""
     global _installed
     if not _installed:
         hooks.install_hooks()
@@ -375,7 +385,8 @@ def _wrap_get_compiler(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def use_real_backends() -> Iterator[None]:
-    """Let ``torch.compile`` use its real backends while the context is active."""
+    """Inside the block, let ``torch.compile`` use its real backends instead of
+    :class:`NoBackend`."""
     global _uses_real_backends
     undo_functions = [wrapper.replace(original) for wrapper, original in _original_wrappers.items()]
     _uses_real_backends = True
@@ -390,7 +401,8 @@ def use_real_backends() -> Iterator[None]:
 
 _uses_real_backends = False
 _original_wrappers: dict[Internal, Any] = {}
-"""Torch's own wrapper classes of backends, by the private name that :class:`NoBackend` replaces."""
+"""Torch's own backend wrapper classes, which :class:`NoBackend` replaced, by their private name in
+torch."""
 
 
 def _start_autograd() -> None:
@@ -410,7 +422,8 @@ def _start_autograd() -> None:
 
 
 def warm_up() -> None:
-    """Import and build what the first trace needs. Call it once, before the process forks.
+    """Import and build everything that the first trace needs. Call it once, before the process
+    forks.
 
     It traces a small model with the most common operators on fake tensors and discards the result.
     The kernels are too small to start a thread pool, which a fork would break.

@@ -1,8 +1,9 @@
 """Find all guards of earlier compilations that fail for the values of a call.
 
 Dynamo itself stops at the first failing guard. Its guards form a tree that mirrors the values: each
-node is the manager of one value, with the checks on that value and the managers of its parts. This
-module checks every value separately. If a value fails, its parts are skipped.
+node is the manager of one value, with the guards of that value and the managers of its attributes
+and items. This module checks every value separately. If a value fails, its attributes and items are
+skipped.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from . import stacks
 from .recording import FailedGuard, Guard, GuardFamily, Stack
 
 MAX_FAILED_GUARDS = 64
-"""Maximum number of failed guards reported per compilation."""
+"""Maximum number of failed guards reported per earlier compilation."""
 
 _STATEFUL = frozenset(
     ("NO_TENSOR_ALIASING", "OBJECT_ALIASING", "STORAGE_OVERLAPPING", "SYMBOLIC_SHAPE_GUARD")
 )
-"""Guards that store the values they are called with until the whole tree was checked."""
+"""Classes of guards that store the values they are called with until the whole tree was checked."""
 
 _REPR_SAFE_TYPES = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
 _TENSOR_CHECK = re.compile(
@@ -63,12 +64,16 @@ _FAMILIES: dict[str, GuardFamily] = {
 
 
 def store_guards(manager: Any, guards: Sequence[Guard]) -> None:
-    """Store the recorded guards of a compilation on its guard tree, for their stacks."""
+    """Store the recorded guards of a compilation on its guard tree, so that their user stacks can
+    be found later."""
     manager._fullgraph_guards = tuple(guards)
 
 
 def find_failed_guards(entry: Any, local_values: dict[str, Any]) -> tuple[FailedGuard, ...]:
-    """Return the guards of one cache entry that fail for the values of a call, in tree order."""
+    """Return the guards of one cache entry (one compilation) that fail for a call, in tree order.
+
+    ``local_values`` are the local variables of the called frame by name.
+    """
     manager = entry.guard_manager
     compiled = str(getattr(entry, "compile_id", ""))
     invalidation = getattr(manager, "invalidation_reason", "")
@@ -117,14 +122,15 @@ class _FailedGuardSearch:
             self.check_values(child)
 
     def check_conditions(self, root: Any) -> None:
-        """Check the conditions on sizes: a single guard contains many of them, each an
+        """Check the conditions on sizes one by one: a single guard contains many of them, each an
         expression."""
         for leaf in root.get_epilogue_lambda_guards():
             for part in leaf.verbose_code_parts():
                 self._check_condition(leaf, part)
 
     def use_dynamo_check(self) -> None:
-        """Add the guard at which Dynamo's own check stops, if checking each value found nothing."""
+        """Add the guard at which Dynamo's own check stops, if checking each value separately found
+        nothing."""
         info = self._manager.check_verbose(self._locals)
         if info.result:
             return
@@ -234,7 +240,7 @@ class _FailedGuardSearch:
     # -- stacks of guards ---------------------------------------------------------------------
 
     def _find_stack(self, kind: str, source: str, text: str) -> Stack:
-        """Return the stack at which Dynamo created a guard; empty if it was not recorded."""
+        """Return the user's stack at which Dynamo created a guard; empty if it was not recorded."""
         if self._origins is None:
             guards: tuple[Guard, ...] = getattr(self._manager, "_fullgraph_guards", ())
             self._origins = {}
@@ -269,7 +275,7 @@ def _changed_state(leaf: Any, value: Any) -> str:
 
 
 def _expected_and_actual(kind: str, expression: str, value: Any) -> tuple[str, str]:
-    """Return the expected and the actual value of a guard; a value without a short form is
+    """Return (expected value, actual value) of a guard as text; a value without a short form is
     empty."""
     _, equals, expected = expression.rpartition(" == ")
     if kind in ("LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN"):
@@ -294,7 +300,7 @@ def _expected_and_actual(kind: str, expression: str, value: Any) -> tuple[str, s
 def _parse_equality(condition: str) -> tuple[str, str]:
     """Parse a condition that compares an expression with a constant.
 
-    Return both sides as text, or two empty strings for any other condition.
+    Return (left side, right side) as text, or two empty strings for any other condition.
     """
     match ast.parse(condition, mode="eval").body:
         case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant() as constant]):
@@ -330,7 +336,8 @@ _Difference = tuple[GuardFamily, str, str, str]
 def _differences(expected: re.Match[str], value: torch.Tensor) -> Iterable[_Difference]:
     """Yield each difference between a tensor and the tensor that a guard expects.
 
-    Each item is the guard family, the property that differs, the expected and the actual value.
+    Each item is a tuple of the guard family, the property that differs, the expected value and the
+    actual value.
     """
     if str(value.dtype) != expected["dtype"]:
         yield "tensor", "dtype", expected["dtype"], str(value.dtype)

@@ -25,7 +25,7 @@ MAX_GUARDS = 10_000
 """Maximum number of guards recorded per run; the others are only counted."""
 
 _COMMENT = "  # "
-"""Separator between an expression and the code location that Dynamo appends to it."""
+"""Separator between a guard's expression and the code location that Dynamo appends to it."""
 
 _HINT = " (HINT: "
 
@@ -39,7 +39,7 @@ class _Leaf(NamedTuple):
 
 @dataclass
 class _TreeInProgress:
-    """A guard tree under construction, with the guard request of each expression.
+    """A guard tree that Dynamo is building, with the request behind each of its expressions.
 
     ``requests`` maps Dynamo's text of an expression to the expression and its request, a
     ``torch._guards.Guard``.
@@ -49,7 +49,7 @@ class _TreeInProgress:
 
 
 class GuardRecorder:
-    """A recorder of the guards of one run."""
+    """A recorder of the guards that Dynamo checks in one run."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -67,7 +67,8 @@ class GuardRecorder:
             self._trees.pop()
 
     def note_request(self, code_parts: Any, guard: Any, texts: list[str]) -> None:
-        """Record the request from which Dynamo created the texts of a guard of the open tree."""
+        """Record that ``guard`` is the request from which Dynamo created ``texts``, guards of the
+        tree being built."""
         if self._trees and guard is not None:
             parts = code_parts if isinstance(code_parts, list) else [code_parts]
             for part, text in zip(parts, texts, strict=False):
@@ -75,7 +76,7 @@ class GuardRecorder:
                 self._trees[-1].requests.setdefault(text, (part, guard))
 
     def note_location(self, location: Any, stack: Stack) -> Any:
-        """Record the stack for a code location (``SLoc``) that a ShapeEnv is about to store.
+        """Record the user's stack for a code location (``SLoc``) that a ShapeEnv is about to store.
 
         The location names only lines. If the same text was used for another stack, return a copy
         with a number that distinguishes the two.
@@ -91,11 +92,11 @@ class GuardRecorder:
         return location
 
     def find_stack(self, text: str) -> Stack:
-        """Return the stack for the text of a ShapeEnv's code location; empty if unknown."""
+        """Return the user's stack for the text of a ShapeEnv's code location; empty if unknown."""
         return self._stacks_by_location.get(text, ())
 
     def record_tree(self, frame: int, code: types.CodeType, wrapper: Any) -> None:
-        """Record all guards of a complete tree."""
+        """Record all guards of a guard tree that Dynamo has finished."""
         recording, requests = self._recording, self._trees[-1].requests
         count = 0
         for leaf in _walk_leaves(wrapper.root):
@@ -131,8 +132,8 @@ class GuardRecorder:
         return stack
 
     def _find_size_stack(self, texts: tuple[str, ...]) -> Stack:
-        """Return the stack of a guard on sizes, whose expression has only a code location
-        appended."""
+        """Return the user's stack of a guard on sizes, for which torch appends only a code
+        location."""
         for text in texts:
             location = text.partition(_COMMENT)[2]
             if location in self._stacks_by_location:
@@ -143,11 +144,13 @@ class GuardRecorder:
         return ()
 
     def record_writes(self, frame: int, output: Any) -> None:
-        """Record the values that the code of a complete graph changes, before Dynamo drops them."""
+        """Record the existing values that the code of a finished graph changes, before Dynamo
+        discards this data."""
         self._recording.writes.extend(_changed_values(frame, output))
 
     def wrap_with_counter(self, frame: int, graph: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a compiled graph so that each run of its frame's code is counted."""
+        """Wrap a compiled graph so that each run of the frame's compiled code is counted in the
+        recording."""
         entries = self._recording.entries
         entries.setdefault(frame, 0)
 
@@ -159,7 +162,7 @@ class GuardRecorder:
 
 
 def _walk_leaves(root: Any) -> Iterator[_Leaf]:
-    """Yield each guard of a tree once, in the order of Dynamo's log."""
+    """Yield each guard of a guard tree once, in the order of Dynamo's log."""
     relational = upstream.RELATIONAL.get() or ()
     # Keep the objects and not only their ids: Python creates new objects for C++ guards on each
     # access.
@@ -207,7 +210,7 @@ def _columns_of(entry: Any) -> tuple[Any, ...]:
 
 
 def _changed_values(frame: int, output: Any) -> Iterator[Write]:
-    """Yield the values that the traced code changes."""
+    """Yield the existing values that the traced code of a frame changes."""
     effects = getattr(output, "side_effects", None)
     for owner, attributes in getattr(effects, "store_attr_mutations", {}).items():
         name = variables.variable_source(owner)

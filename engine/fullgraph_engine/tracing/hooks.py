@@ -381,7 +381,8 @@ _HOOKS: tuple[tuple[Internal, tuple[WrapperFactory, ...]], ...] = (
     (shapes.CREATE_UNBACKED, (_call_after(_on_unbacked_created),)),
     (shapes.DEFER_ASSERT, (_replace_call(_around_defer_assert),)),
 )
-"""Private names and their wrappers, one wrapper for each spelling of the name."""
+"""Private names of torch with their wrappers: one wrapper for each spelling of the name in a torch
+release."""
 
 
 def install_hooks() -> None:

@@ -1,8 +1,8 @@
 """Listen to the instructions of one file's code while Dynamo interprets them.
 
 Dynamo finds the handler of an instruction in a table of the interpreter's class. An interpreter of
-the file's code gets its own table, whose handlers call the listeners before or after the original
-handler. Other code is traced without any change.
+the file's code gets its own table, whose handlers call listener functions before or after the
+original handler. Code of other files is traced without any change.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ Listener = Callable[[Any, Any], None]
 Handler = Callable[[Any, Any], Any]
 
 _FIRST_COMPILER_OPCODE = 256
-"""Opcode numbers from here on exist only in the compiler, which replaces those instructions."""
+"""First opcode number of instructions that only the compiler uses and replaces before the code
+runs."""
 
 
 class _OpcodeListeners(NamedTuple):
@@ -26,9 +27,9 @@ class _OpcodeListeners(NamedTuple):
 
 
 class InstructionListeners:
-    """Listeners for the instructions of ``file``, by opcode.
+    """Functions to call when Dynamo interprets instructions of the code in ``file``, by opcode.
 
-    ``on_loss`` receives an exception that a listener raises; Dynamo does not see it.
+    ``on_loss`` receives an exception that a listener function raises; Dynamo does not see it.
     """
 
     def __init__(self, file: str, on_loss: Callable[[Exception], None]) -> None:
@@ -36,15 +37,18 @@ class InstructionListeners:
         self._on_loss = on_loss
         self._listeners: dict[int, _OpcodeListeners] = {}
         self._tables: dict[type, list[Any]] = {}
-        """Handler tables by class of interpreter; Dynamo has three classes and many instances."""
+        """Handler tables by class of symbolic interpreter; Dynamo has three classes and many
+        instances."""
 
     def listen_before(self, names: Iterable[str], listener: Listener) -> None:
-        """Call a listener before these instructions run, while their operands are on the stack."""
+        """Call a function before instructions with these opcode names, while their operands are on
+        the stack."""
         for listeners in self._select(names):
             listeners.before.append(listener)
 
     def listen_after(self, names: Iterable[str], listener: Listener) -> None:
-        """Call a listener after these instructions ran, when their result is on the stack.
+        """Call a function after instructions with these opcode names, when their result is on the
+        stack.
 
         It is not called if the instruction broke the graph: the stack then belongs to another
         frame.
@@ -53,8 +57,8 @@ class InstructionListeners:
             listeners.after.append(listener)
 
     def attach(self, translator: Any) -> bool:
-        """Attach the listeners to a new symbolic interpreter; False if it runs code of another
-        file."""
+        """Attach the listener functions to a new symbolic interpreter; return False if it runs code
+        of another file."""
         if translator.f_code.co_filename != self.file:
             return False
         kind = type(translator)
@@ -65,7 +69,8 @@ class InstructionListeners:
         return True
 
     def _select(self, names: Iterable[str]) -> list[_OpcodeListeners]:
-        """Return the listeners of the opcodes with these names, as far as this Python has them."""
+        """Return the functions to call for the given opcode names, without names that this Python
+        lacks."""
         numbers = [dis.opmap[name] for name in names if name in dis.opmap]
         return [
             self._listeners.setdefault(number, _OpcodeListeners([], []))

@@ -1,4 +1,4 @@
-"""Find sizes for which a condition holds only within bounds, so that other sizes recompile."""
+"""Find sizes that a guard limits to a range, so that sizes outside it recompile."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import sympy  # type: ignore[import-untyped]
 from ..torch_internals.shapes import symbol_hints
 
 _FACTORS = (2, 3, 4)
-"""Factors of a size for which the condition must be false; else it does not count as a limit."""
+"""Factors of the traced size. A condition must be false for the multiplied sizes to count as a
+limit."""
 _MAX_DISTANCE = 256
-"""Maximum distance from the size at which a bound is searched."""
+"""Maximum distance from the traced size at which a bound is searched."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class SizeBounds:
 
 
 def find_bounds(shape_env: Any) -> Iterator[SizeBounds]:
-    """Yield the bounds of each symbol that has a hint, from the first guard that limits it.
+    """Yield the range of sizes of each symbol with a hint, from the first guard that limits it.
 
     Only equations between an expression of one symbol and a number are examined, such as
     ``Eq(s0//6, 1)``. sympy could not solve them for the symbol because they contain a floor, as in

@@ -1,4 +1,4 @@
-"""Record which code of one file Dynamo reaches."""
+"""Record which instructions of one file Dynamo traces."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .stacks import is_torch
 class LineRecorder:
     """A recorder of the instructions of one file that Dynamo interprets.
 
-    Code that runs eagerly after a break, where Dynamo cannot resume, is not recorded:
-    ``sys.settrace`` would nearly double the time of a trace.
+    Code that runs without Dynamo after a graph break is not recorded: ``sys.settrace`` would nearly
+    double the time of a trace.
     """
 
     def __init__(self, instructions: InstructionListeners) -> None:
@@ -30,7 +30,7 @@ class LineRecorder:
         self._reads_mode = False
 
     def note_code(self, code: types.CodeType) -> None:
-        """Record that a symbolic interpreter starts to run a code object."""
+        """Record that Dynamo's symbolic interpreter starts to run a code object."""
         if code in self._known_codes:
             return
         self._known_codes.add(code)
@@ -60,7 +60,8 @@ class LineRecorder:
 
 
 _CodePlace = tuple[int, int, int, int]
-"""One-based first and last line, with columns in bytes; both columns are -1 if unknown."""
+"""Source range: one-based first and last line, then first and last column in bytes, which are -1 if
+unknown."""
 
 
 def instruction_places(code: types.CodeType) -> set[_CodePlace]:
@@ -85,8 +86,8 @@ def instruction_places(code: types.CodeType) -> set[_CodePlace]:
 
 
 def last_instruction_range(code: types.CodeType) -> Range:
-    """Return the source range of a function's instruction that ends last; of several, the
-    widest."""
+    """Return the source range of the function's instruction that ends last; of several, the widest
+    range."""
     first_line = _place_range(_make_place(code.co_firstlineno, None, None, None))
     places = map(_place_range, instruction_places(code))
     return max(

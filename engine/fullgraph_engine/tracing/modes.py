@@ -1,4 +1,4 @@
-"""Decide whether training or evaluation mode of a module can matter to Dynamo."""
+"""Decide whether a module's training or evaluation mode can change what Dynamo traces."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _PASS_MODE_ON = (
 
 
 def can_mode_matter(function: Any, *, mode_read_elsewhere: bool) -> bool:
-    """Whether a trace of a module in the other mode could differ in more than operators.
+    """Whether tracing a module in the other mode (training or evaluation) could change more than
+    operators.
 
     It cannot if the code never reads the mode. The function searches the code of the module's class
     and of its submodules' classes for ``training``. ``mode_read_elsewhere`` states whether Dynamo

@@ -9,7 +9,8 @@ from .describe import describe_value
 from .recording import Op, Stack
 
 _LOCATION = "fullgraph_location"
-"""Key in ``Node.meta`` for the raw stack of the instruction that created the node."""
+"""Key in ``Node.meta`` under which a graph node stores the stack of the instruction that created
+it."""
 
 
 def store_location(node: Any, output: Any) -> None:
@@ -25,7 +26,7 @@ Sizes = tuple[tuple[str, ...], tuple[int, ...]]
 
 
 def list_ops(module: Any) -> tuple[tuple[Op, ...], dict[str, Sizes]]:
-    """Return the calls of a graph module, and the sizes of its tensor nodes by node name."""
+    """Return (calls in a graph module, sizes of its tensor nodes by node name)."""
     ops, sizes = [], {}
     for node in module.graph.nodes:
         value = node.meta.get("example_value")
@@ -46,7 +47,7 @@ _NON_CALL_OPS = ("placeholder", "output", "get_attr")
 
 
 def count_calls(translator: Any) -> int:
-    """Return the number of calls in the graph that a symbolic interpreter is building."""
+    """Return the number of call nodes in the graph that a symbolic interpreter is building."""
     graph = getattr(getattr(translator, "output", None), "graph", None)
     return sum(node.op not in _NON_CALL_OPS for node in getattr(graph, "nodes", ()))
 

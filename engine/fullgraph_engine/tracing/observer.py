@@ -9,7 +9,7 @@ from .recording import Break, Graph, Skip, TracedFrame
 
 
 class Witness(Protocol):
-    """An observer that Dynamo's events are passed to, for example to write debug documents.
+    """An observer of Dynamo's events during a trace, which for example writes debug documents.
 
     Its methods may read torch's objects but must not change them.
     """
@@ -17,8 +17,10 @@ class Witness(Protocol):
     def enter_frame(self, frame: int, code: types.CodeType) -> None: ...
 
     def capture_graph(self, graph: Graph, module: Any) -> None:
-        """Receive a graph before the backend gets it: its record and its
-        ``torch.fx.GraphModule``."""
+        """Receive a captured graph before the backend gets it.
+
+        ``graph`` is its record as plain data, ``module`` the ``torch.fx.GraphModule``.
+        """
 
     def observe_break(self, record: Break) -> None: ...
 

@@ -24,12 +24,13 @@ from ..torch_internals import fake_cache
 from ..torch_internals.fake_tensors import FakeTensor
 
 _MAX_CALLS = 4000
-"""Maximum number of calls recorded per run."""
+"""Maximum number of operator calls recorded per run."""
 _MAX_KEPT_ENTRIES = 8000
-"""Maximum number of entries kept per process; an entry takes about 2 KiB."""
+"""Maximum number of fake tensor cache entries kept per process; an entry takes about 2 KiB."""
 
 _calls: list[tuple[Any, ...]] | None = None
-"""Calls that were not cached since :func:`begin_recording`; None while nothing is recorded."""
+"""Operator calls since :func:`begin_recording` that the fake tensor cache did not contain; None
+while nothing is recorded."""
 
 
 class _NotDescribable(Exception):
@@ -40,13 +41,14 @@ class _NotDescribable(Exception):
 
 
 def install_hook() -> None:
-    """Install the hook that records calls. Call it once per process, before the process forks."""
+    """Install the hook that records operator calls on fake tensors. Call it once per process,
+    before the process forks."""
     fake_cache.MAKE_CACHE_ENTRY.wrap(_wrap_make_entry)
     fake_cache.count_registrations()
 
 
 def begin_recording() -> None:
-    """Start to record operator calls."""
+    """Start to record operator calls on fake tensors that their cache does not contain."""
     global _calls
     _calls = []
 
@@ -73,7 +75,8 @@ def _wrap_make_entry(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def pack_calls() -> str:
-    """Stop recording and return the calls as text for :func:`repeat_calls`; empty without calls."""
+    """Stop recording and return the operator calls as text for :func:`repeat_calls`; empty without
+    calls."""
     global _calls
     calls_made, _calls = _calls, None
     if not calls_made:
@@ -123,16 +126,18 @@ def _describe_tensor(value: Any) -> list[Any]:
 
 
 _rules_snapshot: fake_cache.FakeRulesSnapshot | None = None
-"""Snapshot of the fake tensor rules under which the entries of :data:`_kept` were made."""
+"""State of torch's fake tensor rules under which the cache entries in :data:`_kept` were made."""
 _repeated_digests: set[str] = set()
-"""Digests of the operator calls that this process has tried to repeat."""
+"""Digests of the operator calls that this process has tried to repeat, so that it skips them
+later."""
 _kept_keys: set[Any] = set()
 
 
 def repeat_calls(packed: str) -> Iterator[None]:
-    """Repeat the calls of a text from :func:`pack_calls`, one per step of the iterator.
+    """Repeat recorded operator calls to fill the fake tensor cache, one call per step of the
+    iterator.
 
-    Calls that fail are skipped without an exception.
+    ``packed`` is a text from :func:`pack_calls`. A call that fails is skipped without an exception.
     """
     global _rules_snapshot
     drop_outdated_entries()  # code imported since then may have changed a rule
@@ -182,13 +187,14 @@ def _repeat_call(mode: Any, operator: Any, args: Any, kwargs: Any, run_digests: 
 
 
 def drop_outdated_entries() -> None:
-    """Drop all kept entries if a rule for fake tensors has changed since they were made."""
+    """Drop the kept fake tensor cache entries if a rule for fake tensors has changed since they
+    were made."""
     if _rules_snapshot is not None and not _rules_snapshot.is_current():
         drop_all_entries()
 
 
 def drop_all_entries() -> None:
-    """Drop all kept entries, and forget that their calls were repeated."""
+    """Drop all kept fake tensor cache entries, so that their operator calls can be repeated."""
     global _rules_snapshot
     _rules_snapshot = None
     for key in _kept_keys:

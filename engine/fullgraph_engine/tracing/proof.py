@@ -1,8 +1,7 @@
 """Check that Dynamo's events reach the recorder.
 
-A private name that exists is not necessarily still called by torch. Therefore the engine traces a
-small program with known results. An event that is missing there would be missing for the user's
-code too.
+Torch may have a private name but not call it any more. Therefore the engine traces a small program
+with known results. An event missing there would be missing for the user's code too.
 """
 
 from __future__ import annotations
@@ -30,7 +29,8 @@ _NAMESPACE = "fullgraph_proof"
 
 
 _PATH = "/fullgraph/proof.py"
-"""Path of the program; frames in the engine's own files would be left out."""
+"""File name of the self-check program; its frames would be left out under a file name of the
+engine."""
 
 _PROGRAM = """
 import torch
@@ -59,16 +59,16 @@ def calls_operator(x):
 
 
 def _line_of(beginning: str) -> int:
-    """Return the zero-based line of the program that begins with a text."""
+    """Return the zero-based line of the self-check program that begins with a text."""
     lines = [line.strip() for line in _PROGRAM.split("\n")]
     return next(number for number, line in enumerate(lines) if line.startswith(beginning))
 
 
 @dataclass(frozen=True)
 class _Statement:
-    """A fact that must be seen in the recording of a call.
+    """A condition that the recording of a call satisfies if the recorder works.
 
-    If ``holds`` is false for the recording, ``fact`` is degraded.
+    If ``holds`` returns false for the recording, ``fact`` cannot be shown with this torch.
     """
 
     fact: Fact
@@ -77,7 +77,7 @@ class _Statement:
 
 
 def prove() -> tuple[Degraded, ...]:
-    """Trace a program that shows every fact; return the facts that the recorder did not see.
+    """Trace a small program that shows every fact; return the facts that the recorder did not see.
 
     Call it in a process that ends afterwards: it registers an operator and leaves compiled code.
     """
@@ -241,7 +241,8 @@ def _trace_call(function: Callable[..., Any], *args: Any, **options: Any) -> Rec
 
 
 def _trace_two_calls(function: Callable[..., Any], x: torch.Tensor, limit: int = 8) -> Recording:
-    """Trace two calls with different values of a flag, which recompiles the function."""
+    """Trace two calls of the self-check program with different values of a flag, which recompiles
+    the function."""
     dynamo.reset()
     watch = Recorder(drive.BOTTOM, file=_PATH)
     with watch.listen() as recording, dynamo.config.patch(recompile_limit=limit):

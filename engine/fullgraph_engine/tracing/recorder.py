@@ -40,11 +40,11 @@ from .values import ValueRecorder
 
 _active_recorder: Recorder | None = None
 _FAILS_AT_LIMIT = "fail_on_recompile_limit_hit"
-"""A setting of ``torch._dynamo.config``."""
+"""Name of the setting of ``torch._dynamo.config`` with which the recompile limit raises."""
 
 
 _SUPPRESSED = ("an error was suppressed", "compilation failed with exception-directed")
-"""Beginnings of Dynamo's skip reasons that mean that Dynamo suppressed an error."""
+"""Beginnings of Dynamo's reasons for skipping a frame that mean that Dynamo suppressed an error."""
 
 
 def active_recorder() -> Recorder | None:
@@ -54,8 +54,10 @@ def active_recorder() -> Recorder | None:
 
 @contextlib.contextmanager
 def suppress_errors(recorder: Recorder) -> Iterator[None]:
-    """Turn an exception of the block into a loss of the recording, so that Dynamo does not see
-    it."""
+    """Suppress an exception of the block and record that the recording may be incomplete.
+
+    Dynamo does not see the exception.
+    """
     try:
         yield
     except Exception as error:
@@ -95,7 +97,8 @@ class Recorder:
 
     @contextlib.contextmanager
     def listen(self) -> Iterator[Recording]:
-        """Record everything until the block ends. Only one recorder can be active."""
+        """Record what Dynamo does until the block ends. Only one recorder can be active in a
+        process."""
         global _active_recorder
         previous, _active_recorder = _active_recorder, self
         try:
@@ -105,7 +108,8 @@ class Recorder:
             self.collect_results()
 
     def collect_results(self) -> None:
-        """Copy values, shapes and lines into the recording."""
+        """Copy the values, shapes and executed lines that the hooks collected into the
+        recording."""
         with suppress_errors(self):
             self.recording.seen = self.values.collect()
         with suppress_errors(self):
@@ -160,7 +164,11 @@ class Recorder:
         self._last_unlogged = error
 
     def record_break(self, error: BaseException, outcome: BreakOutcome, traced: Stack) -> None:
-        """Record a graph break that Dynamo acted on. ``traced`` is the stack inside the tracer."""
+        """Record a graph break that Dynamo acted on.
+
+        ``outcome`` says how Dynamo continued. ``traced`` is the stack of the user functions that
+        Dynamo was tracing.
+        """
         if getattr(error, "_fullgraph_recorded", False):
             return
         with contextlib.suppress(AttributeError):
@@ -190,8 +198,8 @@ class Recorder:
             self.on_break(record)
 
     def record_unresumable_break(self) -> None:
-        """Record the last break when Dynamo goes back to an earlier instruction, as it cannot
-        resume."""
+        """Record the last graph break when Dynamo restarts at an earlier instruction because it
+        cannot resume at the break."""
         error = self._last_unlogged
         if error is not None:
             self.record_break(error, "rest-skipped", getattr(error, "_fullgraph_stack", ()))
@@ -208,7 +216,8 @@ class Recorder:
                 self.on_break(breaks[-1])
 
     def _unreported_reason(self, error: BaseException | None) -> str:
-        """Return the reason for a skipped frame that torch up to 2.12 does not report."""
+        """Return the reason for which Dynamo skipped a frame, which torch up to 2.12 does not
+        report."""
         if self._last_skip:
             return f"Dynamo decided to skip the frame while tracing: {self._last_skip}"
         return "an error was suppressed during compilation" if error is not None else ""
@@ -256,7 +265,7 @@ class Recorder:
             self.witness.observe_skip(skip)
 
     def record_graph(self, output: Any, module: Any) -> None:
-        """Record a graph before the backend gets it."""
+        """Record a captured graph before the backend gets it."""
         shape_env = graphs.find_shape_env(output)
         graph = Graph(self.frame, *nodes.list_ops(module))
         self.recording.graphs.append(graph)
@@ -290,7 +299,11 @@ class Recorder:
             )
 
     def record_deferred_asserts(self, shape_env: Any, before: set[int]) -> None:
-        """Record the current stack for the runtime assertions that a ShapeEnv has just deferred."""
+        """Record the current user stack for the runtime assertions that a ShapeEnv has just
+        deferred.
+
+        ``before`` identifies the assertions that existed earlier.
+        """
         for item in deferred_asserts(shape_env):
             if id(item) not in before:
                 self._assert_stacks[id(shape_env), str(item.expr)] = self.current_stack()
@@ -318,13 +331,14 @@ class Recorder:
         )
 
     def record_guards(self, code: types.CodeType, tree: Any) -> None:
-        """Record the complete guard tree of the current frame."""
+        """Record the guard tree of the current frame, after Dynamo has finished it."""
         before = len(self.recording.guards)
         self.guards.record_tree(self.frame, code, tree)
         failed_guards.store_guards(tree, self.recording.guards[before:])
 
     def record_recompile(self, frame: Any, cache_entries: Any, reasons: Any) -> None:
-        """Record that none of the compilations of a frame's code fits its values."""
+        """Record a recompile: no earlier compilation of a frame's code fits the values of
+        the call."""
         code = frame.f_code
         latest_first = sorted(cache_entries, key=_compile_id_numbers, reverse=True)
         self.recording.recompiles.append(
@@ -343,13 +357,14 @@ class Recorder:
         )
 
     def record_recompile_limit(self, setting: str) -> None:
-        """Record that Dynamo does not recompile the last recompiled code again."""
+        """Record that Dynamo will not recompile the last recompiled code again, because it reached
+        the limit ``setting``."""
         limit = f"{setting} = {getattr(dynamo.config, setting)}"
         recompiles = self.recording.recompiles
         recompiles[-1] = dataclasses.replace(recompiles[-1], limit=limit)
 
     def record_limit_error(self, error: BaseException) -> None:
-        """Record that a frame raises because its code was compiled too often."""
+        """Record that a call raises because a frame's code reached the recompile limit."""
         last = self.recording.recompiles[-1] if self.recording.recompiles else None
         if last is None or not last.limit or not isinstance(error, RecompileLimitError):
             return
@@ -361,7 +376,8 @@ class Recorder:
     def record_custom_op(
         self, op: Any, compliant: bool, resolution: Resolution, translator: Any
     ) -> None:
-        """Record a call of a custom operator."""
+        """Record a call of a custom operator; ``compliant`` states whether it has
+        ``pt2_compliant_tag``."""
         stack = stacks.join_stacks(
             stacks.caller_stack(self.bottom), stacks.stack_of_translator(translator)
         )
@@ -370,7 +386,7 @@ class Recorder:
         )
 
     def attach_interpreter(self, translator: Any) -> None:
-        """Start to record the code of a new symbolic interpreter."""
+        """Start to record the code that a new symbolic interpreter of Dynamo runs."""
         self.lines.note_code(translator.f_code)
         if self.instructions.attach(translator):
             self.values.record_parameters(translator)
@@ -378,11 +394,13 @@ class Recorder:
                 self.shapes.record_parameters(translator)
 
     def record_compiler_check(self, function: str, value: bool) -> None:
-        """Record that traced code asked whether it is compiled."""
+        """Record that traced code called ``function`` to ask whether it is compiled, with the
+        result ``value``."""
         self.recording.compiler_checks.append(CompilerCheck(function, value, self.current_stack()))
 
     def record_frame_parameters(self, translator: Any) -> None:
-        """Record the parameters of a frame whose symbolic interpreter is complete."""
+        """Record the parameter values of a frame whose symbolic interpreter is fully
+        initialized."""
         if translator.f_code.co_filename == self.instructions.file:
             self.shapes.record_parameters(translator)
 

@@ -1,7 +1,7 @@
-"""Everything Dynamo did in one run, as plain data.
+"""The record of everything that Dynamo did in one run, as plain data.
 
-:mod:`.recorder` fills a recording and ``findings`` reads it. It does not refer to objects of torch,
-so it can be pickled, compared, and kept after its process has ended.
+:mod:`.recorder` fills a recording, and ``findings`` reads it. A recording does not refer to objects
+of torch, so it can be pickled, compared, and kept after its process has ended.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ..protocol.evidence import BreakOutcome, Phase, Resolution
 from ..protocol.shapes import ShapeRole, ShapeSeen
 
 Stack = tuple[Frame, ...]
-"""User frames, outermost first."""
+"""Frames of the user's code, outermost first."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One error in a chain of breaks, in Dynamo's words."""
+    """One error in the chain of errors that led to a graph break, with Dynamo's texts."""
 
     kind: str
     explanation: str = ""
@@ -42,9 +42,11 @@ class Break:
     stack: Stack
     href: str = ""
     inlined: int = 1
-    """Depth of the tracer's stack of frames: 1 if the compiled function itself broke."""
+    """Number of nested functions that Dynamo was tracing: 1 if the compiled function itself
+    broke."""
     operator: str = ""
-    """Higher-order operator that was being traced, such as ``torch.cond``."""
+    """Higher-order operator, such as ``torch.cond``, whose function Dynamo was tracing at the
+    break, or empty."""
     hook: str = ""
     """Library function that a module called as a hook on the way to the break, or empty."""
     ops: int = 0
@@ -59,7 +61,7 @@ class Break:
 class Skip:
     """A frame that Dynamo did not trace, and the reason.
 
-    ``resumed`` is true if the frame is the rest of a function after a break.
+    ``resumed`` is true if the frame continues a function after a graph break.
     """
 
     path: str
@@ -112,9 +114,10 @@ class Guard:
 
 @dataclass(frozen=True)
 class GuardedCode:
-    """A compiled frame with the number of its guards and the source range of its last code.
+    """A compiled frame with the number of its guards and the source range of its instruction that
+    ends last.
 
-    ``resumed`` is true if the frame is the rest of a function after a break.
+    ``resumed`` is true if the frame continues a function after a graph break.
     """
 
     frame: int
@@ -128,7 +131,7 @@ class Write:
     """A change of an existing value by a frame.
 
     ``target`` is the source of the value, or ``len(source)``. ``value`` is the ``repr`` of the new
-    value, empty if that is not a constant.
+    value, empty for a new value other than a constant.
     """
 
     frame: int
@@ -140,7 +143,8 @@ class Write:
 class Symbol:
     """A symbolic size that a ShapeEnv created; ``hint`` is None if it is unbacked.
 
-    ``letter`` is the name of the size in the probe, or empty.
+    ``letter`` is the user's name of the size in the example inputs (``b`` in ``f32[b, 4]``), or
+    empty.
     """
 
     frame: int
@@ -207,11 +211,11 @@ identity, a length or keys, or a global mode such as grad mode."""
 
 @dataclass(frozen=True)
 class FailedGuard:
-    """A guard of the compilation ``compiled`` that is false for the values of a call.
+    """A guard of the compilation ``compiled`` that is false for the values of a later call.
 
     ``source`` is the expression of the guarded value. ``detail`` is the differing property of a
     tensor (``size 0``, ``dtype``) or of the global state. ``was`` and ``now`` are the expected and
-    the actual value, empty if a short form does not exist.
+    the actual value, each empty without a short form.
     """
 
     compiled: str
@@ -279,9 +283,10 @@ class Failure:
     message: str
     stack: Stack
     causes: tuple[Cause, ...] = ()
-    """The chain of breaks if Dynamo turned a break into an error."""
+    """Errors that led to the graph break, if Dynamo turned a graph break into this exception."""
     operator: str = ""
-    """Higher-order operator that was being traced, such as ``torch.cond``."""
+    """Higher-order operator, such as ``torch.cond``, whose function Dynamo was tracing, or
+    empty."""
 
     @property
     def in_graph(self) -> bool:
@@ -297,10 +302,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class TracedFrame:
-    """One compilation of one code object. Lines are zero-based.
+    """One compilation of one code object by Dynamo. Lines are zero-based.
 
-    ``code`` is the number of the code object in this run. ``resumed`` is true if the frame is the
-    rest of a function after a break.
+    ``code`` is the number of the code object in this run. ``resumed`` is true if the frame
+    continues a function after a graph break.
     """
 
     id: int
@@ -318,9 +323,10 @@ class TracedFrame:
 
 @dataclass(frozen=True)
 class ChosenValue:
-    """A value that a fake tensor did not have and that the mode chose instead.
+    """A value that the program read from a fake tensor without data, and that the engine chose
+    instead.
 
-    ``answer`` is the value itself if it is a bool or a number.
+    ``answer`` is the chosen value if it is a bool or a number.
     """
 
     operator: str
@@ -346,7 +352,8 @@ class TracedLines:
 class Receiver:
     """The kind of the object left of the dot in an attribute access: tensor, module or other.
 
-    ``line`` and ``byte`` are the zero-based end of the attribute, which is unique.
+    ``line`` and ``byte`` are the zero-based end position of the attribute, which identifies the
+    access.
     """
 
     attribute: str
@@ -370,7 +377,7 @@ class Local:
 
 @dataclass(frozen=True)
 class ShapedPlace:
-    """The distinct values at one place of the code. Positions are zero-based.
+    """The distinct values seen at one source range. Positions are zero-based.
 
     ``function_line`` is the first line of the function. ``start`` and ``end`` are pairs of a line
     and a byte, or None if Python does not record columns. Depending on ``role`` they enclose a
@@ -402,7 +409,7 @@ class Recording:
     """Guards of the run, at most ``guards.MAX_GUARDS``."""
     guarded: list[GuardedCode] = field(default_factory=list)
     entries: dict[int, int] = field(default_factory=dict)
-    """Number of times that the compiled code of a frame ran, by frame."""
+    """Number of times that the compiled code of each frame ran, by number of the frame."""
     writes: list[Write] = field(default_factory=list)
     symbols: list[Symbol] = field(default_factory=list)
     specializations: list[Specialization] = field(default_factory=list)
@@ -414,11 +421,10 @@ class Recording:
     compiler_checks: list[CompilerCheck] = field(default_factory=list)
     chosen: list[ChosenValue] = field(default_factory=list)
     seen: list[Receiver | Local] = field(default_factory=list)
-    """Kinds of values in the file being checked, each place once per kind."""
+    """Kinds of values in the analyzed file, each source position once per kind."""
     shapes: list[ShapedPlace] = field(default_factory=list)
     shapes_left_out: int = 0
-    """Number of values that were dropped because their frame had too many
-    (``shapes_seen.MAX_ENTRIES``)."""
+    """Number of values dropped because a frame had more than ``shapes_seen.MAX_ENTRIES``."""
     lines: TracedLines = TracedLines()
     failure: Failure | None = None
     losses: list[str] = field(default_factory=list)

@@ -28,7 +28,7 @@ _ORIGIN_ATTRIBUTE = "_fullgraph_scalar"
 class _ScalarOrigin:
     """The fake tensor of the run from which Dynamo made its own fake tensor.
 
-    The number of the original is valid until Dynamo's tensor is written to, which changes its
+    The number in the run's tensor is valid until Dynamo's tensor is written to, which changes its
     ``version``.
     """
 
@@ -38,7 +38,7 @@ class _ScalarOrigin:
     version: int
 
     def read_number(self) -> int | float:
-        """Return the number of the original from its mode, and store it there for later reads."""
+        """Return the number in the run's fake tensor, and store it there for later reads."""
         original = self.original
         with unset_fake_temporarily():
             number: int | float = original.item()
@@ -50,7 +50,7 @@ class _ScalarOrigin:
 
 @contextlib.contextmanager
 def allow_scalar_reads() -> Iterator[None]:
-    """Let Dynamo read the numbers of fake tensors while the context is active."""
+    """Let Dynamo read the numbers in fake tensors of the run while the context is active."""
     operators = fake_tensors.OPERATORS.get()
     if fake_tensors.TRACKED_FAKE.get() is None or _READ not in (operators or ()):
         yield

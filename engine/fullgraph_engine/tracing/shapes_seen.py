@@ -44,7 +44,7 @@ _VARIABLES = (
 _NOT_RESULTS = ("CALL_INTRINSIC_1", "CALL_INTRINSIC_2", "CALL_FINALLY")
 
 MAX_ENTRIES = 200_000
-"""Maximum number of values kept per attempt at a frame."""
+"""Maximum number of values kept for each attempt of Dynamo to trace a frame."""
 _MAX_TEXT_LENGTH = 40
 
 _ValuePlace = tuple[ShapeRole, Any, int, str, str, int]
@@ -61,7 +61,8 @@ class _FrameAttempt:
 
 
 class ShapeRecorder:
-    """A recorder of the shapes in one file. It does not cause Dynamo to add guards."""
+    """A recorder of dtypes, sizes and constants in one file. It does not cause Dynamo to add
+    guards."""
 
     def __init__(self, instructions: InstructionListeners) -> None:
         self.left_out = 0
@@ -85,12 +86,19 @@ class ShapeRecorder:
         self._names.set_name(tensor, dim, name)
 
     def begin_frame(self, frame: int, variables: Any) -> None:
-        """Start an attempt at a frame. ``variables`` are the frame's local variables by name."""
+        """Start to collect values for a new attempt of Dynamo to trace a frame.
+
+        ``variables`` are the frame's local variables by name.
+        """
         self._failed_attempt = None
         self._current = self._attempts[frame] = _FrameAttempt(variables)
 
     def leave_frame(self, frame: int, outer: int, outcome: str) -> None:
-        """End an attempt at a frame and return to the enclosing frame, if there is one."""
+        """Stop to collect values for a frame and continue with the enclosing frame ``outer``.
+
+        The values count if ``outcome`` is "compiled". If it is "failed", they are kept for
+        :meth:`collect`.
+        """
         attempt = self._attempts.pop(frame, None)
         self._current = self._attempts.get(outer) or _FrameAttempt()
         if attempt is None:
@@ -104,7 +112,8 @@ class ShapeRecorder:
         self._current.graph = graph
 
     def note_symbol(self, symbol: str, source: str, hint: int | None) -> str:
-        """Record a new symbol and return the user's name for it, or an empty string."""
+        """Record a new symbolic size and return the user's name for it; empty if the user did not
+        name it."""
         return self._names.note_symbol(self._current.names, symbol, source, hint)
 
     def format_size(self, size: Any) -> str:
@@ -112,7 +121,7 @@ class ShapeRecorder:
         return self._names.format_size(self._current.names, size)
 
     def record_parameters(self, translator: Any) -> None:
-        """Record the arguments of a symbolic interpreter's function."""
+        """Record the argument values of the function that a symbolic interpreter runs."""
         code: types.CodeType = translator.f_code
         if frames.original_name(code.co_name) != code.co_name:
             return  # the parameters of a resume function are not the user's
@@ -126,7 +135,7 @@ class ShapeRecorder:
             self._add_entry("parameter", content, None, name, code)
 
     def collect(self, failed: bool) -> list[ShapedPlace]:
-        """Return the recorded values of all places.
+        """Return the recorded values of all source ranges.
 
         ``failed`` is true if the tracer raised an exception. Then the last attempt at the frame is
         included, because the frame did not run without Dynamo.

@@ -18,7 +18,7 @@ _ITEM_ACCESS = re.compile(r"\[(?:(?P<number>\d+)|'(?P<key>[^']*)')\]")
 
 
 class FrameNames:
-    """Names and sources of the symbols in one attempt at a frame.
+    """Names and sources of the symbolic sizes in one attempt of Dynamo to trace a frame.
 
     ``variables`` are the frame's local variables by name.
     """
@@ -30,7 +30,7 @@ class FrameNames:
 
 
 class SizeNames:
-    """Names of symbols in one run: the user's name, or a unique letter and number."""
+    """Names of symbolic sizes in one run: the user's name, or a unique letter and number."""
 
     def __init__(self) -> None:
         self._user_names: dict[int, tuple[weakref.ref[Any], dict[int, str]]] = {}
@@ -44,7 +44,8 @@ class SizeNames:
         known[1][dim] = name
 
     def note_symbol(self, frame: FrameNames, symbol: str, source: str, hint: int | None) -> str:
-        """Record a new symbol and return the user's name for it, or an empty string."""
+        """Record a new symbolic size and return the user's name for it; empty if the user did not
+        name it."""
         frame.sources[symbol] = source, hint
         match = _SIZE_SOURCE.fullmatch(source)
         if match is None or not self._user_names:

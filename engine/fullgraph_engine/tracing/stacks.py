@@ -1,4 +1,5 @@
-"""User stacks with columns, from the tracer, from live frames and from tracebacks."""
+"""Stacks of the user's code with columns, from Dynamo's tracer, from live frames and from
+tracebacks."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ Most stacks are recorded but never converted to :class:`Frame` objects."""
 
 
 def raw_stack_of_translator(translator: Any) -> RawStack:
-    """Return the frames that a symbolic interpreter is inlining now, unconverted."""
+    """Return the functions that a symbolic interpreter is inlining now, as an unconverted stack."""
     raw: list[tuple[types.CodeType, Any, Any]] = []
     while translator is not None:
         positions = getattr(translator.current_instruction, "positions", None)
@@ -67,7 +68,8 @@ def convert_raw_stack(raw: RawStack) -> Stack:
 
 
 def stack_of_translator(translator: Any) -> Stack:
-    """Return the frames that a symbolic interpreter is inlining now, outermost first."""
+    """Return the functions that a symbolic interpreter is inlining now as frames, outermost
+    first."""
     return convert_raw_stack(raw_stack_of_translator(translator))
 
 
@@ -87,14 +89,18 @@ def stack_of_summary(summary: Iterable[Any] | None) -> Stack:
 
 
 def caller_stack(bottom: types.CodeType | None) -> Stack:
-    """Return the live frames from ``bottom`` (exclusive) to the caller, without Dynamo and the
-    engine."""
+    """Return the live frames of the user's code, from inside the function ``bottom`` to the caller.
+
+    Frames of Dynamo and of the engine are left out.
+    """
     return stack_of_frame(sys._getframe(1), bottom)
 
 
 def stack_of_frame(frame: types.FrameType | None, bottom: types.CodeType | None) -> Stack:
-    """Return the frames from ``bottom`` (exclusive) to any live frame, like
-    :func:`caller_stack`."""
+    """Return the frames of the user's code from inside the function ``bottom`` to a live frame.
+
+    Frames of Dynamo and of the engine are left out.
+    """
     frames: list[Frame] = []
     while frame is not None and frame.f_code is not bottom:
         code = frame.f_code
@@ -148,7 +154,8 @@ def is_machinery(path: str) -> bool:
 
 
 def is_in_engine(stack: Stack) -> bool:
-    """Whether the tracer entered code of the engine, such as a replacement of a missing import."""
+    """Whether traced code in a stack belongs to the engine, such as a replacement of a missing
+    import."""
     return any(frame.path.startswith(_ENGINE) for frame in stack)
 
 
@@ -165,9 +172,11 @@ def is_library(path: str) -> bool:
 
 
 def find_module_hook(bottom: types.CodeType | None, traced: Stack) -> str:
-    """Return the library function that a module calls as a hook on the way to ``traced``, or empty.
+    """Return the name of the library function that a module calls as a hook on the way to
+    ``traced``.
 
-    The stack searched consists of the live frames above ``bottom``, then ``traced``.
+    The result is empty without such a hook. The search covers the live frames inside ``bottom``,
+    then ``traced``.
     """
     live: list[Frame] = []
     frame: types.FrameType | None = sys._getframe(1)
@@ -215,7 +224,7 @@ def merge_resumed(stack: Stack) -> Stack:
 
 
 def join_stacks(callers: Stack, traced: Stack) -> Stack:
-    """Append the tracer's stack to a live stack.
+    """Append the stack of traced code to the stack of live frames that called it.
 
     Frames in Dynamo's polyfills and in ``Module.__call__`` are removed, so that the user's caller
     seems to call the function directly.

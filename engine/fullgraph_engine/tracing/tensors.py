@@ -41,7 +41,7 @@ KNOWN_NUMEL = 4096
 """Maximum number of elements of a tensor whose values are kept."""
 
 ORACLE_BYTES = 64 << 20
-"""Maximum size in bytes of an operand that the oracle generates data for."""
+"""Maximum size in bytes of a tensor for which values are generated to run an operator."""
 
 _FACTORIES = frozenset(
     f"aten::{name}"
@@ -77,7 +77,7 @@ class ValueNeeded(BaseException):
 
 @dataclass(frozen=True)
 class ChosenState:
-    """A snapshot of the choices that a :class:`RunTensorMode` has made, from which it can
+    """The values that a :class:`RunTensorMode` has chosen so far, from which another run can
     continue."""
 
     choice_count: int
@@ -87,19 +87,20 @@ class ChosenState:
 
 
 class RunTensorMode(FakeTensorMode):
-    """The fake tensor mode that is active during a run.
+    """The fake tensor mode that is active during a run, which chooses values that the program
+    reads.
 
-    - ``on_chosen`` is called with every value that was chosen.
+    - ``on_chosen`` is called with every chosen value.
     - ``prefer_real``: raise :class:`ValueNeeded` at the first value to choose.
     - ``real_follows``: a run with real tensors would follow after :class:`ValueNeeded`.
     - ``inverted_choices``: numbers of the choices that are True; a chosen bool is False otherwise.
-      A place that reads very many values gets the opposite, because a loop may wait for it.
+      An instruction that reads very many values gets the opposite, because a loop may wait for it.
     - ``bool_choices``: numbers of the choices so far that were a bool.
     - ``override_choice`` may replace a chosen bool or number; its first argument is the user's
-      innermost frame that reads the value.
-    - ``has_read_kept_value``: the program has read a value that a fake tensor had kept.
-    - ``keeps_dynamic``: mark dimensions that eager code derives from a marked dimension as dynamic
-      too. Otherwise the next graph would take them for constants.
+      innermost frame on the stack of the read.
+    - ``has_read_kept_value``: the program has read a known value of a fake tensor.
+    - ``keeps_dynamic``: code outside graphs may derive a dimension from one marked as dynamic; mark
+      it as dynamic too. Otherwise the next graph would take it for a constant.
     """
 
     # The rules of higher-order operators are registered for FakeTensorMode itself, not for a
@@ -119,7 +120,7 @@ class RunTensorMode(FakeTensorMode):
         self.keeps_dynamic = False
         self._choice_count = 0
         self._reads_by_place: Counter[Any] = Counter()
-        """Number of values that each place (code and instruction) has read."""
+        """Number of values that each instruction has read, by code object and instruction."""
         self._generator = torch.Generator().manual_seed(0)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RunTensorMode:
@@ -128,7 +129,7 @@ class RunTensorMode(FakeTensorMode):
         return self
 
     def restart(self, inverted_choices: frozenset[int] = frozenset()) -> None:
-        """Start over, so that the same reads get the same values, except for the choices to invert.
+        """Start over, so that equal reads get equal values, except for the bool choices to invert.
 
         ``inverted_choices`` are the numbers of earlier bool choices that become True.
         """
@@ -146,7 +147,7 @@ class RunTensorMode(FakeTensorMode):
 
     @oracle.setter
     def oracle(self, before: ChosenState) -> None:
-        """Continue from a snapshot."""
+        """Continue after the choices in ``before``, as if this mode had made them."""
         self._choice_count, self.bool_choices = before.choice_count, list(before.bool_choices)
         self._reads_by_place = before.reads_by_place.copy()
         self._generator.set_state(before.generator_state)
@@ -188,19 +189,20 @@ class RunTensorMode(FakeTensorMode):
         return out
 
     def drop_values(self, values: Any) -> None:
-        """Drop the kept values of all tensors in nested data, so that they are unknown to the
-        program."""
+        """Remove the known values of all tensors in nested data, so that the program cannot read
+        them."""
         self._drop_constants(pytree.tree_leaves(values))
 
     def _drop_constants(self, tensors: Any) -> None:
-        """Drop the kept values of tensors and of all tensors that share memory with them."""
+        """Remove the known values of tensors and of all tensors that share memory with them."""
         for tensor in tensors:
             if isinstance(tensor, FakeTensor) and tensor.constant is not None:
                 self.fake_tensor_converter.invalidate_constant_aliases(tensor.constant)
                 tensor.constant = None
 
     def _compute_factory(self, func: Any, args: Any, kwargs: Any, out: Any) -> Any:
-        """Return a factory's output with its values if it is small and on the CPU."""
+        """Return the output of a factory, such as ``torch.arange``, with known values if it is
+        small and on the CPU."""
         if out.device.type != "cpu" or out.layout is not torch.strided or kwargs.get("out"):
             return out
         if any(not isinstance(size, int) for size in out.shape) or out.numel() > KNOWN_NUMEL:
@@ -210,7 +212,8 @@ class RunTensorMode(FakeTensorMode):
         return self.fake_tensor_converter.from_real_tensor(self, value, make_constant=True)
 
     def _choose_output(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Run one operator on generated data; return ``_NO_ANSWER`` if the operator fails."""
+        """Run one operator on generated data and return its result; ``_NO_ANSWER`` if the operator
+        fails."""
         initializing = _called_from_init()
         if self.prefer_real and not initializing and not _called_from_loader():
             raise ValueNeeded(str(func))
@@ -266,11 +269,11 @@ class RunTensorMode(FakeTensorMode):
         return pytree.tree_map(make_fake, out)
 
     def _choose_scalar(self, out: float) -> float:
-        """Choose the bool or number that the program reads from data it does not have.
+        """Choose the bool or number that the program reads from a fake tensor without values.
 
         ``out`` is the operator's result on generated data. A number is kept, a bool becomes False.
-        After very many reads at the same place, return the other bool, or alternate between a small
-        and a large number.
+        After very many reads by the same instruction, return the other bool, or alternate between a
+        small and a large number.
         """
         frame = _reading_frame()
         place = (frame.f_code, frame.f_lasti) if frame is not None else None
@@ -320,7 +323,8 @@ def _schema_name(func: Any) -> str:
 
 
 def _reading_frame() -> types.FrameType | None:
-    """Return the innermost live frame that reads a value, outside the tracer and the engine."""
+    """Return the innermost live frame outside Dynamo and the engine: the code that reads a
+    value."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and stacks.is_machinery(frame.f_code.co_filename):
         frame = frame.f_back
@@ -328,13 +332,14 @@ def _reading_frame() -> types.FrameType | None:
 
 
 _NORMAL_READS = 100
-"""Number of values that a place reads normally; a loop that waits for another value reads more."""
+"""Number of values that one instruction normally reads at most; a loop that waits for another value
+reads more."""
 _LARGE_NUMBER = 1000
 """Number that ends loops which count up; also usable as a size, as it needs little memory."""
 
 
 def _called_from_init() -> bool:
-    """Whether weight initialization reads the value, which does not affect the trace."""
+    """Whether weight initialization is reading the value, which does not affect the trace."""
     frame: types.FrameType | None = sys._getframe(2)
     for _ in range(24):
         if frame is None:
@@ -346,7 +351,7 @@ def _called_from_init() -> bool:
 
 
 def _called_from_loader() -> bool:
-    """Whether a data loader reads a seed or an order, which does not affect the trace."""
+    """Whether a data loader is reading a seed or an order, which does not affect the trace."""
     frame = _reading_frame()
     return frame is not None and frame.f_code.co_filename.endswith(_LOADERS)
 
@@ -463,8 +468,8 @@ def allow_constant_copies() -> Iterator[None]:
 
 
 def storage_bytes(values: Any) -> int:
-    """Return the size in bytes of all tensors and module states in nested data, each tensor
-    once."""
+    """Return the total size in bytes of all tensors in nested data, including states of modules,
+    each tensor once."""
     seen: dict[int, int] = {}
     for tensor in _iterate_tensors(values):
         with contextlib.suppress(Exception):
@@ -473,7 +478,8 @@ def storage_bytes(values: Any) -> int:
 
 
 def device_types(values: Any) -> set[str]:
-    """Return the device types of all tensors and module states in nested data."""
+    """Return the device types (``cpu``, ``cuda``) of all tensors in nested data, including states
+    of modules."""
     return {tensor.device.type for tensor in _iterate_tensors(values)}
 
 

@@ -19,12 +19,14 @@ from ..torch_internals.fake_tensors import FakeTensorMode
 
 
 def install_hook() -> None:
-    """Make Dynamo capture kernel launches whenever Triton is imported."""
+    """Make Dynamo capture Triton kernel launches in its graph even without a GPU, if Triton is
+    imported."""
     backends.HAS_TRITON.wrap(lambda _original: _is_triton_imported)
 
 
 def skip_fake_launches() -> None:
-    """Skip kernel launches under a fake mode from now on, if Triton is imported."""
+    """Make Triton kernel launches do nothing under a fake tensor mode from now on, if Triton is
+    imported."""
     for module, name in (("jit", "JITFunction"), ("autotuner", "Autotuner")):
         kind: Any = getattr(sys.modules.get(f"triton.runtime.{module}"), name, None)
         if hasattr(kind, "run") and kind not in _patched_classes:
@@ -33,7 +35,8 @@ def skip_fake_launches() -> None:
 
 
 def was_kernel_launched() -> bool:
-    """Whether this process has skipped or run a launch; with real tensors it needs a GPU."""
+    """Whether this process has skipped or executed a Triton kernel launch; with real tensors it
+    needs a GPU."""
     return _was_launched
 
 

@@ -13,8 +13,8 @@ from .instructions import InstructionListeners
 from .recording import Local, Receiver
 
 _LOADS = ("LOAD_ATTR", "LOAD_METHOD") if HAS_COLUMNS else ()
-"""Instructions that load an attribute: they have the object on top of the stack, and its
-columns."""
+"""Names of instructions that load an attribute: the object is on top of the stack, and columns are
+known."""
 STORES = ("STORE_FAST", "STORE_DEREF")
 
 

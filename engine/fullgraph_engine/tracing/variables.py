@@ -1,6 +1,6 @@
-"""Read what Dynamo already knows about the values that its variables represent.
+"""Read what Dynamo already knows about the program's values from its ``VariableTracker`` objects.
 
-Reading does not realize a variable, does not add guards and does not keep values alive.
+Reading does not realize a lazy variable, does not add guards and does not keep values alive.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def kind_of_value(value: Any) -> SeenKind:
 
 @dataclass(frozen=True)
 class SeenTensor:
-    """A tensor at one moment; in-place operators may change its sizes later."""
+    """A tensor as it was at one moment; in-place operators may change its sizes later."""
 
     dtype: torch.dtype
     shape: tuple[Any, ...]
@@ -135,8 +135,8 @@ class SeenConstant:
 
 @dataclass(frozen=True)
 class UnrealizedValue:
-    """A lazy variable that was not realized when it was read; check it again when the frame is
-    done."""
+    """A lazy variable of Dynamo that was not realized when it was read; read it again when the
+    frame is done."""
 
     variable: Any
     value: object
@@ -148,7 +148,7 @@ class SeenSequence:
 
     brackets: str
     items: tuple[Any, ...]
-    """Contents of the items; None for an item of any other kind."""
+    """Contents of the items; None for an item whose kind is not recorded."""
     names: tuple[str, ...] = ()
     """Field names of a named tuple, which many operators return."""
 
@@ -157,7 +157,8 @@ Content = Union[SeenTensor, SeenNumber, SeenConstant, UnrealizedValue, SeenSeque
 
 
 def read_content(variable: Any) -> Content:
-    """Return what Dynamo knows about a variable's value, or None if its kind is never recorded."""
+    """Return what Dynamo knows about the value of a variable; None if its kind is never
+    recorded."""
     reader = _reader_by_class.get(type(variable), _read_unknown_class)
     return None if reader is None else reader(variable)
 
@@ -212,8 +213,10 @@ def _tensor_content(value: torch.Tensor, node: Any) -> SeenTensor:
 
 
 def reread_content(unrealized: UnrealizedValue) -> Content:
-    """Return the content of a variable that was lazy; if it still is, the tensor it holds, or
-    None."""
+    """Return the content of a variable that was lazy at the first reading.
+
+    If it is still lazy, return its tensor, or None if it does not hold a tensor.
+    """
     known = realized_variable(unrealized.variable)
     if known is not None:
         return read_content(known)
@@ -221,7 +224,8 @@ def reread_content(unrealized: UnrealizedValue) -> Content:
 
 
 def unread_content(value: object) -> Content:
-    """Return the content of a tensor that Dynamo does not have a variable for; else None."""
+    """Return the content of a tensor for which Dynamo does not have a variable; None for other
+    values."""
     return _tensor_content(value, None) if isinstance(value, torch.Tensor) else None
 
 
@@ -244,8 +248,10 @@ def _read_constant(variable: Any) -> Content:
 
 
 def constant_content(value: object, source: str) -> SeenConstant | None:
-    """Return the content of None, a number, a string or a non-empty tuple of integers; else
-    None."""
+    """Return the content of a constant: None, a number, a string or a non-empty tuple of integers.
+
+    Return None for other values. ``source`` is Dynamo's expression of the origin.
+    """
     if value is None or type(value) in (int, float, bool, str):
         return SeenConstant(value, source)
     if type(value) in (tuple, torch.Size) and all(type(item) is int for item in value):  # type: ignore[attr-defined]

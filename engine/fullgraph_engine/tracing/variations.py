@@ -1,4 +1,4 @@
-"""Repeat a call's inputs with changed sizes or values."""
+"""Repeat a call with the same arguments, except for changed sizes or values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _RESIZABLE_TYPES = (torch.Tensor, FakeTensor, torch.nn.Parameter)
 
 @dataclass(frozen=True)
 class Leaf:
-    """One leaf value of the arguments. ``name`` is its expression inside the called function.
+    """One leaf value in the nested arguments of a call. ``name`` is its expression inside the
+    called function.
 
     ``given`` is false for a default that was not passed. ``optional`` is true if None is a valid
     value, because it is the parameter's default.
@@ -61,7 +62,7 @@ class Inputs:
             for name, parameter in parameters.items()
             if parameter.default is None and (tree.get(name) is None)
         ]
-        """Names of parameters whose default is None and whose value in this call is None too."""
+        """Names of parameters whose default is None and whose value in this call is None."""
         for name, parameter in parameters.items():
             absent = self._bound is not None and name not in self._bound.arguments
             if absent and isinstance(parameter.default, bool):
@@ -72,11 +73,12 @@ class Inputs:
         sizes: Mapping[tuple[int, int], int] | None = None,
         values: Mapping[int, Any] | None = None,
     ) -> tuple[tuple[Any, ...], dict[str, Any], dict[int, torch.Tensor]]:
-        """Return positional and keyword arguments of the same call with fresh tensors.
+        """Return the positional and keyword arguments of the call again, with new tensors and some
+        values changed.
 
-        ``sizes`` are changed sizes by leaf and dimension, ``values`` changed values by leaf.
-        Arguments that share one tensor share the new one too. The third result is the new tensor of
-        each leaf.
+        ``sizes`` are changed sizes by (number of the leaf, dimension), ``values`` changed values by
+        number of the leaf. Arguments that share one tensor share the new one too. The third result
+        is the new tensor of each leaf, by number.
         """
         sizes, values = sizes or {}, values or {}
         new_by_id: dict[int, Any] = {}
@@ -132,8 +134,8 @@ def replace_arguments(
 
 
 def can_be_resized(value: Any) -> bool:
-    """Whether :func:`resize_tensor` supports a value: a strided tensor, not of a user's
-    subclass."""
+    """Whether :func:`resize_tensor` can change the sizes of a value: a strided tensor, not of a
+    user's subclass."""
     return type(value) in _RESIZABLE_TYPES and value.layout is torch.strided
 
 
