@@ -23,8 +23,8 @@ def shared_or_own(
     allowed: Allowed = Allowed(),  # noqa: B008 - it is frozen
     on_note: Callable[[str], None] = lambda note: None,
 ) -> AnyEngine:
-    """Return an engine, not yet started, which stays ``keep`` seconds after its last client; a
-    private engine if ``keep`` is 0 or sharing is impossible.
+    """Return an engine, not yet started, whose process stays ``keep`` seconds after its last
+    client; a private engine if ``keep`` is 0 or sharing is impossible.
 
     ``on_note`` receives a sentence if the shared engine is unavailable.
     """
