@@ -297,7 +297,9 @@ class ParsedText:
 
     @cached_property
     def _subclassed(self) -> set[str]:
-        """Names of the classes with ``__init_subclass__`` or a similar hook, and their subclasses."""
+        """Names of classes with ``__init_subclass__`` or a similar hook, and of their
+        subclasses.
+        """
         hearing: set[str] = set()
         for statement in self.statements:
             for node in statement.nodes:

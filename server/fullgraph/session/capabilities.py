@@ -1,6 +1,7 @@
 """Capabilities of the client, read once from the ``initialize`` request.
 
-This module reads plain data, because the server answers before it loads the protocol library.
+This module reads plain data, because the server answers the request before it loads the LSP
+library.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class ClientCapabilities:
     text_document_content: bool = False
     """True if the client shows documents of a scheme that the server registers."""
     changed: bool = False
-    """True if the client wants a notification when results of a file become outdated."""
+    """True if the client expects a notification when results of a file become outdated."""
     hover_findings: bool = False
     """True if the server adds findings to hovers, because the client shows none there."""
     icons: bool = False

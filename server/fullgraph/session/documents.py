@@ -29,7 +29,7 @@ class TextChange:
 
 
 class Document:
-    """An open document of the editor. Only notifications of the editor change it."""
+    """An open document of the editor; its text changes only by notifications of the editor."""
 
     def __init__(
         self, uri: str, text: str, version: int, language: str, encoding: Encoding
@@ -39,7 +39,7 @@ class Document:
         self.version = version
         self.encoding = encoding
         self.focus = 0
-        """Line of the last edit."""
+        """Line of the last edit, counted from 0."""
         self._set_text(text)
 
     def _set_text(self, text: str) -> None:
@@ -80,7 +80,9 @@ class Document:
         return unquote(urlsplit(self.uri).path).rsplit("/", 1)[-1] or "untitled"
 
     def apply_changes(self, changes: Sequence[TextChange], version: int) -> list[AppliedEdit]:
-        """Apply changes in order; return each as an edit in bytes of the text before it."""
+        """Apply changes in order; return each as an edit whose positions are in UTF-8 bytes of the
+        text before the change.
+        """
         edits = []
         for change in changes:
             edit = self._apply_change(change)
@@ -105,7 +107,9 @@ class Document:
         return edit
 
     def _replace_all(self, text: str) -> AppliedEdit | None:
-        """Replace the whole text and return the edit between the common start and end."""
+        """Replace the whole text; return the edit of the part that differs, None if the texts are
+        equal.
+        """
         old = self.text
         if old == text:
             return None
@@ -168,7 +172,9 @@ def is_on_disk(path: Path, text: str) -> bool:
 
 
 def path_of(uri: str) -> Path | None:
-    """Return the path of a ``file:`` URI; None if no file system could hold it."""
+    """Return the path of a ``file:`` URI; None for other URIs and for paths that are not valid on
+    any file system.
+    """
     parts = urlsplit(uri)
     if parts.scheme != "file" or not parts.path:
         # Neovim names an unnamed buffer ``file://``.

@@ -21,8 +21,9 @@ class _LoadedIndex:
 
 
 class Indices:
-    """Loads operator indices in a thread; the previous index is used until the new one is
-    loaded."""
+    """A loader for operator indices, which works in a thread; the previous index is used until the
+    new one is loaded.
+    """
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
@@ -57,7 +58,7 @@ class Indices:
 
 
 class ExtendedIndex:
-    """An index extended by the operators of one file; cached until either changes."""
+    """An index of torch's operators and the operators of one file; cached until either changes."""
 
     def __init__(self) -> None:
         self._index: OperatorIndex | None = None

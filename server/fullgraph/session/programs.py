@@ -21,7 +21,7 @@ _LONGEST = 500_000
 _DEPTH = 4
 """Maximum number of imports between a program and the file."""
 _FRESH = 2.0
-"""Seconds for which the list of a workspace's files is reused."""
+"""Maximum age in seconds of a workspace's list of files before it is read again."""
 
 _LEFT_OUT = frozenset({"node_modules", "site-packages", "__pycache__", "build", "dist", "venv"})
 _IMPORT = re.compile(
@@ -39,8 +39,9 @@ _CONTINUED = re.compile(r"\\\n")
 
 @dataclass(frozen=True)
 class _Source:
-    """The imports of a file as dotted names, relative ones with their dots; whether running the
-    file may do something, and whether it has a ``__main__`` block."""
+    """A file's imports as dotted names, relative ones with their dots, whether executing the file
+    may do something, and whether it has a ``__main__`` block.
+    """
 
     path: str
     modified: int
@@ -50,7 +51,7 @@ class _Source:
 
 
 class WorkspacePrograms:
-    """Finds the programs that import a file, directly or through other files."""
+    """A search for the programs that import a file, directly or through other files."""
 
     def __init__(self) -> None:
         self._sources: dict[str, _Source] = {}
@@ -144,8 +145,9 @@ def _python_files(project: Path) -> Iterator[str]:
 
 
 def _imported_names(text: str) -> Iterator[str]:
-    """Dotted names that a text imports, with the packages above them; relative ones keep their
-    dots."""
+    """Yield the dotted names that a text imports, with the packages that contain them; relative
+    names keep their dots.
+    """
     for found in _IMPORT.finditer(_CONTINUED.sub(" ", text)):
         module, names, plain = found.groups()
         if plain is not None:
@@ -174,7 +176,7 @@ def _is_test(path: str) -> bool:
 
 
 def _imports_file(source: _Source, path: str) -> bool:
-    """Return whether a file imports another one, judged by names alone."""
+    """Return whether a file imports the file at ``path``, judged by the names of modules alone."""
     stem = path.removesuffix("/__init__.py").removesuffix(".py")
     parts = stem.strip("/").split("/")
     names = {".".join(parts[at:]) for at in range(max(len(parts) - 6, 0), len(parts))}

@@ -1,4 +1,6 @@
-"""Write repro scripts: named by their finding, atomically, and without overwriting files."""
+"""Write repro scripts atomically, with names derived from their finding, and without overwriting
+files.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,9 @@ class ReproUnwritable(Exception):
 
 @dataclass(frozen=True)
 class WrittenRepro:
-    """A file that was written; ``remark`` is a sentence if it is in another folder than
-    configured."""
+    """A repro script that was written; ``remark`` is a sentence if it is in another folder than
+    configured, else empty.
+    """
 
     path: Path
     remark: str = ""
@@ -74,9 +77,10 @@ def _to_slug(text: str) -> str:
 def write_repro(
     folder: Path, name: str, extension: str, text: str, data: ReproData | None = None
 ) -> WrittenRepro:
-    """Write a file into a folder, created if missing; fall back to a temporary folder.
+    """Write a script into ``folder``, which is created if missing, or into a temporary folder if
+    this fails.
 
-    ``data`` is written first, so that the script never exists without it.
+    The files of ``data`` are written first, so that the script never exists without them.
 
     Raises:
         ReproUnwritable: Both folders cannot be written.

@@ -19,13 +19,13 @@ _TARGET_WORDS = re.compile(
 
 
 NICE = 15
-"""Nice value of forecasts, which run with low priority."""
+"""Operating system priority (nice value) of forecasts; they run with low priority."""
 
 FORECAST_SECONDS = 120.0
 """Time limit in seconds for all forecasts of one file."""
 
 PATH_SECONDS = 60.0
-"""Time limit in seconds for tracing alternative paths of one file."""
+"""Time limit in seconds for tracing alternative execution paths of the targets in one file."""
 
 _TORCH = re.compile(r"\btorch")
 
@@ -41,7 +41,7 @@ def may_have_targets(text: str) -> bool:
 
 
 def forecast_request(request: Analyze) -> Analyze:
-    """Return a request for the forecasts of targets that ``request`` traced."""
+    """Return a request to forecast recompiles of the targets that ``request`` traced."""
     return dataclasses.replace(
         request, parts=("forecast",), forecast_seconds=FORECAST_SECONDS, nice=NICE
     )
