@@ -71,8 +71,8 @@ from fullgraph_engine.protocol.files import FileState, file_state
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 LONGEST_TRACED = 1_000_000
-"""Maximum number of characters of a file that is traced automatically; a file of five times this
-length takes gigabytes.
+"""Maximum length in characters of a file to trace automatically; a file of five times this length
+takes gigabytes.
 """
 
 logger = logging.getLogger(__name__)
@@ -329,7 +329,7 @@ class AnalysisUnit:
 
     @property
     def waiting(self) -> bool:
-        """Whether a run is scheduled that has not started."""
+        """Whether a run is scheduled and has not started."""
         return self.schedule.pending
 
     @property

@@ -172,8 +172,8 @@ def is_on_disk(path: Path, text: str) -> bool:
 
 
 def path_of(uri: str) -> Path | None:
-    """Return the path of a ``file:`` URI; None for other URIs and for paths that are not valid on
-    any file system.
+    """Return the path of a ``file:`` URI; None for other URIs and for paths too long for any file
+    system.
     """
     parts = urlsplit(uri)
     if parts.scheme != "file" or not parts.path:

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from fullgraph.fixes.verification import Fix
 
 SECONDS = 120.0
-"""Time limit in seconds for verifying the fixes of one file; findings that are not reached in time
-get no fix.
-"""
+"""Time limit in seconds for verifying the fixes of one file; later findings do not get a fix."""
 
 
 @dataclass

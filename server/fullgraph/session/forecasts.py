@@ -66,7 +66,7 @@ class Forecasts:
         self.fresh |= {made.target}
 
     def drop_outdated(self) -> bool:
-        """Drop forecasts that are marked as outdated; return whether there were any."""
+        """Drop the forecasts marked as outdated; return whether there were any."""
         before = self.by_target
         self.keep_targets(self.fresh)
         return before is not self.by_target

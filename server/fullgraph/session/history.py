@@ -28,8 +28,8 @@ from fullgraph_engine.protocol import GivenCalls, OpenFile
 from fullgraph_engine.protocol.comments import RUN
 
 LONGEST_PARSE = 100_000
-"""Maximum number of characters of a text that is parsed on the event loop; longer texts are parsed
-by the engine only.
+"""Maximum length in characters of a text to parse on the event loop; only the engine parses longer
+texts.
 """
 
 _MOST_EARLIER = 5
@@ -187,8 +187,8 @@ class History:
         return results if results.placed == run.results.placed else None
 
     def reuse(self, now: TraceBasis, path: str) -> Reused | None:
-        """Return the results of the latest run that are still valid for the inputs ``now``; None if
-        there are none.
+        """Return the latest run's results, as far as they are still valid for the inputs ``now``;
+        None if none of them are.
         """
         run = self.latest
         if run is None or run.results.note or not run.differs_in_text_only(now):

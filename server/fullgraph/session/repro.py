@@ -122,7 +122,7 @@ def _build_outcome(
 
 
 def _explain_missing_script(outcome: ReproOutcome) -> str:
-    """Return a sentence why there is no verified script, for cases in which the engine does not
+    """Return a sentence why a verified script is missing, for cases in which the engine does not
     explain it.
     """
     if outcome.cancelled and outcome.found is None:

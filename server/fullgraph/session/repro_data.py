@@ -36,8 +36,8 @@ class ReproData:
     names: tuple[str, ...] = ()
 
     def copy_to(self, beside: Path) -> str:
-        """Copy the data files into the folder ``beside``, next to its scripts; return a sentence on
-        failure, else ``""``.
+        """Copy the data files into a folder with scripts; return a sentence on failure, else
+        ``""``.
 
         Files that exist there with the same contents are not written again.
         """
@@ -65,7 +65,7 @@ class ReproData:
             with Path(self.folder, name).open("rb") as source, hidden.open("xb") as file:
                 shutil.copyfileobj(source, file)
                 file.flush()
-                # Some file systems report a full disk only when the file is closed or synchronized.
+                # Some file systems report a full disk only when the file is synchronized.
                 os.fsync(file.fileno())
             hidden.replace(folder / name)
         finally:

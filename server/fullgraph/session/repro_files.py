@@ -114,7 +114,7 @@ def write_new(folder: Path, name: str, extension: str, text: str) -> Path:
         with hidden.open("x", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
             file.write(text)
             file.flush()
-            # Some file systems report a full disk only now.
+            # Some file systems report a full disk only when the file is synchronized.
             os.fsync(file.fileno())
         for number in range(1, _MOST_OF_A_NAME + 1):
             path = folder / f"{name}{f'-{number}' if number > 1 else ''}{extension}"

@@ -48,8 +48,9 @@ class SettingKind(Protocol):
     """The type of a setting: parses raw values and describes itself as JSON schema."""
 
     def read_value(self, raw: object) -> Any:
-        """Return the parsed value, or raise ValueError with the end of a sentence: "must be
-        ..."."""
+        """Return the parsed value, or raise ValueError with the end of a sentence that begins with
+        the setting: "must be ...".
+        """
 
     def json_schema(self) -> dict[str, Any]: ...
 
@@ -82,7 +83,7 @@ class FlagKind:
 
 @dataclass(frozen=True)
 class NumberKind:
-    """A number of at least ``least``; ``whole`` numbers also accept ``2.0``."""
+    """A number of at least ``least``; with ``whole`` an integer, which may be written ``2.0``."""
 
     least: float
     unit: str = ""
@@ -639,7 +640,9 @@ class Settings:
         return kinds[self.probes_from_file] + tests
 
     def program_request(self) -> ProgramRequest:
-        """Return the part of a request that controls programs."""
+        """Return the part of a trace request that controls the execution of programs that import
+        the file.
+        """
         return ProgramRequest(
             seconds=self.program_seconds if self.program_run else 0.0,
             arguments=self.program_arguments,
@@ -694,7 +697,8 @@ _EDITOR = "the editor"
 
 @dataclass(frozen=True)
 class SettingsSource:
-    """Raw values from one source; ``origin`` names it for users: a path, "the editor".
+    """Unparsed settings from one source; ``origin`` names the source for users, such as a path or
+    "the editor".
 
     ``users``: the source belongs to the user, not to the workspace.
     """
@@ -704,7 +708,9 @@ class SettingsSource:
     users: bool = False
 
     def describe_key(self, key: object) -> str:
-        """Return a setting as its user wrote it, for the beginning of a sentence."""
+        """Return the name of a setting as the user wrote it in this source, for the beginning of a
+        sentence.
+        """
         if self.origin == _COMMAND_LINE:
             return f"--{_FLAGS.get(_to_kebab_case(key), _to_kebab_case(key))}"
         return f"Setting {str(key)!r} of {self.origin}"
@@ -719,7 +725,7 @@ class Resolved:
     problems: tuple[str, ...]
 
 
-# Editor settings in our section that only the client uses.
+# Editor settings in the section ``fullgraph`` that only the client uses.
 _CLIENT_ONLY = frozenset({"trace", "server", "enable", "gutter"})
 
 
@@ -761,7 +767,9 @@ def resolve_settings(*sources: SettingsSource) -> Resolved:
 def _flatten_tables(
     values: Mapping[str, Any], known: Mapping[str, Declaration]
 ) -> Iterable[tuple[str, Any]]:
-    """Yield all settings of a source, including those inside the table of a feature."""
+    """Yield name and value of all settings of a source, including settings inside the table of a
+    feature.
+    """
     features = {_to_kebab_case(declaration.feature) for declaration in known.values()} - {""}
     for key, raw in values.items():
         if _to_kebab_case(key) in features and isinstance(raw, Mapping):
@@ -773,14 +781,16 @@ def _flatten_tables(
 def editor_source(raw: object, *, users: bool = False) -> SettingsSource:
     """Return the source for settings that an editor sent.
 
-    Every value counts as chosen, because clients omit unset ones. ``users``: settings reserved for
-    the user are accepted.
+    Every value counts as set by the user, because clients omit unset ones. ``users``: settings that
+    a workspace must not set are accepted.
     """
     return SettingsSource(_EDITOR, dict(without_section(raw)), users)
 
 
 def without_section(raw: object) -> Mapping[str, Any]:
-    """Return settings without the enclosing section name; empty if they are not a mapping."""
+    """Return the contents of the section ``fullgraph`` if the settings are inside one, else the
+    settings; empty if they are not a mapping.
+    """
     inner = raw.get("fullgraph", raw) if isinstance(raw, Mapping) else None
     return inner if isinstance(inner, Mapping) else {}
 

@@ -50,7 +50,7 @@ class TrustedFolders:
         )
 
     def remove(self, folders: Iterable[Path]) -> None:
-        """Remove folders, and folders below them, from the list.
+        """Remove folders, and all folders inside them, from the list.
 
         Raises:
             OSError: The list cannot be written.

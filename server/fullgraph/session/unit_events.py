@@ -1,4 +1,4 @@
-"""Events that a unit reports to the session."""
+"""Events that an ``AnalysisUnit`` (one open file) reports to the session."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ class Reason(enum.Enum):
     SAVED = "saved"
     OPENED = "opened"
     ASKED = "asked"
-    """Requested by command, or because an input other than the text changed."""
+    """Requested by command, or because something other than the text that the trace depends on has
+    changed.
+    """
 
 
 def is_due(reason: Reason, trace_on: TraceOn) -> bool:
-    """Return whether the setting allows an automatic trace for this reason."""
+    """Return whether the setting ``trace_on`` allows an automatic trace for this reason."""
     if reason is Reason.CHANGED:
         return trace_on == "change"
     return reason is Reason.ASKED or trace_on != "manual"
@@ -48,7 +50,7 @@ class RunBegan:
 
 @dataclass(frozen=True)
 class RunAsked:
-    """A caller requested the current run and now waits for it."""
+    """A caller of ``AnalysisUnit.analyze`` requested the run in progress, and waits for its end."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class ResultsSettled:
 class ForecastDue:
     """A forecast is due at ``when``, by the event loop's clock, or later.
 
-    The session answers with ``AnalysisUnit.trace_forecast`` in its turn.
+    The session answers with ``AnalysisUnit.trace_forecast`` when nothing else is traced.
     """
 
     when: float
@@ -91,7 +93,7 @@ class ForecastDue:
 
 @dataclass(frozen=True)
 class ForecastWithdrawn:
-    """The unit does not need a forecast any more."""
+    """The file does not need the forecast that ``ForecastDue`` requested any more."""
 
 
 @dataclass(frozen=True)

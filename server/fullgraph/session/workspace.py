@@ -39,9 +39,11 @@ class _Folder:
 
 
 class Workspace:
-    """The workspace folders, the editor's settings for them, and the results for each file.
+    """The workspace folders of a window, the editor's settings for them, and the resolved settings
+    of each file.
 
-    ``warn`` receives each problem of a setting as a sentence, once per reading.
+    ``warn`` receives each problem of a setting as a sentence, once each time that the settings are
+    read.
     """
 
     def __init__(self, warn: Callable[[str], None]) -> None:
@@ -159,7 +161,8 @@ class Workspace:
         )
 
     def is_current(self, document: Document) -> bool:
-        """Return whether the project's pyproject.toml is unchanged since it was read.
+        """Return whether the pyproject.toml with the file's settings is unchanged since it was
+        read.
 
         Not every editor watches files for the server.
         """
@@ -198,8 +201,9 @@ class Workspace:
         return self._configuration.get(folder.uri, nowhere) if folder else nowhere
 
     def _folder_of(self, path: Path | None) -> _Folder | None:
-        """Return the innermost workspace folder around a path; the first folder for unsaved
-        files."""
+        """Return the smallest workspace folder that contains a path; the first folder for unsaved
+        files.
+        """
         if path is None:
             return next(iter(self._folders.values()), None)
         around = [
@@ -211,7 +215,7 @@ class Workspace:
 
 
 def _setting_values(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings without values that only the client uses."""
+    """Return the editor's settings without values that only the client uses."""
     theirs = ("trusted", "commands", ACTIVE_INTERPRETER)
     return {key: value for key, value in raw.items() if key not in theirs}
 
