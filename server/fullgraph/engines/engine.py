@@ -327,7 +327,9 @@ class AnyEngine(abc.ABC):
 
     @abc.abstractmethod
     async def ready(self) -> EngineStatus:
-        """Wait until the status is certain: ready, unusable, or crashed for good."""
+        """Wait until the engine is ready, unusable, or crashed without an automatic restart; return
+        this status.
+        """
 
     def analyze(self, request: Analyze) -> AnalysisRequest:
         """Send a trace request; its number is assigned here."""
@@ -424,7 +426,9 @@ class Engine(AnyEngine):
                 await self._spawn_process()
 
     async def ready(self) -> EngineStatus:
-        """Wait until the status is certain: ready, unusable, or crashed for good."""
+        """Wait until the engine is ready, unusable, or crashed without an automatic restart; return
+        this status.
+        """
         await self._settled.wait()
         return self._status
 
@@ -510,7 +514,7 @@ class Engine(AnyEngine):
 
     def _try_again(self) -> None:
         self._deaths, self._failed = 0, None
-        # New requests wait for the restart.
+        # New requests wait until the restarted engine is ready.
         self._status = dataclasses.replace(self._status, state=EngineState.STARTING, final=False)
         self._restart = asyncio.create_task(self._start_over())
 
@@ -542,7 +546,8 @@ class Engine(AnyEngine):
                 on_event=self._handle_event,
                 on_output=lambda text: self._listener.log(Log(0, "engine", text)),
                 on_death=self._handle_death,
-                # An index costs CPU time that a short-lived engine needs for its work.
+                # Building an operator index costs CPU time that a short-lived engine needs for its
+                # work.
                 index=self._listener.index is not None,
                 processes=self.processes,
                 allowed=self.allowed,
@@ -573,7 +578,7 @@ class Engine(AnyEngine):
 
     def _handle_event(self, process: EngineProcess, event: Event) -> None:
         if process is not self._process:
-            # The event was sent before the process was replaced.
+            # The event was sent by an earlier process that was replaced since.
             return
         if isinstance(event, Starting):
             if event.version != VERSION:

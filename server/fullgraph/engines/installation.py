@@ -19,7 +19,8 @@ PATIENCE = 5.0
 """Maximum seconds until an interpreter answers whether it has torch."""
 
 _YES, _NO = 42, 43
-# The script ignores the current folder, as the engine does, and runs on any Python version.
+# The script ignores packages in the current folder, as the engine does, and runs on any Python
+# version.
 _QUESTION = f"""
 import os, sys
 path = sys.path[:] = [entry for entry in sys.path if entry]
@@ -227,7 +228,8 @@ def _ask_python(python: Path, env: Mapping[str, str]) -> bool | None:
         ended = subprocess.run(
             [str(python), "-c", _QUESTION],
             env=dict(env),
-            # Use the exit status, because grandchildren could keep a pipe open.
+            # Use the exit status as the answer, because a process that the interpreter started
+            # could keep a pipe open.
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -108,18 +108,18 @@ def find_interpreter(
     active: str = "",
     own: Path | None = OWN,
 ) -> Interpreter:
-    """Return the configured interpreter, or the first candidate with torch.
+    """Return the configured interpreter, or the first one with torch in a list of possible ones.
 
-    The candidates in order: ``active``, selected in the editor; the active virtual environment;
-    ``.venv`` in ``root``; the active conda environment; ``own``, the Python of fullgraph;
-    ``python3`` and ``python`` on PATH. A candidate whose packages are unknown is used only without
-    a better one.
+    The possible interpreters in order: ``active``, selected in the editor; the active virtual
+    environment; ``.venv`` in ``root``; the active conda environment; ``own``, the Python of
+    fullgraph; ``python3`` and ``python`` on PATH. An interpreter whose packages cannot be
+    determined is used only if none with torch was found.
 
     Links are not resolved, because the link of a virtual environment identifies the environment.
     The search may execute interpreters and block for seconds.
 
     Raises:
-        InterpreterNotFound: The setting is wrong, or torch was not found in any candidate.
+        InterpreterNotFound: The setting is wrong, or none of the interpreters has torch.
     """
     if setting and setting.strip():
         return Interpreter(_from_setting(setting.strip(), root, env), "setting")
@@ -218,7 +218,8 @@ def _from_setting(setting: str, root: Path | None, env: Mapping[str, str]) -> Pa
     if root is not None:
         setting = setting.replace("${workspaceFolder}", str(root))
     if "/" not in setting and os.sep not in setting and not setting.startswith("~"):
-        # A bare word is a command, unless the project has an environment folder with this name.
+        # A setting without a slash names a command, unless the project has an environment folder
+        # with this name.
         if root is not None and (python := _of_environment(root / setting)):
             return python
         if found := shutil.which(setting, path=env.get("PATH")):

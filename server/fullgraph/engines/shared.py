@@ -26,7 +26,8 @@ def shared_or_own(
     """Return an engine, not yet started, whose process stays ``keep`` seconds after its last
     client; a private engine if ``keep`` is 0 or sharing is impossible.
 
-    ``on_note`` receives a sentence if the shared engine is unavailable.
+    ``processes``: setting that selects how the engine starts processes. ``on_note`` receives a
+    sentence if the shared engine is unavailable.
     """
 
     def own(processes: str = processes) -> Engine:

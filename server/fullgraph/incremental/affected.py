@@ -49,9 +49,10 @@ def find_unaffected(
 ) -> frozenset[str]:
     """Return the names of the targets whose traces would give the same results in the later text.
 
-    A run depends on the code reachable from its target and on code executed at import. Inputs from
-    elsewhere also depend on the code that uses the target, and on functions and variables searched
-    for inputs. Decorators of other modules may store definitions, so their uses count as well.
+    A trace depends on the code reachable from its target and on code executed at import. Inputs
+    from elsewhere also depend on the code that uses the target, and on functions and variables
+    searched for inputs. Decorators of other modules may store definitions, so their uses count as
+    well.
     """
     sides = (_ChangedText(before, change.changed_before), _ChangedText(after, change.changed_after))
     kept = [side.kept_elsewhere() for side in sides]

@@ -174,7 +174,7 @@ class Relocation:
             place = Range(start, Position(self.move_line(frame.end_line), -1))
         line = place.start.line
         if line >= len(self._lines):
-            raise LineLost(line)  # code of another text with the same path
+            raise LineLost(line)  # the frame is in another text with this path
         return dataclasses.replace(
             frame,
             line=line,
@@ -212,7 +212,9 @@ def _frame_range(frame: Frame) -> Range:
 
 @functools.cache
 def _place_fields(kind: Any) -> tuple[str, ...]:
-    """Return the fields of a dataclass that may refer to places; empty for other types."""
+    """Return the names of a dataclass's fields that may contain lines or source ranges; empty for
+    other types.
+    """
     if not dataclasses.is_dataclass(kind):
         return ()
     return tuple(

@@ -72,7 +72,7 @@ from fullgraph_engine.protocol.shapes import PlaceShapes
 
 LONGEST_TRACED = 1_000_000
 """Maximum length in characters of a file to trace automatically; a file of five times this length
-takes gigabytes.
+needs gigabytes of memory.
 """
 
 logger = logging.getLogger(__name__)
@@ -135,7 +135,8 @@ class _ShapesNow:
 
 
 class AnalysisUnit:
-    """One open file: schedules its traces, follows the current run, and stores the latest results.
+    """One open file of the editor, with its latest results; schedules its traces and handles events
+    of the current run.
 
     The session calls methods of this class; the unit reports back with ``UnitEvent``s.
     """
@@ -190,7 +191,9 @@ class AnalysisUnit:
         self.importable = document.text
         """Text that other files import: the last one without a syntax error."""
         self._on_disk: tuple[tuple[FileState, str], bool] | None = None
-        """Cached comparison of the importable text with the file on disk."""
+        """Cached result of comparing ``importable`` with the file on disk, with the file's state
+        and the text that were compared.
+        """
 
     @property
     def results(self) -> Results:
@@ -430,7 +433,7 @@ class AnalysisUnit:
                 self._emit_event(ResultsChanged(final=False))
                 return
             self._stop_moving()
-            # The current run traces a text that no longer exists.
+            # The current run traces a text that has been edited since.
             if due:
                 self.schedule.request_after_edit()
             else:
@@ -573,13 +576,13 @@ class AnalysisUnit:
             kept, recorder = reused.targets, ResultRecorder(before.recorder)
             self.results.adopt_targets(reused.results, kept)
             request = dataclasses.replace(request, without=tuple(sorted(kept)), given=reused.calls)
-        # Timings add only one event per run.
+        # Ask for timings in every run, because they add only one event.
         analysis = engine.analyze(dataclasses.replace(request, timings=True))
         self.results.begin_run(due.only, kept)
         self._run = UnitRun(self, analysis, basis, recorder, reused)
         self._emit_event(RunBegan(due.reason is Reason.ASKED))
         if self.results.empty:
-            # Report the started run even without results yet.
+            # Report the start of the run, even before it has results.
             self._emit_event(ResultsChanged(final=False))
 
     def _settle_too_long(self, reason: Reason) -> None:
@@ -643,7 +646,7 @@ class AnalysisUnit:
                 self._show_failure(failure)
         if not self._closed:
             self._emit_event(ResultsChanged(final=True))
-        # Results of a cancelled run are not reported as failures.
+        # A cancelled run is not reported as a failure.
         self._emit_event(RunEnded(None if run.obsolete else failure))
         if not self.schedule.pending:
             if failure is not None:
@@ -797,7 +800,8 @@ def _has_valid_syntax(text: str, python: str) -> bool:
             warnings.simplefilter("ignore")
             ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        # The interpreter may support newer syntax, so let the engine decide.
+        # This Python cannot parse the text, but the interpreter of the engine may support newer
+        # syntax.
         return _is_newer_python(python)
     return True
 

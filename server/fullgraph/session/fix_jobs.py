@@ -137,7 +137,7 @@ class FixJobs:
             best = [fixes[0] for fixes in known.fixes.values() if fixes]
             known.together = await verifier.together([fix for fix in best if fix.grade == "safe"])
 
-        # On a timeout, keep the fixes verified so far.
+        # If the time limit is reached, keep the fixes verified so far.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(try_all(), SECONDS)
 

@@ -36,7 +36,9 @@ class GuardsByTarget:
             self.by_probe = by_probe
 
     def merge_with(self, other: GuardsByTarget) -> GuardsByTarget:
-        """Return these guards together with the guards of another probe."""
+        """Return these guards together with the guards of a run with another probe (other
+        inputs).
+        """
         both = sorted((*self._told, *other._told), key=lambda event: event.probe_number)
         return GuardsByTarget(tuple(both), self._moves)
 

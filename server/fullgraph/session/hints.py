@@ -15,8 +15,9 @@ def choose_hinted_places(
     """Return the names and results that get an inlay hint with their shapes, in the order of the
     text.
 
-    With the setting ``changed``, a reassigned name gets a hint only if its value differs from the
-    assignment above, and a returned name only if no equal hint is at its assignment.
+    With the setting ``changed``, a name that is assigned again gets a hint only if its shape
+    differs from the assignment above. A returned name gets one only if its assignment does not show
+    the same.
     """
     shapes = settings.inlay_hints_shapes
     if shapes == "off":

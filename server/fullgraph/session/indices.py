@@ -35,7 +35,7 @@ class Indices:
         self._latest[interpreter] = event
         known = self._found.get(interpreter)
         try:
-            # A restarted engine reports the same file again.
+            # A restarted engine reports the same index file again.
             found = await asyncio.to_thread(_load_index, event.path, known)
         except (OSError, IndexUnreadable) as error:
             if self._latest.get(interpreter) is event:
@@ -44,7 +44,7 @@ class Indices:
                     "to have it made again."
                 )
             return
-        # A later report may have been loaded meanwhile, or the engine closed.
+        # Meanwhile, a later index may have been loaded, or the engine may have been closed.
         if self._latest.get(interpreter) is event:
             self._found[interpreter] = found
 

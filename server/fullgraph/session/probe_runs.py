@@ -31,7 +31,7 @@ def comments_of_runs(
         probe = shown.report.probe
         comment = above[number] if len(above) == len(said) else None
         if shown.current and probe is not None:
-            # The comment may be anywhere in the head of a class.
+            # The comment may be on any line of a class statement before its body.
             line = probe.source.removeprefix("line ")
             comment = comment_on(positions, int(line) - 1) if line.isdecimal() else comment
         if comment is not None:

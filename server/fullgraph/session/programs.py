@@ -19,7 +19,9 @@ _MOST_FILES = 2_000
 _LONGEST = 500_000
 """Maximum size in bytes of a searched file."""
 _DEPTH = 4
-"""Maximum number of imports between a program and the file."""
+"""Maximum number of imports that lead from a program to the file, directly or through other
+files.
+"""
 _FRESH = 2.0
 """Maximum age in seconds of a workspace's list of files before it is read again."""
 

@@ -11,8 +11,8 @@ from fullgraph.session.recordings import recording_of
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Analyze, OpenFile, Part
 
-# A text without any of these cannot contain targets: it lacks classes, mentions of torch, probe
-# comments and annotation with a shape.
+# A text without a match cannot contain targets: it lacks classes, the words torch and jaxtyping,
+# comments with inputs, and string annotations with a shape.
 _TARGET_WORDS = re.compile(
     r"""torch|fullgraph|jaxtyping|^[ \t]*class\s|["'][^"'\n]*\w\[""", re.MULTILINE
 )

@@ -46,8 +46,8 @@ is.
 """
 
 _LATER = ("second", "paths")
-"""Phases of a trace that start after every target was traced once: a second call, and alternative
-execution paths.
+"""Phases of a trace that start after every target was traced once: the search for specialized
+dimensions, and for alternative execution paths.
 """
 
 _ORIGINS: dict[ProbeOrigin, Inputs] = {
@@ -214,7 +214,8 @@ class Results:
         did not reach.
         """
         if self.unparsed:
-            # A syntax error invalidates only findings about the whole file.
+            # A syntax error invalidates only findings about the whole file, because no target was
+            # traced.
             self._old.pop(_FILE, None)
         self._merge_new_into_old()
         self._current = False
@@ -308,7 +309,9 @@ class Results:
         self.forecasts.adopt_targets(other.forecasts, frozenset([name]))
 
     def list_events(self, generation: str) -> tuple[Event, ...]:
-        """Return events that would rebuild these results, without details such as shapes."""
+        """Return the engine events that would produce these results again, without details such as
+        shapes.
+        """
         reports = [shown.report for shown in self.reports()]
         infos = {one.name: TargetInfo(one.name, one.kind, one.range) for one in reversed(reports)}
         names = (name for name in self.names if name in infos)
@@ -359,7 +362,9 @@ class Results:
 
     @property
     def note(self) -> str:
-        """Note of the engine about all targets, such as a limit that was reached."""
+        """Note of the engine about the whole run, such as a limit on the number of targets that was
+        reached.
+        """
         return self._note
 
     @property
@@ -372,8 +377,8 @@ class Results:
         return not self._old and not self._new
 
     def findings(self, *, foretold: bool = True) -> tuple[Finding, ...]:
-        """Return all findings; without ``foretold``, findings of forecasts of recompiles are left
-        out.
+        """Return all findings; without ``foretold``, findings of recompile forecasts are
+        omitted.
         """
         names = dict.fromkeys((*self._new, *self._old))
         found = [finding for name in names for finding in self._shown_part(name).findings]
@@ -387,7 +392,7 @@ class Results:
         shown = []
         for name in dict.fromkeys((*self._new, *self._old)):
             part = self._new.get(name)
-            # With ``only``, results of other targets are also current.
+            # In a run of some targets only, results of all other targets are also current.
             done = part.reports if part is not None else []
             shown += [
                 ShownReport(report, self._current and (report in done or name in self._kept))
@@ -432,14 +437,17 @@ class Results:
         return {name: one for name, one in found if one is not None}
 
     def target_details(self, name: str) -> TargetDetails:
-        """Return the details of one target, such as shapes and guards."""
+        """Return the shapes, guards and other details that runs reported for the target
+        ``name``.
+        """
         old, new = self._old.get(name), self._new.get(name)
         if new is None or old is None:
             part = new or old
             return part.told if part is not None else TargetDetails()
         if new.is_settled and _is_through(name, old, new):
             return new.told
-        # If a run ended too early, details of the previous run are still useful.
+        # If the current run has not completed the target, details of the previous run are still
+        # useful.
         return new.told.fill_from(old.told)
 
     def _shown_part(self, name: str) -> _TargetPart:
@@ -523,5 +531,7 @@ def _is_later(run: RunId | None) -> bool:
 
 
 def _finding_identity(finding: Finding) -> object:
-    """Return a key that identifies a finding across small edits of the text."""
+    """Return a key by which a finding is recognized in the next run after small edits of the
+    text.
+    """
     return finding.code, finding.range.start, finding.identity or finding.message

@@ -112,7 +112,7 @@ class UnitRun:
         self.generation = analysis.request.generation
         self.only = analysis.request.only
         self.obsolete = False
-        """True if the run was cancelled; its remaining events are discarded."""
+        """True if the run was cancelled, so that further events of its request are discarded."""
         self.timings: list[Timings] = []
         self._task = asyncio.create_task(self._follow_events())
 
@@ -128,7 +128,7 @@ class UnitRun:
         return not self.obsolete and self.now.is_as(basis) and self.recorder.is_current()
 
     def cancel(self) -> None:
-        """End the run in the engine, and discard its remaining events."""
+        """Cancel the run in the engine, and discard further events of its request."""
         if not self.obsolete:
             self.obsolete = True
             self._owner.interrupt_run()
@@ -185,7 +185,7 @@ class ForecastRun:
         self._task = asyncio.create_task(self._follow_events())
 
     def cancel(self) -> None:
-        """End the forecast in the engine, and discard its remaining events."""
+        """Cancel the forecast in the engine, and discard further events of its request."""
         self._obsolete = True
         self._analysis.cancel()
 

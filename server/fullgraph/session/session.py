@@ -90,7 +90,7 @@ class SessionStatus:
     python: str = ""
     interpreter: str = ""
     why: str = ""
-    """Reason for the choice of the interpreter, with the candidates that were skipped."""
+    """Reason for the choice of the interpreter, with the interpreters that were tried before it."""
     sandbox: str = ""
     """Short description of the sandbox; empty until the engine reports it."""
     busy: bool = False
@@ -157,7 +157,9 @@ class Session:
     def initialize(
         self, client: ClientCapabilities, options: object, folders: Iterable[str]
     ) -> None:
-        """Store what the client sent at initialization; nothing is traced before ``configure``."""
+        """Store the capabilities, options and folders of the ``initialize`` request; nothing is
+        traced before ``configure`` is called.
+        """
         self.client = client
         self._workspace.initialize(options, folders, user_settings=client.user_settings)
 
@@ -182,11 +184,11 @@ class Session:
                 self._open_unit(unit)
 
     async def wait_until_configured(self) -> None:
-        """Wait for the editor's settings; nothing may be executed before."""
+        """Wait until the editor has sent its settings; no code may be executed before."""
         await self._configured.wait()
 
     def trust(self, trusted: bool) -> None:
-        """Grant or withdraw trust in the code of this window."""
+        """Grant or withdraw the permission to execute code of the workspace."""
         try:
             self._workspace.trust(trusted)
         except OSError as error:
@@ -263,7 +265,7 @@ class Session:
 
     def open(self, uri: str, text: str, version: int, language: str) -> None:
         """Open a file if it is Python code; notebook cells and our own documents are ignored."""
-        # The client may have reopened a file without closing it.
+        # A client may open a file again without having closed it.
         self.close_text(uri)
         if language.lower() != "python" or uri.startswith(("vscode-notebook-cell:", "fullgraph:")):
             return
@@ -407,7 +409,8 @@ class Session:
             if self._may_execute:
                 words = f"{unit.document.name}: {refusal}"
                 self._show_once(MessageLevel.INFORMATION, words, quiet=True)
-            # Results of an earlier session cannot be confirmed without a trace, so discard them.
+            # Without a trace, results stored by an earlier session cannot be confirmed, so discard
+            # them.
             unit.leave_untraced(refusal, forget=due.reason is Reason.OPENED)
             return
         if self._update_inputs(unit).settle_without_engine(due):
@@ -476,7 +479,7 @@ class Session:
             return ""
         trace_on = self.settings(unit).trace_on
         if not is_due(reason, trace_on):
-            # The setting was not known when the text was edited.
+            # The setting may have arrived after the text was edited.
             return f"The setting `trace-on` is {trace_on!r}."
         path = unit.document.path
         if path is not None and not _INSTALLED.isdisjoint(path.parts):

@@ -48,9 +48,11 @@ class Workspace:
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._said: bool | None = None
-        """Trust granted or withdrawn by the client or by command; None if not decided."""
+        """Trust in the workspace's code, as decided by the client or by command; None if neither
+        decided.
+        """
         self._denied = False
-        """True if a setting withdraws trust."""
+        """True if an editor setting withdraws trust in the workspace's code."""
         self._trusted_folders = TrustedFolders(trusted_folders_file(os.environ))
         self.interpreters = Interpreters()
         self._warn = warn
@@ -105,7 +107,8 @@ class Workspace:
         return self._trusted_folders.contains_all(folder.path for folder in self._folders.values())
 
     def trust(self, trusted: bool) -> None:
-        """Grant or withdraw trust for this window and later ones.
+        """Grant or withdraw trust in the code of the workspace folders, for this window and later
+        ones.
 
         Raises:
             OSError: The list cannot be written, so the choice applies to this window only.

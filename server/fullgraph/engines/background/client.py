@@ -59,8 +59,8 @@ class BackgroundEngine(AnyEngine):
     """An engine in a background process, shared by all commands and editors that need the same
     interpreter and permissions.
 
-    If the process fails, an engine made by ``own`` replaces it and takes over unfinished requests.
-    ``on_note`` receives the reason as a sentence.
+    If the background process fails, a private engine made by ``own`` replaces it and takes over
+    unfinished requests. ``on_note`` receives the reason for the failure as a sentence.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class BackgroundEngine(AnyEngine):
         does not run.
 
         Raises:
-            BackgroundUnavailable, OSError: The process is unreachable.
+            BackgroundUnavailable, OSError: The background process cannot be reached.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + START

@@ -105,8 +105,8 @@ def same_user(connection: socket.socket) -> bool:
 
 
 def listen_at(path: Path) -> socket.socket | None:
-    """Return a socket that listens at a path; None if another process does. The socket of a killed
-    process is replaced.
+    """Return a new socket that listens at a path; None if another process listens there. The socket
+    file of a killed process is replaced.
 
     Raises:
         BackgroundUnavailable: The folder is not private, or its lock is blocked.
