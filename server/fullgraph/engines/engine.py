@@ -128,7 +128,9 @@ class EngineStatus:
 
 
 class _EngineFailure:
-    """A failure after which the engine is not restarted automatically."""
+    """A failure after which the engine is only restarted by command, or after a change of its
+    packages or a waiting time.
+    """
 
     def __init__(self, interpreter: Path, before: _EngineFailure | None) -> None:
         self._interpreter = interpreter
@@ -185,7 +187,7 @@ class PendingRequest(Generic[_Request]):
             self._cancel_request(self)
 
     def abandon(self) -> None:
-        """End the request now, even if the engine is still working on it."""
+        """End the request now with a last event, even if the engine is still working on it."""
         self.cancel()
         self.put_event(self.cancellation_event())
 
@@ -245,7 +247,7 @@ class ReproductionRequest(PendingRequest[Reproduce]):
     def __init__(self, request: Reproduce, cancel: Callable[[PendingRequest[Any]], None]) -> None:
         super().__init__(request, cancel)
         self.found: ReproFound | None = None
-        """Best script so far, available even if the engine died later."""
+        """Best script that the engine has sent so far, available even if the engine died later."""
         self.progress: ReproProgress | None = None
         self.overdue = False
         """True if the request was cancelled because it exceeded its time limit."""
@@ -332,7 +334,9 @@ class AnyEngine(abc.ABC):
         """
 
     def analyze(self, request: Analyze) -> AnalysisRequest:
-        """Send a trace request; its number is assigned here."""
+        """Send a request to trace a text, under a new request number; return the object that
+        receives its events.
+        """
         number = next(self._requests)
         analysis = AnalysisRequest(
             dataclasses.replace(request, request=number), self._cancel_request
@@ -341,7 +345,9 @@ class AnyEngine(abc.ABC):
         return analysis
 
     def reproduce(self, request: Reproduce) -> ReproductionRequest:
-        """Send a request for a repro; its number is assigned here."""
+        """Send a request for a repro, under a new request number; return the object that receives
+        its events.
+        """
         number = next(self._requests)
         reproduction = ReproductionRequest(
             dataclasses.replace(request, request=number), self._cancel_request
@@ -350,7 +356,9 @@ class AnyEngine(abc.ABC):
         return reproduction
 
     def compare(self, request: Compare) -> ComparisonRequest:
-        """Send a request to compare two texts; its number is assigned here."""
+        """Send a request to compare two texts, under a new request number; return the object that
+        receives its events.
+        """
         number = next(self._requests)
         comparison = ComparisonRequest(
             dataclasses.replace(request, request=number), self._cancel_request

@@ -255,7 +255,9 @@ def _from_setting(setting: str, root: Path | None, env: Mapping[str, str]) -> Pa
 
 
 def _is_environment(folder: Path) -> bool:
-    """Return whether a folder is an environment, including broken ones and other platforms."""
+    """Return whether a folder is a Python environment, even a broken one or one of another
+    platform.
+    """
     return any((folder / name).exists() for name in ("pyvenv.cfg", "conda-meta", "bin", "Scripts"))
 
 
@@ -272,7 +274,7 @@ def _of_own_environment(folder: Path) -> Path:
 
 
 def _of_environment(folder: Path) -> Path | None:
-    """Return the Python of an environment folder; None if missing."""
+    """Return the Python executable in an environment folder; None if it is missing."""
     return next((path.absolute() for path in pythons_of(folder) if _is_executable(path)), None)
 
 

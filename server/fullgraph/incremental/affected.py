@@ -92,7 +92,7 @@ def unless_called_otherwise(
 
 
 class _ChangedText:
-    """The earlier or the later text, with the statements that differ from the other text."""
+    """One of the two compared texts, with the statements that differ from the other text."""
 
     def __init__(self, text: ParsedText, changed: Collection[int]) -> None:
         self._text, self._changed = text, frozenset(changed)
@@ -126,7 +126,7 @@ class _ChangedText:
 
     @property
     def heads(self) -> list[str]:
-        """Signatures of the changed definitions."""
+        """Signatures of the functions and classes that differ from the other text."""
         return sorted(
             head
             for number in self._changed

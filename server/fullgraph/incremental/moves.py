@@ -29,7 +29,7 @@ _FUNCTIONS_INSIDE = frozenset({"lambda", "for"})
 
 _NEVER_FIRST = frozenset([*")]},.:=/%@<>|&^", "==", "!=", "<=", ">=", "//", "**", "->"])
 _NEVER_LAST = frozenset([*"([{,.:=/%@<>|&^+-*~", "==", "!=", "<=", ">=", "//", "**", "->"])
-"""Tokens that no expression begins or ends with."""
+"""Tokens that cannot be the last token of an expression."""
 
 
 class LineLost(Exception):
@@ -43,7 +43,9 @@ class _MovedPart(Protocol):
 
     @property
     def is_formatted(self) -> bool:
-        """Whether line breaks differ, or optional tokens were added or removed."""
+        """Whether the later text has other line breaks, or other brackets and commas that a
+        formatter may add.
+        """
 
     def move_line(self, line: int) -> int: ...
 
@@ -52,7 +54,7 @@ class _MovedPart(Protocol):
 
 @dataclass(frozen=True)
 class Shifted:
-    """Unchanged lines that only moved."""
+    """A mapping for unchanged lines that were only moved to other line numbers."""
 
     lines: int
     is_formatted: bool = False
@@ -68,7 +70,7 @@ class Shifted:
 
 
 class Rewritten:
-    """A statement with equivalent tokens but different layout."""
+    """A mapping for a statement with equivalent tokens but another layout in the later text."""
 
     def __init__(self, before: Statement, after: Statement, imported: frozenset[str]) -> None:
         self._before, self._after, self._imported = before, after, imported

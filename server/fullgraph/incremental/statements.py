@@ -216,7 +216,7 @@ class ParsedText:
         self._closures: dict[int, frozenset[int]] = {}
 
     def statement_at(self, line: int) -> int:
-        """Return the number of the statement that contains a line."""
+        """Return the index of the top-level statement that contains a line."""
         return next(
             (number for number, one in enumerate(self.statements) if line <= one.last),
             max(len(self.statements) - 1, 0),
@@ -289,7 +289,9 @@ class ParsedText:
         return self.find_reached(names | self._subclassed)
 
     def is_kept_here(self, statement: Statement) -> bool:
-        """Return whether a decorator in this text may store the decorated object."""
+        """Return whether a decorator of the statement is defined in this text and may store the
+        decorated object.
+        """
         numbers = (
             number for name in statement.names.decorators for number in self.definers.get(name, ())
         )

@@ -58,7 +58,7 @@ def request_digest(engine: EngineBasis, request: Analyze) -> str:
         files=False,
         nice=0,
         calls=False,
-        # Results that depend on open files are not stored.
+        # The texts of open files are left out, because results that depend on them are not stored.
         open_files=(),
     )
     return _hash_parts((engine.digest, to_plain(asked)))

@@ -27,7 +27,9 @@ _MOST_BYTES = 256 << 20
 _LARGEST = 16 << 20
 """Maximum number of bytes of one file of results before compression."""
 _EVERY = 64
-"""Number of written files between two checks of the total size."""
+"""Number of files that a store writes between two checks of the total size of all stored
+results.
+"""
 
 
 def results_folder(env: Mapping[str, str] | None = None) -> Path:

@@ -92,7 +92,9 @@ class RunEnding:
 
 @dataclass(frozen=True)
 class TraceInputs:
-    """Inputs of a trace other than the text of the file."""
+    """Everything that a trace of a file depends on other than its text: settings, recorded classes
+    and other open files.
+    """
 
     settings: Settings
     recorded: tuple[RecordedClass, ...]
@@ -187,7 +189,9 @@ class AnalysisUnit:
         lines.
         """
         self.unparsed = False
-        """True if the text has a syntax error, so that the last edit or save was not traced."""
+        """True if the text was not traced after the last edit or save, because it has a syntax
+        error.
+        """
         self.importable = document.text
         """Text that other files import: the last one without a syntax error."""
         self._on_disk: tuple[tuple[FileState, str], bool] | None = None
@@ -428,12 +432,12 @@ class AnalysisUnit:
             self._asked, self._only = False, ()
         if reason is Reason.CHANGED:
             if self._restore_known():
-                return  # the edit was undone, or changed no code
+                return  # the results are valid for the edited text
             if self._continue_run():
                 self._emit_event(ResultsChanged(final=False))
                 return
             self._stop_moving()
-            # The current run traces a text that has been edited since.
+            # The current run traces an outdated text.
             if due:
                 self.schedule.request_after_edit()
             else:
@@ -591,7 +595,7 @@ class AnalysisUnit:
             f"This file has {len(self.document.text):,} characters; "
             f"with more than {LONGEST_TRACED:,} it is traced only on command"
         )
-        # Results of an explicit request stay and move with the text.
+        # Results of a trace by command stay visible, and their ranges move with edits of the text.
         if self._engine is None or reason is Reason.OPENED:
             self._engine = None
             self.results.begin_run()
@@ -659,7 +663,9 @@ class AnalysisUnit:
             self.want_forecast()
 
     def _take_over(self, run: UnitRun) -> None:
-        """Store the results of a completed run as results of the current text."""
+        """Store the results of a completed run as the latest results, with ranges in the current
+        text.
+        """
         moving = self._moving
         results = self._results if moving is None else moving.told
         results.complete_run()
@@ -730,7 +736,9 @@ class AnalysisUnit:
 
     @property
     def forecasts_due(self) -> tuple[str, ...]:
-        """Targets that need a forecast and can have one now."""
+        """Names of the targets that need a forecast of recompiles and have been traced; empty while
+        the file is being traced.
+        """
         if self._closed or self.busy or self.waiting:
             return ()
         return self.results.targets_without_forecast()

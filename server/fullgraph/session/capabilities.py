@@ -42,7 +42,7 @@ class ClientCapabilities:
     inlay_hint_resolve: frozenset[str] = frozenset()
     """Properties of inlay hints that the client can resolve later."""
     completion_defaults: frozenset[str] = frozenset()
-    """Item properties that a completion list can set once for all items."""
+    """Properties of completion items that a completion list can set once for all items."""
     completion_resolve: frozenset[str] = frozenset()
     """Properties of completion items that the client can resolve later."""
     completion_label_details: bool = False
@@ -76,7 +76,9 @@ class ClientCapabilities:
 
     @staticmethod
     def from_capabilities(raw: object) -> ClientCapabilities:
-        """Parse the ``capabilities`` of an ``initialize`` request; absent ones are off."""
+        """Parse the ``capabilities`` of an ``initialize`` request; absent capabilities count as not
+        supported.
+        """
 
         def get_value(path: str) -> Any:
             value: Any = raw

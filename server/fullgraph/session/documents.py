@@ -1,4 +1,4 @@
-"""Open documents of the editor, with exactly its text."""
+"""Open documents of the editor, with exactly the text that the editor shows."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class TextChange:
-    """One change of a document, in the client's units; without a range it replaces the whole
-    text."""
+    """One change of a document; without a range it replaces the whole text. Positions count
+    characters in the encoding that the client uses.
+    """
 
     text: str
     start: tuple[int, int] | None = None
@@ -123,11 +124,15 @@ class Document:
         return edit
 
     def offset_at(self, line: int, character: int) -> int:
-        """Return the offset of a position in the client's units, clamped to the text."""
+        """Return the index in the text of a position, whose ``character`` is counted in the
+        client's encoding. Positions outside of the text are moved to its nearest end.
+        """
         return self.positions.offset(self.positions.position(line, character, self.encoding))
 
     def position_at(self, offset: int) -> tuple[int, int]:
-        """Return line and character, in the client's units, of an offset."""
+        """Return (line, character) of an index in the text; the character is counted in the
+        client's encoding.
+        """
         return self.positions.character(self.positions.position_at(offset), self.encoding)
 
     def _find_position(self, offset: int) -> Position:
@@ -160,7 +165,7 @@ _LONGEST_NAME, _LONGEST_PATH = 255, 4096
 
 
 def is_on_disk(path: Path, text: str) -> bool:
-    """Return whether the file has this text, in UTF-8."""
+    """Return whether the file on disk contains exactly this text in UTF-8."""
     encoded = text.encode("utf-8", "surrogatepass")
     try:
         return path.stat().st_size == len(encoded) and (

@@ -62,7 +62,7 @@ class EnginePool:
         self._statuses: dict[EngineKey, EngineStatus] = {}
         self._reasons: dict[Path, str] = {}
         self._failed: set[EngineKey] = set()
-        """Keys of engines that failed and have not been ready since."""
+        """Keys of the engines that failed and have not become ready again."""
         self._indices = Indices(log)
         self._tasks: set[asyncio.Task[None]] = set()
 

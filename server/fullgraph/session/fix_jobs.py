@@ -84,7 +84,9 @@ class FixJobs:
         return known.fixes.get(_finding_key(item), ()) if known is not None else ()
 
     def find_combined_fix(self, unit: AnalysisUnit) -> Fix | None:
-        """Return the combination of all safe fixes of the current text."""
+        """Return the combination of all safe fixes in the current text into one; None if there is
+        none.
+        """
         known = self._current_attempt(unit)
         return known.together if known is not None else None
 

@@ -72,7 +72,7 @@ class Forecasts:
         return before is not self.by_target
 
     def keep_targets(self, names: Iterable[str]) -> None:
-        """Drop the forecasts of all other targets."""
+        """Drop the forecasts of all targets except for these."""
         kept = set(names)
         if not kept.issuperset(self.by_target):
             self.by_target = {name: one for name, one in self.by_target.items() if name in kept}
@@ -102,7 +102,7 @@ class Forecasts:
         self.fresh = (self.fresh - names) | (other.fresh & names)
 
     def copy(self) -> Forecasts:
-        """Return a copy that later edits and runs do not change."""
+        """Return a copy of the forecasts that later edits and runs do not change."""
         copy = Forecasts()
         copy.by_target, copy.fresh = self.by_target, self.fresh
         return copy

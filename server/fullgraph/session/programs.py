@@ -15,7 +15,7 @@ from fullgraph_engine.protocol import Analyze
 MOST_PROGRAMS = 3
 """Maximum number of programs run for one file."""
 _MOST_FILES = 2_000
-"""Maximum number of a workspace's files searched for imports."""
+"""Maximum number of files to search for imports in one workspace."""
 _LONGEST = 500_000
 """Maximum size in bytes of a searched file."""
 _DEPTH = 4

@@ -39,8 +39,9 @@ class WrittenRepro:
 
 
 def folder_of(settings: Settings, project: Path) -> Path:
-    """Return the folder of the setting ``repro-folder``, relative to the project unless
-    absolute."""
+    """Return the folder for repro scripts from the setting ``repro-folder``, which is relative to
+    the project unless absolute.
+    """
     return project / expand_path(settings.repro_folder or ".", project)
 
 
@@ -127,7 +128,9 @@ def write_new(folder: Path, name: str, extension: str, text: str) -> Path:
 
 
 def _publish_file(hidden: Path, path: Path) -> bool:
-    """Give a written file its final name; return False if another file has it."""
+    """Give the written file ``hidden`` its final name ``path``; return False if another file has
+    this name.
+    """
     try:
         # A hard link never replaces a file, unlike a rename.
         path.hardlink_to(hidden)

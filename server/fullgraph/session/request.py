@@ -69,7 +69,8 @@ def analyze_request(
     }
     roots = list(settings.import_roots(project))
     if project is not None:
-        # A program started in the project would find the project's packages.
+        # A program started in the project's folder can import the project's packages, so traced
+        # code must be able to import them as well.
         roots += [str(folder) for folder in (project, project / "src") if folder.is_dir()]
     return Analyze(
         request=0,

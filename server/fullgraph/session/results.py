@@ -118,7 +118,7 @@ class _TargetPart:
 
 
 class Results:
-    """Findings and reports by target.
+    """The findings, reports and details of all targets of one file.
 
     During a run, the findings of the last and of the current run are shown together until the
     target's report arrives, then only the current ones. Findings therefore neither flicker nor
@@ -135,7 +135,7 @@ class Results:
         self.names: tuple[str, ...] = ()
         """Names of the targets, in the order of the text."""
         self._found: tuple[TargetInfo, ...] = ()
-        """Targets found by the current or last run."""
+        """Targets that the current run, or else the last one, found in the text."""
         self._operators: tuple[Operator, ...] = ()
         self._registers = False
         self.forecasts = Forecasts()
@@ -156,7 +156,7 @@ class Results:
         self._registers = False
 
     def apply_event(self, event: Event) -> bool:
-        """Apply an event of the run; return whether the displayed results changed."""
+        """Apply an event of the current run; return whether the displayed results changed."""
         if isinstance(event, FindingFound):
             self._get_part(event.finding.target).findings.append(event.finding)
             return True
@@ -402,7 +402,7 @@ class Results:
 
     @property
     def ran_program(self) -> bool:
-        """Whether the run of a program produced these results."""
+        """Whether a program that imports the file was executed for these results."""
         return any(shown.report.compiled is not None for shown in self.reports())
 
     @property

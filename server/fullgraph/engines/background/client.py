@@ -317,7 +317,8 @@ class BackgroundEngine(AnyEngine):
     def _handle_status(self, status: EngineStatus) -> None:
         """Apply a new status that the background process sent for its engine."""
         if status.state is EngineState.CRASHED and status.final and self._connection:
-            # A request of another client may have caused the crash.
+            # A request of another client may have caused the crash, so continue with a private
+            # engine.
             self._connection.give_up(status.message)
             return
         if status.state is EngineState.READY:

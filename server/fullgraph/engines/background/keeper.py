@@ -34,17 +34,23 @@ from fullgraph_engine.protocol import Shutdown, from_plain, to_plain
 LOOK = 5.0
 """Interval in seconds at which the background process checks whether its socket still exists."""
 LOOKS = 12
-"""Number of checks after which the files of torch are compared as well, which takes longer."""
+"""Number of socket checks between two checks whether the files of torch have changed, which take
+longer.
+"""
 FRESH = 10.0
 """Maximum seconds for checking whether the files of torch have changed."""
 UNUSED = 60.0
-"""Maximum seconds from the start until the first client connects."""
+"""Seconds after which a background process ends if no client has connected to it since its
+start.
+"""
 MOST = 3
 """Maximum number of background engines per user; beyond it, the one without clients for the longest
 time ends.
 """
 LAST_WORDS = 2.0
-"""Seconds for clients to read the last messages of a failed engine."""
+"""Maximum seconds that clients have to read the last messages of a failed engine, before its
+process ends.
+"""
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Start:
 
 
 class EngineMaker(Protocol):
-    """A function that makes an engine without starting it."""
+    """A function that makes an engine object with these parameters, without starting the engine."""
 
     def __call__(self, listener: EngineListener) -> AnyEngine: ...
 

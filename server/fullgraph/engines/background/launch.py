@@ -1,4 +1,4 @@
-"""Identify the engine that a command needs, by everything that affects its results."""
+"""Identify the engine that a command needs, by everything that affects the engine's results."""
 
 from __future__ import annotations
 

@@ -249,7 +249,8 @@ class Client(LineProtocol):
         """
         try:
             async for event in asked:
-                # Results of an outdated torch must not be delivered as valid.
+                # Results must not be sent if the files of torch have changed since the engine
+                # imported them.
                 if isinstance(event, LAST) and self._fresh is not None and not await self._fresh:
                     self.drop()
                 self.send(cast("Event", dataclasses.replace(cast("Any", event), request=number)))
