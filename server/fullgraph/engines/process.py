@@ -294,8 +294,7 @@ class EngineProcess:
         except asyncio.TimeoutError:
             self.kill()
             await exit_
-        # Read the output that is still in the pipes, unless a process started by user code keeps
-        # them open.
+        # Read the output left in the pipes, unless a process started by user code keeps them open.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._ended.wait(), 0.5)
         with contextlib.suppress(asyncio.TimeoutError):

@@ -32,8 +32,9 @@ KEPT = (TargetsFound, FindingFound, TargetDone, ForecastFound, Analyzed)
 
 @dataclass(frozen=True)
 class KeptResults:
-    """Stored ``events`` in order, the ``status`` of their engine, and the ``files`` that they
-    depend on."""
+    """The results of one file in the form in which they are stored: ``events`` of the engine in
+    order, the engine's ``status``, and the ``files`` that the results depend on.
+    """
 
     status: EngineStatus
     events: tuple[Event, ...]

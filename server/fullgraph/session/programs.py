@@ -119,8 +119,9 @@ def with_programs(
     patterns: Sequence[str],
     shown: Iterable[str],
 ) -> Analyze:
-    """Return a request with the programs that may compile the definitions of its file, and the
-    other files that show their own findings."""
+    """Return the trace request, extended by the programs that may compile definitions of its file.
+    ``shown`` are paths of other files that show their own findings.
+    """
     if not request.may_run_programs:
         return request
     candidates: tuple[str, ...] = ()

@@ -417,7 +417,9 @@ class Results:
         return self._details_by_target(lambda told: told.guards)
 
     def targets_without_forecast(self) -> tuple[str, ...]:
-        """Return traced targets without an up-to-date forecast."""
+        """Return the names of traced targets without a forecast of recompiles that belongs to their
+        last trace.
+        """
         traced = (s.report.name for s in self.reports() if s.report.status == "traced")
         return tuple(name for name in dict.fromkeys(traced) if name not in self.forecasts.fresh)
 

@@ -47,14 +47,14 @@ class RunOwner(Protocol):
         """Save the results so far of an unfinished run to disk."""
 
     def run_ended(self, run: UnitRun, last: Analyzed | Failed, seconds: float) -> None:
-        """Apply the last event of a run, which took ``seconds``."""
+        """Handle the end of a run, whose last event is ``last`` and which took ``seconds``."""
 
 
 class ForecastOwner(Protocol):
     """The receiver of the events of a forecast."""
 
     def take_forecast(self, event: ForecastFound) -> None:
-        """Apply the forecast of one target."""
+        """Store the forecast of one target's recompiles and show its findings."""
 
     def forecast_ended(self, forecast: ForecastRun, last: Analyzed | Failed) -> None:
         """Handle the end of a forecast, whose last event is ``last``."""

@@ -12,10 +12,12 @@ T = TypeVar("T")
 LEAST_DELAY = 0.1
 MOST_DELAY = 1.0
 FIRST_DELAY = 0.3
-"""Seconds to wait after an edit before the first run of a file."""
+"""Delay in seconds between an edit and the first run of a file, as long as the duration of its runs
+is unknown.
+"""
 
 FRACTION = 0.25
-"""Fraction of a run's duration to wait after an edit before tracing."""
+"""Delay between an edit and the next run, as a fraction of the duration of recent runs."""
 
 
 REST = 1.5
@@ -73,7 +75,7 @@ class Schedule:
         self._request_run(0.0)
 
     def withdraw(self) -> None:
-        """Cancel the waiting and the current run."""
+        """Cancel the run that waits and the run in progress."""
         self._due = None
         self._stop_timer()
         if self._running is not None:
@@ -96,7 +98,7 @@ class Schedule:
         self._due = asyncio.get_running_loop().time() + delay
         self._stop_timer()
         if self._running is not None:
-            # The end of the current run starts the next one; the delay counts from the edit.
+            # The next run starts when the current run ends; its delay counts from the edit.
             self._running.cancel()
         else:
             self._start_timer()

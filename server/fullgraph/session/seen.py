@@ -18,7 +18,7 @@ from fullgraph_engine.protocol import Position, Range, SeenKind, SeenValue
 _Short = tuple[int, int, SeenKind]
 """First byte and end byte of an expression on one line, and its kind."""
 _Local = tuple[str, str]
-"""Qualified name of a function and name of a local."""
+"""Qualified name of a function and name of a local variable in it."""
 
 
 @dataclass(frozen=True)
@@ -129,14 +129,16 @@ def _by_line(
 
 
 def seen_in(text: TextPositions, targets: Iterable[SeenByTarget]) -> Seen:
-    """Return the kinds on which the runs of all targets agree, by offsets in the current text."""
+    """Return the kinds of values of expressions and locals, if the runs of all targets saw the same
+    kind, by offsets in the current text.
+    """
     spans: dict[tuple[int, int], SeenKind | None] = {}
     locals_: dict[_Local, SeenKind | None] = {}
     for target in targets:
         for line, short in target.short.items():
             begin, ascii_ = text.start(line), text.line(line).isascii()
             for start, end, kind in short:
-                if ascii_:  # true for most lines, and several times faster
+                if ascii_:  # true for most lines; this branch is several times faster
                     where = begin + start, begin + end
                 else:
                     first, last = Position(line, start), Position(line, end)

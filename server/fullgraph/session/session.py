@@ -97,7 +97,7 @@ class SessionStatus:
 
 
 class MessageLevel(enum.Enum):
-    """Severity of a message to the user, as ``MessageType`` of LSP."""
+    """Severity of a message to the user, with the values of ``MessageType`` in LSP."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -264,7 +264,9 @@ class Session:
     # -- open files ---------------------------------------------------------------------------
 
     def open(self, uri: str, text: str, version: int, language: str) -> None:
-        """Open a file if it is Python code; notebook cells and our own documents are ignored."""
+        """Handle the opening of a document in the editor; all but Python files are ignored, and so
+        are notebook cells and fullgraph's own documents.
+        """
         # A client may open a file again without having closed it.
         self.close_text(uri)
         if language.lower() != "python" or uri.startswith(("vscode-notebook-cell:", "fullgraph:")):
@@ -323,7 +325,8 @@ class Session:
                 other.refresh()
 
     def analyze(self, unit: AnalysisUnit, only: tuple[str, ...] = ()) -> asyncio.Future[RunEnding]:
-        """Trace a file now; ``only`` names its targets, empty for all.
+        """Trace a file now, even if its results are known; ``only`` are names of targets to trace,
+        empty for all.
 
         The returned future resolves when the run ends.
         """
@@ -449,7 +452,7 @@ class Session:
         key = self._engine_key(unit)
         status = self._engines.find_status(key) if key is not None else None
         if status is not None and status.state is EngineState.READY and not unit.unparsed:
-            # Otherwise the engine's status or a finding already reports the failure.
+            # In all other cases the engine's status or a finding reports the failure.
             words = sentences(failure.reason, failure.next_step)
             self._listener.log(words)
             self._show_once(MessageLevel.ERROR, words)

@@ -29,7 +29,7 @@ from fullgraph.domain.codes import Severity, is_known_selector
 from fullgraph.session import allowances
 from fullgraph_engine.protocol import Allowance, ExampleKind, Limits, Mode, ProgramRequest
 
-# In the standard library from Python 3.11 on; before that a dependency.
+# ``tomllib`` is in the standard library since Python 3.11; before, ``tomli`` is a dependency.
 tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 Scope = Literal["application", "machine", "machine-overridable", "window", "resource"]
@@ -57,7 +57,7 @@ class SettingKind(Protocol):
 
 @dataclass(frozen=True)
 class TextKind:
-    """A string without surrounding whitespace."""
+    """The type of settings with a string as the value; surrounding whitespace is removed."""
 
     def read_value(self, raw: object) -> str:
         if not isinstance(raw, str):
@@ -70,7 +70,7 @@ class TextKind:
 
 @dataclass(frozen=True)
 class FlagKind:
-    """A boolean."""
+    """The type of settings with a boolean as the value."""
 
     def read_value(self, raw: object) -> bool:
         if not isinstance(raw, bool):
@@ -83,7 +83,9 @@ class FlagKind:
 
 @dataclass(frozen=True)
 class NumberKind:
-    """A number of at least ``least``; with ``whole`` an integer, which may be written ``2.0``."""
+    """The type of settings with a number of at least ``least`` as the value; with ``whole`` an
+    integer, which may be written ``2.0``.
+    """
 
     least: float
     unit: str = ""
@@ -110,7 +112,7 @@ class NumberKind:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of a few words, each with its description."""
+    """The type of settings with one of a few words as the value, each with its description."""
 
     words: tuple[tuple[str, str], ...]
 
@@ -131,7 +133,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class SeverityName:
-    """A severity, written by name."""
+    """The type of settings with the name of a severity as the value."""
 
     names: tuple[str, ...]
 
@@ -147,7 +149,9 @@ class SeverityName:
 
 @dataclass(frozen=True)
 class Texts:
-    """A list of texts; a single text is split at commas, as on a command line."""
+    """The type of settings with a list of strings as the value; a single string is split at commas,
+    as on a command line.
+    """
 
     def read_value(self, raw: object) -> tuple[str, ...]:
         if isinstance(raw, str):
@@ -162,7 +166,9 @@ class Texts:
 
 @dataclass(frozen=True)
 class Allowances(Texts):
-    """A list of entries that the sandbox allows."""
+    """The type of the setting with a list of the permissions that the sandbox grants to user
+    code.
+    """
 
     def read_value(self, raw: object) -> tuple[Allowance, ...]:  # type: ignore[override]
         return tuple(
@@ -181,7 +187,7 @@ class Allowances(Texts):
 
 @dataclass(frozen=True)
 class Codes(Texts):
-    """A list of finding codes, or of their prefixes up to a slash."""
+    """The type of settings with a list of finding codes, or of their prefixes up to a slash."""
 
     def read_value(self, raw: object) -> tuple[str, ...]:
         selectors = tuple(_clean_selector(text) for text in super().read_value(raw))
@@ -191,7 +197,7 @@ class Codes(Texts):
 
 @dataclass(frozen=True)
 class Severities:
-    """A mapping from finding codes to severities."""
+    """The type of settings with a mapping from finding codes to severities."""
 
     def read_value(self, raw: object) -> Mapping[str, Severity]:
         names = [severity.value for severity in Severity]
@@ -611,16 +617,18 @@ class Settings:
 
     @property
     def parallel(self) -> int:
-        """``jobs`` as a number of processes."""
+        """Maximum number of parallel processes, from the setting ``jobs``."""
         return self.jobs or max(1, min(8, os.cpu_count() or 1))
 
     @property
     def engine_keep_seconds(self) -> float:
-        """``engine_keep`` in seconds."""
+        """Number of seconds that a shared engine stays after its last client, from the setting
+        ``engine_keep``.
+        """
         return 60 * self.engine_keep
 
     def run_limits(self) -> Limits:
-        """Return the resource limits of runs."""
+        """Return the limits on time, memory and number of targets of runs, from the settings."""
         return Limits(
             seconds=self.timeout,
             module_seconds=self.timeout,
@@ -629,7 +637,9 @@ class Settings:
         )
 
     def example_kinds(self) -> tuple[ExampleKind, ...]:
-        """Return ``probes_from_file`` and ``probes_from_tests`` as kinds of examples."""
+        """Return the kinds of example code from which inputs may be taken, by the settings
+        ``probes_from_file`` and ``probes_from_tests``.
+        """
         kinds: dict[FileProbes, tuple[ExampleKind, ...]] = {
             "all": ("main", "docstring"),
             "main": ("main",),
@@ -664,7 +674,9 @@ class Settings:
         )
 
     def import_roots(self, project: Path | None) -> tuple[str, ...]:
-        """Return ``extra_paths`` as absolute paths, resolved against the project root."""
+        """Return the folders in the setting ``extra_paths`` as absolute paths; relative ones start
+        at the project's root folder.
+        """
         base = project if project is not None else Path.cwd()
         return tuple(str(base / expand_path(path, base)) for path in self.extra_paths)
 
@@ -718,7 +730,9 @@ class SettingsSource:
 
 @dataclass(frozen=True)
 class Resolved:
-    """The resolved settings, the origin of each, and the problems with invalid values."""
+    """The settings merged from all sources, the source that set each one, and the problems with
+    invalid values.
+    """
 
     settings: Settings
     origins: Mapping[str, str]

@@ -11,7 +11,7 @@ from fullgraph_engine.protocol import Event, Failed
 
 
 class Reason(enum.Enum):
-    """The reason for a trace, the weakest first."""
+    """The reason why a file should be traced, from the weakest to the strongest."""
 
     CHANGED = "changed"
     SAVED = "saved"
@@ -43,7 +43,7 @@ class TraceDue:
 
 @dataclass(frozen=True)
 class RunBegan:
-    """A run of the text began; ``asked``: by command."""
+    """A run that traces the text began; ``asked``: it was requested by command."""
 
     asked: bool
 
@@ -55,7 +55,7 @@ class RunAsked:
 
 @dataclass(frozen=True)
 class RunAdvanced:
-    """The engine sent an event of the run."""
+    """The engine sent an event of the run in progress."""
 
     event: Event
 

@@ -1,4 +1,4 @@
-"""Lines that no trace of a target reached, faded on request."""
+"""Lines that no trace of a target reached, which the editor shows faded on request."""
 
 from __future__ import annotations
 

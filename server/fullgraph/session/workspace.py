@@ -199,7 +199,9 @@ class Workspace:
         return known
 
     def _configured_in(self, folder: _Folder | None) -> Mapping[str, Any]:
-        """Return the editor's settings for a folder."""
+        """Return the editor's settings for a workspace folder, or with None its settings for files
+        outside of all folders.
+        """
         nowhere: Mapping[str, Any] = self._configuration.get("", {})
         return self._configuration.get(folder.uri, nowhere) if folder else nowhere
 
