@@ -1,7 +1,7 @@
-"""An engine that starts before anything listens to it.
+"""An engine that starts before the server has a receiver for its events.
 
-Its import of torch takes longest, so it need not wait until the libraries of the server are loaded
-and the client has sent its configuration.
+The engine's import of torch takes longest, so it begins before the server has loaded its libraries
+and received the client's configuration.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from fullgraph.engines.shared import shared_or_own
 
 
 class EarlyEngine:
-    """Starts an engine and stores its events until a listener is attached. ``keep``: see
-    ``shared_or_own``."""
+    """A starter of an engine that stores the engine's events until a listener is attached.
+    ``keep``: seconds that a shared engine stays after its last client.
+    """
 
     def __init__(self, interpreter: Path, boot: Path | None, keep: float) -> None:
         self._kept: list[Callable[[EngineListener], None]] = []

@@ -48,14 +48,17 @@ from fullgraph_engine.protocol import (
 from fullgraph_engine.protocol.facts import CODES, WORDS
 
 LOOK_AGAIN, LONGEST_WAIT = 5.0, 300.0
-"""Initial and maximum seconds until a failed engine is started again on demand; doubles each
-time."""
+"""Minimum and maximum seconds until a failed engine is started again for a new request; doubled
+after each failed start.
+"""
 
 BACK_OFF = (0.5, 2.0, 8.0)
-"""Seconds before each automatic restart; a successful analysis starts the series again."""
+"""Seconds to wait before the first, second and third automatic restart; after a successful trace
+the series begins again.
+"""
 
 CANCEL_GRACE = 5.0
-"""Maximum seconds until a cancelled request ends; otherwise the engine is killed."""
+"""Seconds after which the engine is killed if a cancelled request has not ended."""
 
 OVERDUE_GRACE = 10.0
 """Maximum seconds by which a repro may exceed its time limit before it is cancelled."""
@@ -63,13 +66,17 @@ OVERDUE_GRACE = 10.0
 CLOSE_GRACE = 2.0
 
 _FROM_OUTSIDE = tuple(-number for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP))
-"""Exit statuses of a process that was killed from outside, such as by the kernel without memory."""
+"""Exit statuses of a process that another process or the kernel killed, such as when memory ran
+out.
+"""
 
 LOOK_AT_PROCESS = 1.0
-"""Interval in seconds of the checks for a stopped process; the second positive check kills it."""
+"""Interval in seconds of the checks whether a signal has paused the engine process; the second
+positive check kills it.
+"""
 
 SILENCE = 30.0
-"""Maximum seconds until an interpreter begins to execute the engine."""
+"""Maximum seconds from the start of the interpreter until it begins to execute the engine."""
 
 LONG_IMPORT = 120.0
 """Seconds after which a long import of torch is reported; a network drive can cause one."""
@@ -82,7 +89,7 @@ class EngineState(enum.Enum):
     """The state of an engine.
 
     ``UNUSABLE``: this interpreter cannot run an engine until the user changes something.
-    ``CRASHED``: the engine exited by itself; with ``EngineStatus.final`` it is restarted only by
+    ``CRASHED``: the engine exited unexpectedly; with ``EngineStatus.final`` it is restarted only by
     command.
     """
 
@@ -95,13 +102,13 @@ class EngineState(enum.Enum):
 
 @dataclass(frozen=True)
 class EngineStatus:
-    """The status of an engine for its users; ``message`` is a sentence."""
+    """The status of an engine, as shown to users; ``message`` explains it in a sentence."""
 
     state: EngineState
     message: str
     next_step: str = ""
     torch: str = ""
-    """Version of torch, after its import."""
+    """Version of torch; empty until the engine has imported it."""
     python: str = ""
     interpreter: str = ""
     pid: int = 0
@@ -109,15 +116,21 @@ class EngineStatus:
     untested: bool = False
     """True if fullgraph was not tested with a torch as new as this one."""
     sandbox: SandboxLevel = dataclasses.field(default_factory=SandboxLevel)
-    """Protection of the machine from user code; without layers until it is known."""
+    """Mechanisms that protect the machine from user code; empty until the engine reports them."""
     quiet: bool = False
-    """True if users need not be notified, because the problem is known or may be temporary."""
+    """True if no notification should be shown, because the user knows the problem or it may be
+    temporary.
+    """
     final: bool = True
-    """False after a crash with an automatic restart."""
+    """False if the status will change by itself, such as after a crash with an automatic
+    restart.
+    """
 
 
 class _EngineFailure:
-    """A failure after which the engine is not restarted automatically."""
+    """A failure after which the engine is only restarted by command, or after a change of its
+    packages or a waiting time.
+    """
 
     def __init__(self, interpreter: Path, before: _EngineFailure | None) -> None:
         self._interpreter = interpreter
@@ -135,7 +148,9 @@ class _EngineFailure:
 
 
 class EngineGone(Exception):
-    """An error if the engine ended before it answered: a sentence and the next step."""
+    """An error if the engine ended before it answered; contains the reason as a sentence and what
+    the user can do.
+    """
 
     def __init__(self, reason: str, next_step: str) -> None:
         super().__init__(sentences(reason, next_step))
@@ -149,7 +164,9 @@ LAST = (Analyzed, Reproduced, Compared, Failed)
 
 
 class PendingRequest(Generic[_Request]):
-    """A request to the engine, with its events; the last event always arrives."""
+    """A request to the engine, which receives the engine's events for it; a last event arrives even
+    if the engine dies.
+    """
 
     def __init__(self, request: _Request, cancel: Callable[[PendingRequest[Any]], None]) -> None:
         self.request: _Request = request
@@ -159,21 +176,23 @@ class PendingRequest(Generic[_Request]):
         self._exhausted = False
         self.cancelled = False
         self.restarted = False
-        """True if the engine died during the request, which was sent again."""
+        """True if the engine died while it worked on the request, so that the request was sent
+        again.
+        """
 
     def cancel(self) -> None:
-        """Cancel the work in the engine; the last event still arrives."""
+        """Cancel the engine's work on the request; its last event still arrives."""
         if not self.cancelled and not self._ended:
             self.cancelled = True
             self._cancel_request(self)
 
     def abandon(self) -> None:
-        """End the request now, even if the engine is still working on it."""
+        """End the request now with a last event, even if the engine is still working on it."""
         self.cancel()
         self.put_event(self.cancellation_event())
 
     def mark_sent(self) -> None:
-        """Record that the engine received the request; called by the engine only."""
+        """Record that the request was sent to the engine process; called by ``Engine`` only."""
 
     def cancellation_event(self) -> Event:
         """Return the last event of a cancelled request that the engine cannot answer."""
@@ -194,7 +213,7 @@ class PendingRequest(Generic[_Request]):
         return event
 
     def put_event(self, event: Event) -> None:
-        """Add an event; called by the engine only."""
+        """Add an event of the engine process to this request; called by ``Engine`` only."""
         if self._ended:
             return
         self._ended = isinstance(event, LAST)
@@ -202,11 +221,14 @@ class PendingRequest(Generic[_Request]):
 
 
 class AnalysisRequest(PendingRequest[Analyze]):
-    """A trace request; its last event is ``Analyzed`` or ``Failed``. ``Restarted`` discards all
-    earlier events."""
+    """A request to trace a text; its last event is ``Analyzed`` or ``Failed``. The event
+    ``Restarted`` makes all earlier events invalid.
+    """
 
     def restart(self) -> bool:
-        """Restart the request; return False if it was restarted before or is cancelled."""
+        """Prepare the request to be sent again after the engine died; return False if this happened
+        before or the request is cancelled.
+        """
         if self.restarted or self.cancelled:
             return False
         self.restarted = True
@@ -218,13 +240,14 @@ class AnalysisRequest(PendingRequest[Analyze]):
 
 
 class ReproductionRequest(PendingRequest[Reproduce]):
-    """A request for a repro; its last event is ``Reproduced`` or ``Failed``. The best script is
-    kept."""
+    """A request for a repro (a short script that shows a finding); its last event is ``Reproduced``
+    or ``Failed``.
+    """
 
     def __init__(self, request: Reproduce, cancel: Callable[[PendingRequest[Any]], None]) -> None:
         super().__init__(request, cancel)
         self.found: ReproFound | None = None
-        """Best script so far, available even if the engine died later."""
+        """Best script that the engine has sent so far, available even if the engine died later."""
         self.progress: ReproProgress | None = None
         self.overdue = False
         """True if the request was cancelled because it exceeded its time limit."""
@@ -265,7 +288,9 @@ class ComparisonRequest(PendingRequest[Compare]):
 
 @dataclass(frozen=True)
 class EngineListener:
-    """The receiver of an engine's events. Without ``index`` the engine builds no operator index."""
+    """The receiver of an engine's events. Without ``index`` the engine does not build an index of
+    torch's operators.
+    """
 
     status: Callable[[EngineStatus], None] = lambda status: None
     log: Callable[[Log], None] = lambda log: None
@@ -278,8 +303,9 @@ class AnyEngine(abc.ABC):
     def __init__(self, interpreter: Path, processes: str, allowed: Allowed) -> None:
         self.interpreter = interpreter
         self.processes = processes
-        """Value of the setting that selects how the engine starts processes; applied at its next
-        start."""
+        """Value of the setting that selects how the engine starts processes; applied when the
+        engine starts the next time.
+        """
         self.allowed = allowed
         """Permissions of user code beyond the default sandbox."""
         self._requests = itertools.count(1)
@@ -295,18 +321,22 @@ class AnyEngine(abc.ABC):
 
     @abc.abstractmethod
     async def restart(self) -> None:
-        """Restart the engine: discard earlier crashes and end all work."""
+        """Restart the engine by command: end all work and forget earlier crashes."""
 
     @abc.abstractmethod
     def reconsider(self) -> None:
-        """Start a failed engine again if the cause of the failure may be over."""
+        """Start a failed engine again if the cause of the failure may have been removed."""
 
     @abc.abstractmethod
     async def ready(self) -> EngineStatus:
-        """Wait until the status is certain: ready, unusable, or crashed for good."""
+        """Wait until the engine is ready, unusable, or crashed without an automatic restart; return
+        this status.
+        """
 
     def analyze(self, request: Analyze) -> AnalysisRequest:
-        """Send a trace request; its number is assigned here."""
+        """Send a request to trace a text, under a new request number; return the object that
+        receives its events.
+        """
         number = next(self._requests)
         analysis = AnalysisRequest(
             dataclasses.replace(request, request=number), self._cancel_request
@@ -315,7 +345,9 @@ class AnyEngine(abc.ABC):
         return analysis
 
     def reproduce(self, request: Reproduce) -> ReproductionRequest:
-        """Send a request for a repro; its number is assigned here."""
+        """Send a request for a repro, under a new request number; return the object that receives
+        its events.
+        """
         number = next(self._requests)
         reproduction = ReproductionRequest(
             dataclasses.replace(request, request=number), self._cancel_request
@@ -324,7 +356,9 @@ class AnyEngine(abc.ABC):
         return reproduction
 
     def compare(self, request: Compare) -> ComparisonRequest:
-        """Send a request to compare two texts; its number is assigned here."""
+        """Send a request to compare two texts, under a new request number; return the object that
+        receives its events.
+        """
         number = next(self._requests)
         comparison = ComparisonRequest(
             dataclasses.replace(request, request=number), self._cancel_request
@@ -334,11 +368,13 @@ class AnyEngine(abc.ABC):
 
     @abc.abstractmethod
     async def close(self, *, stay: bool = True) -> None:
-        """End all work, and the process unless it is to ``stay`` for other clients."""
+        """End all work of this client and the engine process; with ``stay`` a shared process keeps
+        running for other clients.
+        """
 
     @abc.abstractmethod
     def kill(self) -> None:
-        """End like ``close``, but immediately and without an event loop."""
+        """End all work and the engine process immediately, without an event loop."""
 
     @abc.abstractmethod
     def _submit_request(self, asked: PendingRequest[Any]) -> None: ...
@@ -348,12 +384,12 @@ class AnyEngine(abc.ABC):
 
 
 class Engine(AnyEngine):
-    """The engine host process of one interpreter. All work happens on the event loop that started
-    it.
+    """A private engine: the child process of one interpreter. All methods run on the event loop
+    that started it.
 
     Requests wait in this object during the import of torch, so that cancelling them is cheap. A
-    dead engine is restarted after a growing delay, and its status reports this. Analyses that were
-    running are sent again one at a time, because one of them may have caused the crash.
+    dead engine is restarted after a growing delay, and its status reports this. Trace requests that
+    were running are sent again one at a time, because one of them may have caused the crash.
     """
 
     def __init__(
@@ -380,7 +416,9 @@ class Engine(AnyEngine):
         self._checks: dict[int, asyncio.Future[SelfChecked]] = {}
         self._deaths = 0
         self._failed: _EngineFailure | None = None
-        """Last failure, while the engine waits for a change or a command."""
+        """Last failure; None unless the engine waits for a change of its packages or a restart
+        command.
+        """
         self._last_failure: _EngineFailure | None = None
         self._look: asyncio.TimerHandle | None = None
         self._restart: asyncio.Task[None] | None = None
@@ -396,7 +434,9 @@ class Engine(AnyEngine):
                 await self._spawn_process()
 
     async def ready(self) -> EngineStatus:
-        """Wait until the status is certain: ready, unusable, or crashed for good."""
+        """Wait until the engine is ready, unusable, or crashed without an automatic restart; return
+        this status.
+        """
         await self._settled.wait()
         return self._status
 
@@ -412,7 +452,8 @@ class Engine(AnyEngine):
         process = self._process
         if self._status.state is not EngineState.READY or process is None:
             return
-        # Send low-priority requests, which may take minutes, after all suspects.
+        # Send low-priority requests, which may take minutes, after all requests that may have
+        # caused a crash.
         suspects: list[PendingRequest[Any]] = [
             asked
             for asked in self._waiting.values()
@@ -430,7 +471,8 @@ class Engine(AnyEngine):
         asked.mark_sent()
 
     async def self_check(self) -> SelfChecked:
-        """Return the hooks that this torch has.
+        """Return the engine's report about the hooks into torch that work with the installed
+        version.
 
         Raises:
             EngineGone: The engine is unavailable.
@@ -454,19 +496,25 @@ class Engine(AnyEngine):
             await self._spawn_process()
 
     async def close(self, *, stay: bool = True) -> None:
-        """End the process and its children; nothing else uses them."""
+        """End the engine process and its children; ``stay`` is ignored, because other clients
+        cannot use them.
+        """
         async with self._changing:
             await self._end_process()
             self._fail_all("The engine was stopped.", "Try again.")
             self._set_status(EngineState.STOPPED, "The engine is not running.")
 
     def reconsider(self) -> None:
-        """Restart a failed engine if its packages have changed or its waiting time has passed."""
+        """Restart a failed engine if packages of its interpreter have changed, or if its waiting
+        time has passed.
+        """
         if self._failed is not None and self._failed.may_be_over():
             self._try_again()
 
     def _look_again(self) -> None:
-        """Restart a failed engine if its packages have changed, such as after installing torch."""
+        """Restart a failed engine if packages of its interpreter have changed, such as after
+        installing torch.
+        """
         if self._failed is not None and self._failed.has_changed():
             self._try_again()
         else:
@@ -474,7 +522,7 @@ class Engine(AnyEngine):
 
     def _try_again(self) -> None:
         self._deaths, self._failed = 0, None
-        # New requests wait for the restart.
+        # New requests wait until the restarted engine is ready.
         self._status = dataclasses.replace(self._status, state=EngineState.STARTING, final=False)
         self._restart = asyncio.create_task(self._start_over())
 
@@ -485,7 +533,7 @@ class Engine(AnyEngine):
             await self._spawn_process()
 
     def kill(self) -> None:
-        """Kill the process immediately, for an exiting server."""
+        """Kill the engine process immediately, because the server exits."""
         if self._process is not None:
             self._process.kill()
 
@@ -506,7 +554,8 @@ class Engine(AnyEngine):
                 on_event=self._handle_event,
                 on_output=lambda text: self._listener.log(Log(0, "engine", text)),
                 on_death=self._handle_death,
-                # An index costs CPU time that a short-lived engine needs for its work.
+                # Building an operator index costs CPU time that a short-lived engine needs for its
+                # work.
                 index=self._listener.index is not None,
                 processes=self.processes,
                 allowed=self.allowed,
@@ -537,7 +586,7 @@ class Engine(AnyEngine):
 
     def _handle_event(self, process: EngineProcess, event: Event) -> None:
         if process is not self._process:
-            # The event was sent before the process was replaced.
+            # The event was sent by an earlier process that was replaced since.
             return
         if isinstance(event, Starting):
             if event.version != VERSION:
@@ -582,7 +631,9 @@ class Engine(AnyEngine):
             self._send_waiting()
 
     def _give_up(self, reason: str, next_step: str) -> None:
-        """Mark the interpreter as unusable until the user changes something."""
+        """Mark the interpreter as unusable until the user changes something; ``reason`` and
+        ``next_step`` are shown to the user.
+        """
         self._set_status(EngineState.UNUSABLE, reason, next_step)
         self._fail_all(reason, next_step)
 
@@ -594,7 +645,11 @@ class Engine(AnyEngine):
             process.kill()
 
     def _end_stopped(self, process: EngineProcess, was_stopped: bool) -> None:
-        """Kill a process that a signal has stopped, because it neither answers nor exits."""
+        """Kill an engine process that a signal such as SIGSTOP has paused, because it neither
+        answers nor exits.
+
+        ``was_stopped``: the previous check found it paused as well.
+        """
         if process is not self._process:
             return
         is_stopped = process.is_stopped(starting=self._status.state is EngineState.STARTING)
@@ -652,7 +707,9 @@ class Engine(AnyEngine):
         self._restart = asyncio.create_task(self._start_later(self._back_off[self._deaths - 1]))
 
     def _stay_dead(self, manner: str, imported: bool, *, by_chance: bool) -> None:
-        """Report that the engine died too often to be restarted automatically."""
+        """Report that the engine will not be restarted automatically, because it died too often or
+        during the import of torch.
+        """
         if by_chance:
             message = f"The engine {manner}."
             if not imported:
@@ -706,7 +763,7 @@ class Engine(AnyEngine):
     # -- status -------------------------------------------------------------------------------
 
     def _initial_status(self, state: EngineState, message: str) -> EngineStatus:
-        # The status is not final, so that requests before the start wait for it.
+        # The status is not final, so that requests wait until the engine is started.
         return EngineStatus(state, message, interpreter=str(self.interpreter), final=False)
 
     def _note_failure(self, state: EngineState, final: bool) -> None:
@@ -745,7 +802,9 @@ class Engine(AnyEngine):
 
 
 def _describe_exit(process: EngineProcess) -> str:
-    """Return how the process ended, as the rest of a sentence."""
+    """Return how the engine process ended, to complete a sentence with the engine as its
+    subject.
+    """
     if process.broken:
         return f"said something that is not the protocol ({process.broken}) and was ended"
     status = process.exit_status

@@ -1,4 +1,4 @@
-"""Select environment variables that can affect a program."""
+"""Select the environment variables that can affect the results of a program."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _PASSING_BEGIN = (
 
 
 def stable_variables(environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return sorted variables, without terminal-specific ones that programs ignore."""
+    """Return the environment variables as sorted (name, value) pairs, without variables that only
+    describe the terminal.
+    """
     return sorted(
         item
         for item in environment.items()

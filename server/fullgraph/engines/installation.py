@@ -1,7 +1,7 @@
 """Find the package folders of an interpreter, and whether torch is in them.
 
-This module never imports torch, which takes seconds. Files answer within a millisecond; if they are
-inconclusive, the interpreter is executed with a short script.
+This module never imports torch, which takes seconds. Looking at files takes a millisecond; if they
+do not decide it, the interpreter executes a short script.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ PATIENCE = 5.0
 """Maximum seconds until an interpreter answers whether it has torch."""
 
 _YES, _NO = 42, 43
-# The script ignores the current folder, as the engine does, and runs on any Python version.
+# The script ignores packages in the current folder, as the engine does, and runs on any Python
+# version.
 _QUESTION = f"""
 import os, sys
 path = sys.path[:] = [entry for entry in sys.path if entry]
@@ -41,19 +42,24 @@ _ADDS_NOTHING = frozenset({"distutils-precedence.pth", "_virtualenv.pth"})
 
 
 def pythons_of(environment: Path, *, windows: bool = WINDOWS) -> tuple[Path, ...]:
-    """Return possible paths of an environment's Python; conda on Windows has it at the top."""
+    """Return the paths at which an environment may have its Python; conda on Windows has it
+    directly in the environment's folder.
+    """
     names = ("Scripts/python.exe", "python.exe") if windows else ("bin/python", "bin/python3")
     return tuple(environment / name for name in names)
 
 
 def prefix_of(python: Path, *, windows: bool = WINDOWS) -> Path:
-    """Return the folder that contains the packages of a Python, without resolving links."""
+    """Return the folder of the installation or environment that a Python executable belongs to,
+    without resolving links.
+    """
     at_the_top = windows and python.parent.name.lower() != "scripts"
     return python.parent if at_the_top else python.parent.parent
 
 
 def package_folders(prefix: Path, version: str, *, windows: bool = WINDOWS) -> tuple[Path, ...]:
-    """Return possible package folders of a Python; ``version`` has the form ``3.12`` or ``3.13t``.
+    """Return the folders in which packages of a Python may be installed; ``version`` has the form
+    ``3.12`` or ``3.13t``.
 
     They include the differently named folders of Debian's Python.
     """
@@ -84,15 +90,16 @@ def _python_prefixes(python: Path) -> set[Path]:
 
 
 def _any_package_folders(prefixes: Iterable[Path]) -> Iterator[Path]:
-    """Yield the package folders of all Python versions."""
+    """Yield the existing package folders of all Python versions below ``prefixes``."""
     for pattern in ("lib*/python3*/*-packages", "local/lib/python3*/*-packages", "Lib/*-packages"):
         for prefix in prefixes:
             yield from prefix.glob(pattern)
 
 
 def torch_folders(python: Path, env: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return possible folders of an interpreter's torch, without links; empty if a ``.pth`` file or
-    import hook provides torch."""
+    """Return the folders that may contain an interpreter's torch, with links resolved; empty if a
+    ``.pth`` file or import hook provides torch.
+    """
     listed = [Path(entry) for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]
     folders = (*listed, *_any_package_folders(_python_prefixes(python)))
     found = (Path(os.path.realpath(one / "torch")) for one in folders if _holds_torch(one))
@@ -130,9 +137,11 @@ def has_torch(python: Path, env: Mapping[str, str]) -> bool | None:
 
 
 def torch_on_disk(python: Path, env: Mapping[str, str], *, windows: bool = WINDOWS) -> bool | None:
-    """Return whether files show that an interpreter has torch; None if they are inconclusive.
+    """Return whether an interpreter has torch, judged by files alone; None if they do not decide
+    it.
 
-    They exclude torch only in a virtual environment isolated from other packages.
+    The result can only be False for a virtual environment that cannot import packages of its base
+    interpreter.
     """
     listed = env.get("PYTHONPATH", "").split(os.pathsep)
     if any(_holds_torch(Path(entry)) for entry in listed if entry):
@@ -159,12 +168,12 @@ def torch_on_disk(python: Path, env: Mapping[str, str], *, windows: bool = WINDO
 
 @dataclass(frozen=True)
 class VirtualEnvironment:
-    """The contents of a ``pyvenv.cfg``."""
+    """The description of a virtual environment in its file ``pyvenv.cfg``."""
 
     version: str
     """Version of Python, such as ``3.12``; empty if unknown."""
     sees_base: bool
-    """True if packages of the base interpreter are visible."""
+    """True if code in the environment can import packages of its base interpreter."""
     by_uv: bool
     """True if uv made the environment, which then lacks pip."""
 
@@ -185,7 +194,9 @@ class VirtualEnvironment:
 
 
 def _torch_of_path_files(folders: tuple[Path, ...]) -> bool | None:
-    """Return whether a ``.pth`` file leads to torch; None if one executes code to add packages."""
+    """Return whether a ``.pth`` file adds a folder that contains torch; None if one executes code
+    that may add packages.
+    """
     uncertain = False
     try:
         for folder, file in _path_files(folders):
@@ -217,7 +228,8 @@ def _ask_python(python: Path, env: Mapping[str, str]) -> bool | None:
         ended = subprocess.run(
             [str(python), "-c", _QUESTION],
             env=dict(env),
-            # Use the exit status, because grandchildren could keep a pipe open.
+            # Use the exit status as the answer, because a process that the interpreter started
+            # could keep a pipe open.
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -41,7 +41,7 @@ OWN = Path(sys.executable) if sys.executable and not sys.flags.no_site else None
 
 
 class Lack(enum.Enum):
-    """The reason for skipping a candidate, as the end of a sentence."""
+    """The reason why a possible interpreter was not chosen, as the end of a sentence."""
 
     TORCH = "has no torch"
     PYTHON = "has no Python that can be executed here"
@@ -50,10 +50,10 @@ class Lack(enum.Enum):
 
 @dataclass(frozen=True)
 class PassedOver:
-    """A skipped candidate and the reason."""
+    """An interpreter that was not chosen, and the reason."""
 
     path: Path
-    """Path of the Python, or of an environment without one."""
+    """Path of the Python executable, or of an environment folder without one."""
     origin: InterpreterOrigin
     lack: Lack
 
@@ -69,22 +69,24 @@ class Interpreter:
     path: Path
     origin: InterpreterOrigin
     passed_over: tuple[PassedOver, ...] = ()
-    """Candidates that were skipped before this one."""
+    """Interpreters that were tried before this one and not chosen."""
 
     @property
     def how(self) -> str:
-        """Origin of the interpreter, for use in brackets."""
+        """Where the interpreter was found, as a short phrase to put in brackets."""
         return _HOW[self.origin]
 
     @property
     def why(self) -> str:
-        """Explanation of the choice, with the skipped candidates; a part of a sentence."""
+        """Explanation of the choice as a part of a sentence, with the interpreters that were not
+        chosen.
+        """
         reasons = self._unused_reasons()
         return f"{self.how}, since {reasons}" if reasons else self.how
 
     @property
     def remark(self) -> str:
-        """Sentence if the choice may surprise the user; else empty."""
+        """Sentence for the user if the choice may be unexpected; else empty."""
         reasons = self._unused_reasons()
         return f"The torch of {self.path} ({self.how}) is used, since {reasons}." if reasons else ""
 
@@ -95,7 +97,7 @@ class Interpreter:
 
 
 class InterpreterNotFound(Exception):
-    """An error if no interpreter was found: a sentence with the next step."""
+    """An error if no interpreter was found; its message says in a sentence what the user can do."""
 
 
 def find_interpreter(
@@ -106,18 +108,18 @@ def find_interpreter(
     active: str = "",
     own: Path | None = OWN,
 ) -> Interpreter:
-    """Return the configured interpreter, or the first candidate with torch.
+    """Return the configured interpreter, or the first one with torch in a list of possible ones.
 
-    The candidates in order: ``active``, selected in the editor; the active virtual environment;
-    ``.venv`` in ``root``; the active conda environment; ``own``, the Python of fullgraph;
-    ``python3`` and ``python`` on PATH. A candidate whose packages are unknown is used only without
-    a better one.
+    The possible interpreters in order: ``active``, selected in the editor; the active virtual
+    environment; ``.venv`` in ``root``; the active conda environment; ``own``, the Python of
+    fullgraph; ``python3`` and ``python`` on PATH. An interpreter whose packages cannot be
+    determined is used only if none with torch was found.
 
     Links are not resolved, because the link of a virtual environment identifies the environment.
     The search may execute interpreters and block for seconds.
 
     Raises:
-        InterpreterNotFound: The setting is wrong, or torch was not found in any candidate.
+        InterpreterNotFound: The setting is wrong, or none of the interpreters has torch.
     """
     if setting and setting.strip():
         return Interpreter(_from_setting(setting.strip(), root, env), "setting")
@@ -141,7 +143,9 @@ def find_interpreter(
 def _unique_candidates(
     root: Path | None, env: Mapping[str, str], active: str, own: Path | None
 ) -> Iterator[Interpreter | PassedOver]:
-    """Yield each candidate once under its first path, and environments without a Python."""
+    """Yield each possible interpreter once, in the order of preference, and environments without a
+    Python as ``PassedOver``.
+    """
     seen: set[tuple[str, str]] = set()
     for candidate in _named_candidates(root, env, active, own):
         folder, file = candidate.path.parent, os.path.realpath(candidate.path)
@@ -214,7 +218,8 @@ def _from_setting(setting: str, root: Path | None, env: Mapping[str, str]) -> Pa
     if root is not None:
         setting = setting.replace("${workspaceFolder}", str(root))
     if "/" not in setting and os.sep not in setting and not setting.startswith("~"):
-        # A bare word is a command, unless the project has an environment folder with this name.
+        # A setting without a slash names a command, unless the project has an environment folder
+        # with this name.
         if root is not None and (python := _of_environment(root / setting)):
             return python
         if found := shutil.which(setting, path=env.get("PATH")):
@@ -250,12 +255,16 @@ def _from_setting(setting: str, root: Path | None, env: Mapping[str, str]) -> Pa
 
 
 def _is_environment(folder: Path) -> bool:
-    """Return whether a folder is an environment, including broken ones and other platforms."""
+    """Return whether a folder is a Python environment, even a broken one or one of another
+    platform.
+    """
     return any((folder / name).exists() for name in ("pyvenv.cfg", "conda-meta", "bin", "Scripts"))
 
 
 def _of_own_environment(folder: Path) -> Path:
-    """Return the Python of the project's environment, or raise an error if it is broken."""
+    """Return the Python of the project's own environment ``folder``; raise an error if the
+    environment has none.
+    """
     if python := _of_environment(folder):
         return python
     raise InterpreterNotFound(
@@ -265,7 +274,7 @@ def _of_own_environment(folder: Path) -> Path:
 
 
 def _of_environment(folder: Path) -> Path | None:
-    """Return the Python of an environment folder; None if missing."""
+    """Return the Python executable in an environment folder; None if it is missing."""
     return next((path.absolute() for path in pythons_of(folder) if _is_executable(path)), None)
 
 

@@ -53,7 +53,9 @@ def yaml_folder() -> Path | None:
 
 
 def hide_environment_from(sandbox: SandboxLevel) -> None:
-    """Hide the environment from user code if the kernel does not protect it in this sandbox."""
+    """Hide this process's environment variables from user code if the kernel does not protect them
+    in this sandbox.
+    """
     if not any(one.name == "Landlock" and one.holds for one in sandbox.layers):
         hide_environment()
 
@@ -80,7 +82,7 @@ def working_folder() -> Path:
 class LineProtocol(asyncio.Protocol):
     """A protocol that splits received data into lines.
 
-    A line longer than ``longest`` is passed to ``on_long`` in incomplete form.
+    Of a line longer than ``longest``, only the beginning is passed on, to ``on_long``.
     """
 
     def __init__(
@@ -120,8 +122,9 @@ class LineProtocol(asyncio.Protocol):
 
 
 class EngineProcess:
-    """A started engine process. ``on_event`` receives its events, ``on_death`` is called once at
-    its end."""
+    """An engine in a child process. ``on_event`` receives its events; ``on_death`` is called once
+    when the process ends.
+    """
 
     def __init__(
         self,
@@ -153,10 +156,10 @@ class EngineProcess:
         self._output_ended = asyncio.Event()
         self._last_words = ""
         self.broken = ""
-        """Reason for ending the connection if the engine violated the protocol."""
+        """Reason for closing the pipes if the engine sent an invalid message; empty otherwise."""
 
     async def start(self) -> None:
-        """Start the process.
+        """Start the engine process and connect the pipes to it.
 
         Raises:
             OSError: The interpreter cannot be executed.
@@ -231,9 +234,11 @@ class EngineProcess:
         return None if self._process is None else self._process.pid
 
     def is_stopped(self, *, starting: bool) -> bool:
-        """Return whether a signal has stopped the process; always False outside of Linux.
+        """Return whether a signal such as SIGSTOP has paused the engine process; always False
+        outside of Linux.
 
-        ``starting``: also check its children, which it waits for until it is ready.
+        ``starting``: also check its child processes, because the engine waits for them until it is
+        ready.
         """
         if self._process is None:
             return False
@@ -242,7 +247,7 @@ class EngineProcess:
 
     @property
     def last_words(self) -> str:
-        """End of the printed output, for crash reports."""
+        """The last part of the output that the engine process printed, for crash reports."""
         return self._last_words.strip()
 
     @property
@@ -254,15 +259,16 @@ class EngineProcess:
             self._writer.write(encode(message))
 
     def kill(self) -> None:
-        """Kill the process and its children now."""
+        """Kill the engine process and its children now."""
         if self._process is None or self._process.returncode is not None:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     async def close(self, grace: float) -> None:
-        """Close the pipe so that the process exits, and kill it after ``grace`` seconds. Its end is
-        not reported."""
+        """Close the pipe so that the engine process exits, and kill it after ``grace`` seconds.
+        ``on_death`` is not called.
+        """
         self._on_death = lambda process: None
         for transport in self._transports[:1]:
             transport.close()
@@ -288,7 +294,7 @@ class EngineProcess:
         except asyncio.TimeoutError:
             self.kill()
             await exit_
-        # Read the remaining output, unless a grandchild keeps the pipes open.
+        # Read the output left in the pipes, unless a process started by user code keeps them open.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._ended.wait(), 0.5)
         with contextlib.suppress(asyncio.TimeoutError):
@@ -329,7 +335,9 @@ def _is_stopped(pid: int) -> bool:
 
 
 def _child_pids(pid: int) -> list[int]:
-    """Return the children of the main thread; empty if the kernel does not list them."""
+    """Return the ids of the child processes of a process's main thread; empty if the kernel does
+    not list them.
+    """
     try:
         return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:

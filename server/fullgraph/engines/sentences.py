@@ -1,9 +1,9 @@
-"""Build messages for users from parts."""
+"""Build messages for users from several sentences."""
 
 from __future__ import annotations
 
 
 def sentences(*parts: str) -> str:
-    """Join parts to sentences, each with a full stop."""
+    """Join texts to one message in which each ends with a full stop."""
     ended = (part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part)
     return " ".join(ended)

@@ -23,10 +23,11 @@ def shared_or_own(
     allowed: Allowed = Allowed(),  # noqa: B008 - it is frozen
     on_note: Callable[[str], None] = lambda note: None,
 ) -> AnyEngine:
-    """Return an engine, not yet started, which stays ``keep`` seconds after its last client; a
-    private engine if ``keep`` is 0 or sharing is impossible.
+    """Return an engine, not yet started, whose process stays ``keep`` seconds after its last
+    client; a private engine if ``keep`` is 0 or sharing is impossible.
 
-    ``on_note`` receives a sentence if the shared engine is unavailable.
+    ``processes``: setting that selects how the engine starts processes. ``on_note`` receives a
+    sentence if the shared engine is unavailable.
     """
 
     def own(processes: str = processes) -> Engine:

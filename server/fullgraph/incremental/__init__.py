@@ -1,4 +1,6 @@
-"""Incremental tracing: which targets an edit can affect, and where other results are placed."""
+"""Incremental tracing: find the targets that an edit can affect, and move the results of all others
+to their new lines.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Find the targets that a change of the text can affect; in doubt a target counts as affected."""
+"""Find the targets (functions and modules to trace) that a change of the text can affect; in doubt
+a target counts as affected.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,11 @@ them."""
 
 @dataclass(frozen=True)
 class KnownTarget:
-    """A target of the earlier text; ``lines`` are the lines that its results refer to.
+    """A target that was traced in the earlier text; ``lines`` are the lines that its results refer
+    to.
 
-    ``definitions`` are names in its inputs that may be defined in the text. With ``calls``, the
-    engine can check whether the target is called as before.
+    ``definitions`` are names in its inputs that the text may define. With ``calls``, the engine can
+    check whether other code still calls the target with the same inputs.
     """
 
     name: str
@@ -44,11 +47,12 @@ class KnownTarget:
 def find_unaffected(
     before: ParsedText, after: ParsedText, change: Alignment, targets: Iterable[KnownTarget]
 ) -> frozenset[str]:
-    """Return the names of the targets whose runs would give the same results.
+    """Return the names of the targets whose traces would give the same results in the later text.
 
-    A run depends on the code reachable from its target and on code executed at import. Inputs from
-    elsewhere also depend on the code that uses the target, and on functions and variables searched
-    for inputs. Decorators of other modules may store definitions, so their uses count as well.
+    A trace depends on the code reachable from its target and on code executed at import. Inputs
+    from elsewhere also depend on the code that uses the target, and on functions and variables
+    searched for inputs. Decorators of other modules may store definitions, so their uses count as
+    well.
     """
     sides = (_ChangedText(before, change.changed_before), _ChangedText(after, change.changed_after))
     kept = [side.kept_elsewhere() for side in sides]
@@ -61,7 +65,8 @@ def find_unaffected(
     sought = any(target.inputs == "sought" for target in targets)
     alike = not sought or sides[0].heads == sides[1].heads
     if any(target.inputs == "convention" for target in targets):
-        # Callers of a target may get their own inputs by convention.
+        # Functions that call a target may themselves get inputs from functions and variables with
+        # usual names.
         targets = [
             replace(target, inputs="convention") if target.inputs == "given" else target
             for target in targets
@@ -79,13 +84,15 @@ def find_unaffected(
 def unless_called_otherwise(
     before: ParsedText, after: ParsedText, change: Alignment, targets: Iterable[KnownTarget]
 ) -> frozenset[str]:
-    """Return the names of the targets whose results stay valid if they are called as before."""
+    """Return the names of the targets whose results stay valid if other code still calls them with
+    the same inputs.
+    """
     called = [replace(one, inputs="written") for one in targets if one.calls is not None]
     return find_unaffected(before, after, change, called)
 
 
 class _ChangedText:
-    """The earlier or the later text, with the statements that differ from the other text."""
+    """One of the two compared texts, with the statements that differ from the other text."""
 
     def __init__(self, text: ParsedText, changed: Collection[int]) -> None:
         self._text, self._changed = text, frozenset(changed)
@@ -99,8 +106,9 @@ class _ChangedText:
         return not changed.isdisjoint(text.reached_on_import)
 
     def kept_elsewhere(self) -> dict[tuple[str, str], Statement]:
-        """Return definitions that a decorator of another module may store, by decorator and
-        names."""
+        """Return changed definitions that a decorator of another module may store, by the text of
+        their decorators and the names that they bind.
+        """
         changed = (self._text.statements[number] for number in self._changed)
         return {
             (one.names.decorated, " ".join(sorted(one.names.binds))): one
@@ -110,13 +118,15 @@ class _ChangedText:
 
     @property
     def bound_by_functions(self) -> frozenset[str]:
-        """Names that changed statements bind to functions and variables."""
+        """Names that changed statements other than classes bind, so names of functions and
+        variables.
+        """
         parts = (self._text.statements[number] for number in self._changed)
         return frozenset(name for one in parts if not _is_class(one) for name in one.names.binds)
 
     @property
     def heads(self) -> list[str]:
-        """Signatures of the changed definitions."""
+        """Signatures of the functions and classes that differ from the other text."""
         return sorted(
             head
             for number in self._changed
@@ -132,14 +142,15 @@ class _ChangedText:
         if not own:
             return True
         if target.inputs == "program":
-            return True  # any part of the text may have a part in what its program does
+            return True  # any statement of the text may affect what the program does
         given = (number for name in target.definitions for number in text.definers.get(name, ()))
         reached = text.find_closure((*own, *given))
         if not changed.isdisjoint(reached):
             return True
         if target.inputs == "written":
             return False
-        # A user of the target may call it, so all code reachable from users can affect the inputs.
+        # Code that mentions the target may call it, so everything reachable from this code can
+        # affect the inputs.
         users = {
             number
             for number, statement in enumerate(text.statements)

@@ -13,9 +13,9 @@ from fullgraph.incremental.statements import ParsedText, Statement
 
 @dataclass(frozen=True)
 class Alignment:
-    """The differences between two texts, as numbers of statements.
+    """The differences between two texts, as indices of their top-level statements.
 
-    ``moves`` maps places in equal statements to the later text.
+    ``moves`` maps source ranges in equal statements to the later text.
     """
 
     moves: Moves
@@ -28,12 +28,12 @@ class Alignment:
 
     @property
     def is_same(self) -> bool:
-        """Whether all executed code is equal, apart from docstrings."""
+        """Whether both texts have the same executed code, apart from docstrings."""
         return not self.changed_before and not self.changed_after
 
 
 def align_statements(before: ParsedText, after: ParsedText) -> Alignment:
-    """Return how the statements of two texts correspond.
+    """Match the top-level statements of two texts and return the differences.
 
     Raises:
         SyntaxError: A statement cannot be split into tokens.
@@ -60,8 +60,9 @@ def align_statements(before: ParsedText, after: ParsedText) -> Alignment:
 
 
 def same_code(before: ParsedText, after: Sequence[str]) -> Moves | None:
-    """Return the moves to a text with these lines if only comments and layout differ; else None.
-    Only statements near the difference are parsed."""
+    """Return the mapping of lines and ranges from ``before`` to ``after`` if only comments and
+    layout differ; else None. Only statements near the difference are parsed.
+    """
     old = before.lines
     head, tail = _equal_ends(old, after)
     if head == len(old) == len(after):
@@ -92,14 +93,18 @@ def same_code(before: ParsedText, after: Sequence[str]) -> Moves | None:
 
 
 def may_be_same_code(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Return whether :func:`same_code` may succeed, a check that does not need parsing."""
+    """Return False if :func:`same_code` would certainly return None; this check does not parse the
+    texts.
+    """
     head, tail = _equal_ends(before, after)
     changed = _text_without_layout(before[head : len(before) - tail])
     return changed == _text_without_layout(after[head : len(after) - tail])
 
 
 def _equal_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
-    """Return the number of equal lines at the beginning, and of the remaining ones at the end."""
+    """Return the number of equal lines at the beginning of both texts, and the number of equal
+    lines at their ends.
+    """
     most = min(len(before), len(after))
     head = next((n for n in range(most) if before[n] != after[n]), most)
     tail = next((n for n in range(most - head) if before[-1 - n] != after[-1 - n]), most - head)
@@ -110,12 +115,15 @@ _LAYOUT = re.compile(r"#.*|[\s(),'\"\\]+")
 
 
 def _text_without_layout(lines: Sequence[str]) -> str:
-    """Return the text without layout; a fast comparison that ignores layout and case."""
+    """Return the text without layout and in one case, for a fast comparison of two texts."""
     return _LAYOUT.sub("", "\n".join(lines)).lower()
 
 
 def _statement_keys(before: ParsedText, after: ParsedText) -> tuple[list[object], list[object]]:
-    """Return keys of statements; equal statements have equal keys. Few statements need tokens."""
+    """Return a key for each statement of both texts; equivalent statements have equal keys.
+
+    For speed, only statements that differ in their lines are split into tokens.
+    """
     whole = {part.lines for part in before.statements} & {part.lines for part in after.statements}
 
     def statement_key(part: Statement) -> object:
@@ -139,7 +147,7 @@ def _statement_moves(
 
 
 def _has_code(part: Statement) -> bool:
-    """Return False for comments at the end of a text."""
+    """Return whether a statement contains code; comments at the end of a text do not."""
     return bool(part.nodes or part.key)
 
 

@@ -1,4 +1,4 @@
-"""Map places of a text to a later text, in statements that execute in the same way."""
+"""Map source ranges of a text to a later text whose statements execute in the same way."""
 
 from __future__ import annotations
 
@@ -15,29 +15,37 @@ from fullgraph.incremental.tokens import Token
 from fullgraph_engine.protocol import Position, Range
 
 Kind = Literal["expression", "instruction", "place", "either"]
-"""Meaning of a range: an ``expression`` is a node. An ``instruction`` differs from its node for an
-attribute on another line than its object. A ``place`` is either an instruction or a condition."""
+"""Kind of code that a source range covers.
+
+``expression``: an AST node. ``instruction``: a bytecode instruction; its range differs from its
+node's for an attribute on another line than its object. ``place``: an instruction or a condition.
+``either``: unknown.
+"""
 
 _WHOLE = frozenset({"def", "async", "class", "@", "from", "import"})
-"""Tokens at the beginning of statements whose results refer only to the first line."""
+"""First tokens of statements to whose first line alone results refer, such as ``def``."""
 _FUNCTIONS_INSIDE = frozenset({"lambda", "for"})
 
 
 _NEVER_FIRST = frozenset([*")]},.:=/%@<>|&^", "==", "!=", "<=", ">=", "//", "**", "->"])
 _NEVER_LAST = frozenset([*"([{,.:=/%@<>|&^+-*~", "==", "!=", "<=", ">=", "//", "**", "->"])
-"""Tokens that no expression begins or ends with."""
+"""Tokens that cannot be the last token of an expression."""
 
 
 class LineLost(Exception):
-    """An error if a result refers to a place without a counterpart, or quotes changed code."""
+    """An error if a result refers to a source range that the later text lacks, or quotes changed
+    code.
+    """
 
 
 class _MovedPart(Protocol):
-    """A mapping of the places in some lines."""
+    """A mapping of the source ranges in some consecutive lines to the later text."""
 
     @property
     def is_formatted(self) -> bool:
-        """Whether line breaks differ, or optional tokens were added or removed."""
+        """Whether the later text has other line breaks, or other brackets and commas that a
+        formatter may add.
+        """
 
     def move_line(self, line: int) -> int: ...
 
@@ -46,7 +54,7 @@ class _MovedPart(Protocol):
 
 @dataclass(frozen=True)
 class Shifted:
-    """Unchanged lines that only moved."""
+    """A mapping for unchanged lines that were only moved to other line numbers."""
 
     lines: int
     is_formatted: bool = False
@@ -62,15 +70,18 @@ class Shifted:
 
 
 class Rewritten:
-    """A statement with equivalent tokens but different layout."""
+    """A mapping for a statement with equivalent tokens but another layout in the later text."""
 
     def __init__(self, before: Statement, after: Statement, imported: frozenset[str]) -> None:
         self._before, self._after, self._imported = before, after, imported
 
     @cached_property
     def _pairs(self) -> tuple[tuple[Token, Token], ...]:
-        """Tokens of both texts in pairs. Optional tokens are paired only if the same ones stand
-        between the same required tokens."""
+        """Equal tokens of the earlier and the later text in pairs.
+
+        Tokens that a formatter may add, such as brackets, are paired only if both texts have the
+        same ones between two required tokens.
+        """
         return tuple(_pair_tokens(self._before.tokens, self._after.tokens))
 
     @cached_property
@@ -79,7 +90,9 @@ class Rewritten:
 
     @cached_property
     def _neighbors(self) -> tuple[tuple[Token, Token, Token, Token], ...]:
-        """Adjacent tokens of a logical line, with their counterparts."""
+        """Pairs of adjacent tokens of a logical line, each followed by the same two tokens of the
+        later text.
+        """
         pairs = itertools.pairwise(self._pairs)
         return tuple(
             (one, then, other, then_now)
@@ -113,7 +126,7 @@ class Rewritten:
 
     @cached_property
     def _lines(self) -> Mapping[int, tuple[tuple[Token, int], ...]]:
-        """Tokens by earlier line, with their later lines."""
+        """Tokens by their line in the earlier text, each with its line in the later text."""
         found: dict[int, list[tuple[Token, int]]] = {}
         for one, other in self._code:
             last = one.end.line if one.text == other.text else one.start.line
@@ -137,7 +150,11 @@ class Rewritten:
         return next(iter(found))
 
     def _move_position(self, place: Position, *, end: bool) -> Position:
-        """Return the new position inside a token or at the beginning of a line."""
+        """Return where a position inside a token, or at the beginning of a line, is in the later
+        text.
+
+        ``end``: the position is the end of a range.
+        """
         bisected = bisect.bisect_left if end else bisect.bisect_right
         at = bisected(self._starts, place) - 1
         if at >= 0:
@@ -153,7 +170,9 @@ class Rewritten:
         return [one.start for one, _ in self._code]
 
     def _between_tokens(self, range_: Range) -> set[Range]:
-        """Return the new ranges of a token, a dotted name or a logical line such as a header."""
+        """Return the possible ranges in the later text of a token, a dotted name or a logical line
+        such as a ``def`` header.
+        """
         at = bisect.bisect_right(self._starts, range_.start) - 1
         if at < 0:
             return set()
@@ -179,7 +198,9 @@ class Rewritten:
 
     @cached_property
     def _logical(self) -> Mapping[Range, Range]:
-        """Logical lines without their line ends, with their new ranges."""
+        """Ranges of logical lines without their line ends, each with its range in the later
+        text.
+        """
         found: dict[Range, Range] = {}
         first: tuple[Token, Token] | None = None
         last = first
@@ -195,7 +216,9 @@ class Rewritten:
 
     @cached_property
     def _nodes(self) -> Mapping[tuple[Range, Kind], set[Range]]:
-        """New ranges of nodes; nodes with the same range may get different ones."""
+        """Ranges of AST nodes in the later text, by their earlier range; several if nodes with one
+        range are moved apart.
+        """
         found: dict[tuple[Range, Kind], set[Range]] = {}
         old, new = _SeenNodes(), _SeenNodes()
         for one, other in zip(self._before.described, self._after.described, strict=True):
@@ -206,7 +229,9 @@ class Rewritten:
         return found
 
     def _node_ranges(self, node: ast.AST, read: _SeenNodes) -> list[tuple[Kind, Range]]:
-        """Return the ranges of a node and of the instructions that it compiles to."""
+        """Return the range of an AST node and the ranges of the bytecode instructions that it
+        compiles to.
+        """
         place = _node_range(node)
         if place is None:
             return []
@@ -247,7 +272,7 @@ class Rewritten:
         yield from (one.text for one, other in self._code if one.text != other.text)
 
     def joined_pieces(self) -> Iterator[str]:
-        """Yield code that no longer spans several lines, without blanks."""
+        """Yield code that spanned several lines and is now on one line, without blanks."""
         for at, (one, then, other, then_now) in enumerate(self._neighbors):
             if _are_on_two_lines(one, then) and not _are_on_two_lines(other, then_now):
                 first, last = self._repeated_piece(at, apart=True)
@@ -255,8 +280,9 @@ class Rewritten:
                 yield "".join("".join(token.text.split()) for token in inside)
 
     def _repeated_piece(self, at: int, *, apart: bool) -> tuple[Token, Token]:
-        """Return the first and last token of the expression around two neighbors; ``apart``
-        includes other lines."""
+        """Return the first and last token of the expression around the neighboring tokens at
+        ``at``; with ``apart`` it may span several lines.
+        """
         neighbors = self._neighbors
         piece = list(neighbors[at][:2])
         before, behind = at - 1, at + 1
@@ -279,7 +305,9 @@ class Rewritten:
         return piece[0], piece[-1]
 
     def lines_gone(self) -> Iterator[str]:
-        """Yield lines of the earlier text that the later one lacks, without indentation."""
+        """Yield the lines of the earlier text that the later text does not contain, without
+        indentation.
+        """
         now = {line.strip() for line in self._after.lines}
         yield from (text for line in self._before.lines if (text := line.strip()) not in now)
 
@@ -297,7 +325,9 @@ def _pair_tokens(old: Sequence[Token], new: Sequence[Token]) -> Iterator[tuple[T
 
 
 def _token_groups(tokens: Iterable[Token]) -> Iterator[list[Token]]:
-    """Yield each required token after the optional ones before it; at last the remaining ones."""
+    """Yield groups of tokens: each required token with the optional tokens before it, finally the
+    optional tokens at the end.
+    """
     gap: list[Token] = []
     for token in tokens:
         gap.append(token)
@@ -309,7 +339,9 @@ def _token_groups(tokens: Iterable[Token]) -> Iterator[list[Token]]:
 
 
 def _goes_on_before(piece: Sequence[Token], previous: Token) -> bool:
-    """Return whether an expression with these tokens begins before them."""
+    """Return whether the expression that ``piece`` is part of begins before it, judged by the
+    ``previous`` token.
+    """
     first = piece[0].text
     calls = first in ("(", "[") and (previous.text in (")", "]") or previous.text.isidentifier())
     return calls or first in _NEVER_FIRST or _has_unclosed_bracket(reversed(piece), ")]}", "([{")
@@ -320,7 +352,9 @@ def _goes_on_behind(piece: Sequence[Token]) -> bool:
 
 
 def _has_unclosed_bracket(tokens: Iterable[Token], begins: str, ends: str) -> bool:
-    """Return whether a bracket is not closed by the tokens after it."""
+    """Return whether a bracket ``begins`` among the tokens is not followed by its closing bracket
+    ``ends``.
+    """
     depth = 0
     for token in tokens:
         if len(token.text) == 1:
@@ -340,22 +374,27 @@ def _position_within(one: Token, other: Token, place: Position) -> Position:
 
 
 _MOST_ARGUMENTS = 30
-"""Number of arguments from which Python compiles a method call in another way."""
+"""Number of arguments at which Python compiles a method call in another way."""
 _HEADERS = ("test", "iter", "subject")
-"""Fields with conditions; findings use their range instead of the whole statement."""
+"""AST fields with the condition or subject of a statement; findings use the range of this field
+instead of the statement's.
+"""
 
 
 @dataclass
 class _SeenNodes:
-    """Nodes that need special treatment, by ``id``: attributes called as plain functions, and
-    conditions."""
+    """AST nodes whose ranges need special treatment, by their ``id()``: attributes called as plain
+    functions, and conditions.
+    """
 
     called: set[int] = field(default_factory=set)
     headers: set[int] = field(default_factory=set)
 
 
 def _calls_method(node: ast.Call, imported: frozenset[str]) -> bool:
-    """Return whether Python compiles a call as a method call; functions of modules are not."""
+    """Return whether Python compiles a call as a method call; calls of functions of imported
+    modules are not.
+    """
     given = [*node.args, *node.keywords]
     base = node.func.value if isinstance(node.func, ast.Attribute) else None
     if isinstance(base, ast.Name) and base.id in imported:
@@ -367,7 +406,9 @@ def _calls_method(node: ast.Call, imported: frozenset[str]) -> bool:
 
 
 def _is_of_super(node: ast.Attribute) -> bool:
-    """Return whether Python 3.12 and later load an attribute in one instruction from ``super``."""
+    """Return whether an attribute is of ``super()``, which Python 3.12 and later load in one
+    instruction.
+    """
     base = node.value
     return isinstance(base, ast.Call) and getattr(base.func, "id", "") == "super"
 
@@ -394,8 +435,11 @@ _PLACES = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 
 
 class Moves:
-    """Mapping of places in the earlier text. ``parts`` are ordered by first and last line; other
-    lines lack a counterpart."""
+    """A mapping of lines and ranges in the earlier text to the later one.
+
+    ``parts`` are mapped groups of lines, ordered by first and last line; lines outside of them do
+    not exist in the later text.
+    """
 
     def __init__(self, parts: Sequence[tuple[int, int, _MovedPart]]) -> None:
         self._parts = tuple(parts)
@@ -410,7 +454,7 @@ class Moves:
         return tuple(part for _, _, part in self._parts if isinstance(part, Rewritten))
 
     def move_line(self, line: int) -> int:
-        """Return the new number of a line.
+        """Return the number of a line in the later text.
 
         Raises:
             LineLost: The line was removed or split.
@@ -418,7 +462,7 @@ class Moves:
         return self._find_part(line, line).move_line(line)
 
     def move_range(self, range_: Range, kind: Kind = "either") -> Range:
-        """Return the new place of a range.
+        """Return the range in the later text; ``kind`` says what the range covers.
 
         Raises:
             LineLost: The range lacks a unique counterpart.

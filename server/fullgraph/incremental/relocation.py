@@ -1,4 +1,4 @@
-"""Move results of a text to a later text that executes in the same way."""
+"""Move the lines and ranges in results of a text to a later text that executes in the same way."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ from fullgraph_engine.protocol.coverage import Coverage
 _T = TypeVar("_T")
 
 _LINES = frozenset({"line", "end_line", "first_line", "last_line"})
-"""Fields with a zero-based line of the file that their object's ``path`` names."""
+"""Names of result fields that contain a zero-based line; the object's field ``path`` names the
+file.
+"""
 _PLACE = re.compile(r"(?P<name>[\w.-]+\.py):(?P<number>\d+)(?= in )")
-"""Notation of torch for the line that caused a guard."""
+"""Pattern of torch's notation for the line that caused a guard: ``file.py:12 in ``."""
 
 _WORDS = re.compile(
     r'(?P<file>File "[^"\n]+", |(?P<name>[\w.-]+\.py), )?'
@@ -47,13 +49,13 @@ class Relocation:
         parts = moves.rewritten_parts
         formatted = [part for part in parts if part.is_formatted]
         self.is_formatted = bool(formatted)
-        """True if line breaks differ somewhere."""
+        """True if the two texts differ in line breaks within a statement."""
         self._rewritten = {text for part in parts for text in part.rewritten_pieces()}
         self._joined = {text for part in formatted for text in part.joined_pieces()}
         self._lines_gone = {text for part in formatted for text in part.lines_gone()}
 
     def move_line(self, line: int) -> int:
-        """Return the new number of a line.
+        """Return the number of a line in the later text.
 
         Raises:
             LineLost: The line was removed or split.
@@ -61,7 +63,7 @@ class Relocation:
         return line if line < 0 else self._moves.move_line(line)
 
     def move_range(self, range_: Range, kind: Kind = "either") -> Range:
-        """Return the new place of a range.
+        """Return the range in the later text; ``kind`` says what the range covers.
 
         Raises:
             LineLost: The range lacks a counterpart.
@@ -69,17 +71,19 @@ class Relocation:
         return self._moves.move_range(range_, kind)
 
     def relocate_value(self, told: _T) -> _T:
-        """Return a dataclass of the protocol, or a tuple of them, with the places of the later
-        text.
+        """Return a protocol dataclass, or a tuple of them, with its lines and ranges moved to the
+        later text.
 
         Raises:
-            LineLost: It refers to a line without a counterpart.
+            LineLost: It refers to a line that the later text does not have.
         """
         moved: _T = self._relocate_any(told)
         return moved
 
     def _relocate_any(self, value: Any, *, here: bool = True) -> Any:
-        """Move any value; ``here``: objects without a path refer to this file."""
+        """Move the lines and ranges in any value; ``here``: objects without a path refer to this
+        file.
+        """
         kind: Any = type(value)
         if kind is str:
             return self._relocate_text(value, here=here)
@@ -90,7 +94,7 @@ class Relocation:
         if kind is Frame:
             return self._relocate_frame(value)
         if kind is BreakCause and not value.path:
-            return value  # where the finding is, which says so itself
+            return value  # it is at the finding, which contains the range
         if kind is ProbeInfo:
             return self._relocate_probe(value)
         if kind is Coverage:
@@ -99,7 +103,7 @@ class Relocation:
         if not fields:
             return value
         path = getattr(value, "path", "")
-        if path and isinstance(path, str):  # that of a finding is one of its target's
+        if path and isinstance(path, str):  # a finding has an execution path
             here = path == self._path
         changed: dict[str, Any] = {}
         for name in fields:
@@ -136,8 +140,9 @@ class Relocation:
         return _WORDS.sub(self._replace_line_number, value) if here and "line " in value else value
 
     def _range_kind(self, finding: Finding) -> Kind:
-        """Return the kind of a finding's range: an instruction if it is the place of a stack
-        frame."""
+        """Return what a finding's range covers: an instruction if it is the range of a stack
+        frame.
+        """
         own = [_frame_range(frame) for frame in finding.stack if frame.path == self._path]
         if not own:
             return "either"
@@ -145,12 +150,14 @@ class Relocation:
         return "instruction" if finding.range in own else "expression"
 
     def _relocate_probe(self, probe: ProbeInfo) -> ProbeInfo:
-        """Move the source of a probe; its inputs are in normal form and do not change."""
+        """Move the source range of a probe (the inputs that a target is traced with); the text of
+        the inputs does not change.
+        """
         source = _WORDS.sub(self._replace_line_number, probe.source)
         return probe if source == probe.source else dataclasses.replace(probe, source=source)
 
     def _relocate_coverage(self, coverage: Coverage) -> Coverage:
-        """Move the ranges of coverage, from which lines are counted again."""
+        """Move the ranges of executed and other lines, and count the lines again."""
         moved = [
             [self.move_range(place, "instruction") for place in places]
             for places in coverage.unpack_ranges()
@@ -167,7 +174,7 @@ class Relocation:
             place = Range(start, Position(self.move_line(frame.end_line), -1))
         line = place.start.line
         if line >= len(self._lines):
-            raise LineLost(line)  # code of another text with the same path
+            raise LineLost(line)  # the frame is in another text with this path
         return dataclasses.replace(
             frame,
             line=line,
@@ -205,7 +212,9 @@ def _frame_range(frame: Frame) -> Range:
 
 @functools.cache
 def _place_fields(kind: Any) -> tuple[str, ...]:
-    """Return the fields of a dataclass that may refer to places; empty for other types."""
+    """Return the names of a dataclass's fields that may contain lines or source ranges; empty for
+    other types.
+    """
     if not dataclasses.is_dataclass(kind):
         return ()
     return tuple(

@@ -1,8 +1,8 @@
 """Top-level statements of a module: the names that each binds, mentions and executes.
 
-The analysis is an approximation that errs on the safe side. A name refers to every statement that
-binds it, strings may name definitions, and code called at import may change everything that it can
-reach.
+The analysis is an approximation that rather finds too many dependencies than too few. A name refers
+to every statement that binds it, strings may name definitions, and code called at import may change
+everything that it can reach.
 """
 
 from __future__ import annotations
@@ -24,9 +24,13 @@ Role = Literal["definition", "import", "main", "other"]
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _SAID = re.compile(r"#.*\bfullgraph\b(.*)")
-"""Pattern of a comment that may contain a probe with names of the file."""
+"""Pattern of a ``fullgraph`` comment, which may contain inputs for a trace with names of the
+file.
+"""
 _NAMED = re.compile(r"[\w.\[\], |]{1,100}")
-"""Pattern of a string that may name a definition: an annotation, a registry key, an attribute."""
+"""Pattern of a string constant that may name a definition, such as an annotation, a registry key or
+an attribute.
+"""
 
 _DYNAMIC = frozenset({"globals", "eval", "exec", "__import__"})
 _DYNAMIC_ATTRIBUTES = frozenset({"modules", "import_module"})
@@ -54,7 +58,8 @@ _PURE_MODULES = ("functools.", "typing.", "dataclasses.", "abc.", "contextlib.")
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement, or several that share a line, with the lines above it.
+    """A top-level statement, or several that share a line, with the comments and empty lines above
+    it.
 
     ``lines`` are the lines from ``first`` to ``last``, counted from 0.
     """
@@ -66,7 +71,7 @@ class Statement:
 
     @cached_property
     def documented(self) -> frozenset[int]:
-        """Lines with only a docstring on them."""
+        """Numbers of the lines that contain only a docstring."""
         found: set[int] = set()
         for node in _docstring_nodes(self.nodes):
             last = (node.end_lineno or node.lineno) - 1
@@ -78,13 +83,13 @@ class Statement:
 
     @property
     def docstrings(self) -> list[str]:
-        """Contents of the docstrings, without layout."""
+        """Texts of the statement's docstrings, without layout."""
         texts = (ast.literal_eval(ast.unparse(node)) for node in _docstring_nodes(self.nodes))
         return [_layout_free(text) for text in texts]
 
     @cached_property
     def tokens(self) -> tuple[Token, ...]:
-        """Tokens without docstrings.
+        """Tokens of the statement, without its docstrings.
 
         Raises:
             SyntaxError: The tokens cannot be read.
@@ -114,7 +119,9 @@ class Statement:
 
     @cached_property
     def described(self) -> tuple[ast.AST, ...]:
-        """All nodes without docstrings, in an order that depends on the code alone."""
+        """All AST nodes of the statement except for docstrings, in an order that depends on the
+        code alone.
+        """
         docstrings = {id(one) for one in _docstring_nodes(self.nodes)}
         found: list[ast.AST] = []
         left: list[ast.AST] = list(reversed(self.nodes))
@@ -132,25 +139,35 @@ class Statement:
 
 @dataclass(frozen=True)
 class Names:
-    """The names in a statement, and its role."""
+    """The names that a top-level statement binds, mentions and executes, and those in its
+    decorators.
+    """
 
     role: Role
     binds: frozenset[str]
     """Module-level names that the statement or its functions may bind."""
     mentions: frozenset[str]
     executed: frozenset[str]
-    """Names in code that may be called during the import."""
+    """Names in code that the statement may call while the module is imported."""
     decorated: str
-    """Decorators that may store the decorated object, as text; empty if none."""
+    """Source text of the decorators that may store the decorated object, such as in a registry;
+    empty if none.
+    """
     decorators: frozenset[str]
-    """Names in these decorators, without their arguments."""
+    """Names in the decorators that may store the decorated object, without the decorators'
+    arguments.
+    """
     given: frozenset[str]
-    """Names in these decorators, including their arguments."""
+    """Names in the decorators that may store the decorated object, including the decorators'
+    arguments.
+    """
 
 
 @functools.lru_cache(maxsize=4096)
 def _statement_names(lines: tuple[str, ...]) -> Names:
-    """Return the names in a statement; cached, because an edit changes few statements."""
+    """Return the names in the statement with these lines; cached, because an edit changes few
+    statements.
+    """
     nodes = _parse_quietly("\n".join(lines))
     roles = {_statement_role(node) for node in nodes}
     said = (word for line in lines for text in _SAID.findall(line) for word in _WORD.findall(text))
@@ -176,14 +193,14 @@ def _statement_names(lines: tuple[str, ...]) -> Names:
 
 
 def _parse_quietly(text: str) -> list[ast.stmt]:
-    """Parse a text without showing its warnings to users of the server."""
+    """Parse a text and suppress Python's warnings about its syntax."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text).body
 
 
 class ParsedText:
-    """The statements of a text, or of the part that begins on line ``first``.
+    """The top-level statements of a text, or of its lines from line ``first``.
 
     Raises:
         SyntaxError: The text does not parse with this version of Python.
@@ -199,7 +216,7 @@ class ParsedText:
         self._closures: dict[int, frozenset[int]] = {}
 
     def statement_at(self, line: int) -> int:
-        """Return the number of the statement that contains a line."""
+        """Return the index of the top-level statement that contains a line."""
         return next(
             (number for number, one in enumerate(self.statements) if line <= one.last),
             max(len(self.statements) - 1, 0),
@@ -207,7 +224,7 @@ class ParsedText:
 
     @cached_property
     def definers(self) -> dict[str, tuple[int, ...]]:
-        """Statements that bind a name, by name."""
+        """Indices of the statements that bind a name, by name."""
         found: dict[str, list[int]] = {}
         for number, statement in enumerate(self.statements):
             for name in statement.names.binds:
@@ -228,11 +245,15 @@ class ParsedText:
         return frozenset(name for node in imports for name in _bound_names(node))
 
     def find_reached(self, names: Iterable[str]) -> frozenset[int]:
-        """Return the statements reachable from names, directly or through other statements."""
+        """Return the indices of the statements that the names refer to, directly or through names
+        in other statements.
+        """
         return self.find_closure(number for name in names for number in self.definers.get(name, ()))
 
     def find_closure(self, numbers: Iterable[int]) -> frozenset[int]:
-        """Return the given statements and all statements reachable from them."""
+        """Return the indices of the given statements and of all statements that they refer to,
+        directly or through others.
+        """
         return frozenset[int]().union(*map(self._statement_closure, set(numbers)))
 
     def _statement_closure(self, number: int) -> frozenset[int]:
@@ -256,7 +277,9 @@ class ParsedText:
 
     @cached_property
     def reached_on_import(self) -> frozenset[int]:
-        """Statements that may be executed or modified during the import."""
+        """Indices of the statements whose code may be executed, or whose objects may be modified,
+        while the module is imported.
+        """
         names: set[str] = set()
         for statement in self.statements:
             if statement.names.role != "main":
@@ -266,7 +289,9 @@ class ParsedText:
         return self.find_reached(names | self._subclassed)
 
     def is_kept_here(self, statement: Statement) -> bool:
-        """Return whether a decorator in this text may store the decorated object."""
+        """Return whether a decorator of the statement is defined in this text and may store the
+        decorated object.
+        """
         numbers = (
             number for name in statement.names.decorators for number in self.definers.get(name, ())
         )
@@ -274,7 +299,9 @@ class ParsedText:
 
     @cached_property
     def _subclassed(self) -> set[str]:
-        """Classes notified of their subclasses, and these subclasses."""
+        """Names of classes with ``__init_subclass__`` or a similar hook, and of their
+        subclasses.
+        """
         hearing: set[str] = set()
         for statement in self.statements:
             for node in statement.nodes:
@@ -343,7 +370,9 @@ def _is_text(node: ast.stmt) -> bool:
 
 
 def _describe_fields(node: ast.AST) -> str:
-    """Return a description of a node without its children, but with their number."""
+    """Return the type and constants of an AST node and the number of its children, without their
+    contents.
+    """
     told = []
     for _, value in ast.iter_fields(node):
         if isinstance(value, list):
@@ -384,7 +413,7 @@ def _bound_names(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
         yield node.id
     if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
-        # A modified object counts as bound again.
+        # A statement that modifies an object also counts as binding the object's name.
         yield from _mentioned_names(node.value)
     for child in ast.iter_child_nodes(node):
         yield from _bound_names(child)
@@ -437,7 +466,7 @@ def _keeping_decorators(node: ast.stmt) -> list[ast.expr]:
 
 
 def _decorator_function(decorator: ast.expr) -> ast.expr:
-    """Return a decorator without its arguments."""
+    """Return the expression of a decorator without the call and its arguments."""
     return decorator.func if isinstance(decorator, ast.Call) else decorator
 
 
@@ -447,7 +476,9 @@ def _calls_inside(decorator: ast.expr) -> bool:
 
 
 def _has_calls(node: ast.AST) -> bool:
-    """Return whether executing a node calls code; definitions alone do not call their bodies."""
+    """Return whether executing a node calls code; a definition alone does not call the code in its
+    body.
+    """
     if isinstance(node, ast.Lambda):
         return False
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):

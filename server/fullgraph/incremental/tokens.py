@@ -18,12 +18,12 @@ OPTIONAL = frozenset({"(", ")", ","})
 """Tokens that a formatter may add or remove: brackets around an expression and trailing commas."""
 
 _STRUCTURE = {tokenize.NEWLINE: "\n", tokenize.INDENT: "\t", tokenize.DEDENT: "\b"}
-"""Tokens for the end of a statement and for the indentation of blocks."""
+"""Texts that represent the tokens for the end of a statement and for the indentation of blocks."""
 _LEFT_OUT = frozenset({tokenize.NL, tokenize.ENDMARKER})
 _STRING_BEGINS = getattr(tokenize, "FSTRING_START", -1), getattr(tokenize, "TSTRING_START", -1)
 _STRING_ENDS = getattr(tokenize, "FSTRING_END", -1), getattr(tokenize, "TSTRING_END", -1)
 _READ = re.compile(r"#.*\bfullgraph\b")
-"""Pattern of a comment that the engine may read."""
+"""Pattern of a comment that mentions fullgraph, so that the engine may read it."""
 _QUOTES = re.compile(r"[\s'\"]+")
 
 
@@ -66,12 +66,14 @@ def tokens_of(lines: Sequence[str], first: int = 0) -> tuple[Token, ...]:
 
 
 _Place = tuple[int, int]
-"""Line number from 0, relative to the given lines, and character."""
+"""Line number from 0, relative to the given lines, and index of the character in the line."""
 _Raw = tuple[int, str, _Place, _Place]
 
 
 def _raw_tokens(lines: Sequence[str]) -> Iterator[_Raw]:
-    """Yield tokens without layout; an f-string with its contents is one token."""
+    """Yield the tokens of Python's tokenizer without layout; an f-string with its contents is one
+    token.
+    """
     reader = io.StringIO("\n".join(lines) + "\n", newline="\n").readline
     begins: list[_Place] = []
     attached = False
@@ -119,7 +121,9 @@ def _text_between(lines: Sequence[str], start: _Place, end: _Place) -> str:
 def _with_positions(
     raw: Iterable[_Raw], lines: Sequence[str], first: int
 ) -> Iterator[tuple[bool, Token]]:
-    """Yield tokens with positions in bytes, and whether each is a string."""
+    """Yield, for each raw token, whether it is a string, and the token with its position in
+    bytes.
+    """
     for kind, text, start, end in raw:
         places = [
             Position(

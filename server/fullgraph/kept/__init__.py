@@ -1,4 +1,6 @@
-"""Results on disk, valid while everything that they depend on is unchanged."""
+"""Results of traces stored on disk, which are valid while everything that they depend on is
+unchanged.
+"""
 
 from __future__ import annotations
 

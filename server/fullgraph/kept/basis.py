@@ -1,4 +1,6 @@
-"""Inputs of results other than the text and the files that its code reads."""
+"""Inputs that stored results depend on, in addition to the traced text and the files that its code
+reads.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ class EngineBasis:
 def engine_basis(
     interpreter: Path, allowed: Allowed, processes: str, env: Mapping[str, str] | None = None
 ) -> EngineBasis:
-    """Return the basis of an engine that would be started now."""
+    """Return the identity of an engine that would be started now with these parameters."""
     env = os.environ if env is None else env
     parts = (
         __version__,
@@ -56,7 +58,7 @@ def request_digest(engine: EngineBasis, request: Analyze) -> str:
         files=False,
         nice=0,
         calls=False,
-        # Results that depend on open files are not stored.
+        # The texts of open files are left out, because results that depend on them are not stored.
         open_files=(),
     )
     return _hash_parts((engine.digest, to_plain(asked)))
@@ -69,5 +71,7 @@ def _hash_parts(parts: Iterable[object]) -> str:
 
 @functools.cache
 def _engine_files(engine: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return the state of the engine's files, because a changed engine may give other results."""
+    """Return path and state (modification time and size) of each file of the engine, because a
+    changed engine may give other results.
+    """
     return tuple(file_states([engine]))

@@ -1,4 +1,6 @@
-"""Select the results of a file for storage: findings, reports and forecasts."""
+"""Select the results of a file to store on disk: findings, reports of targets and forecasts of
+recompiles.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,18 @@ from fullgraph_engine.protocol import (
 from fullgraph_engine.protocol.files import OPEN, FileState
 
 SETTLED: tuple[Status, ...] = ("traced", "no-probe", "failed")
-"""Statuses of runs that would end in the same way if repeated."""
+"""Statuses of traces that would be the same if the trace were repeated: traced, without inputs, or
+failed with an exception.
+"""
 
 KEPT = (TargetsFound, FindingFound, TargetDone, ForecastFound, Analyzed)
 
 
 @dataclass(frozen=True)
 class KeptResults:
-    """Stored ``events`` in order, the ``status`` of their engine, and the ``files`` that they
-    depend on."""
+    """The results of one file in the form in which they are stored: ``events`` of the engine in
+    order, the engine's ``status``, and the ``files`` that the results depend on.
+    """
 
     status: EngineStatus
     events: tuple[Event, ...]
@@ -37,7 +42,9 @@ class KeptResults:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the last event is included, so that the results are complete."""
+        """Whether the events include the last event of the run, so that the results are
+        complete.
+        """
         return bool(self.events) and isinstance(self.events[-1], Analyzed)
 
 
@@ -69,11 +76,11 @@ class ResultRecorder:
 
     @property
     def reads(self) -> frozenset[str] | None:
-        """Paths that the results depend on; None if not reported."""
+        """Paths of the files that the results depend on; None if the engine did not report them."""
         return frozenset(self._files) if self._told_files else None
 
     def is_current(self) -> bool:
-        """Return whether all files are unchanged."""
+        """Return whether all files that the results depend on are unchanged."""
         return all(file.is_unchanged() for file in self._files.values())
 
     def build_results(
@@ -88,8 +95,10 @@ class ResultRecorder:
         return self._make_results(status, self._events if events is None else events)
 
     def partial_results(self, status: EngineStatus) -> KeptResults | None:
-        """Return the results so far, in case the request never ends; None as in ``build_results``,
-        or if nothing was found yet."""
+        """Return the results that arrived so far, in case the request never ends.
+
+        Return None if there are none yet, if a repetition might differ, or if a file changed.
+        """
         found = any(isinstance(event, (FindingFound, TargetDone)) for event in self._events)
         return self._make_results(status, self._events) if found and self._may_be_kept else None
 

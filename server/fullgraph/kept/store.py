@@ -25,13 +25,15 @@ _FORMAT = 2
 _SUFFIX = ".results"
 _MOST_BYTES = 256 << 20
 _LARGEST = 16 << 20
-"""Maximum uncompressed bytes of one file."""
+"""Maximum number of bytes of one file of results before compression."""
 _EVERY = 64
-"""Number of written files between two checks of the total size."""
+"""Number of files that a store writes between two checks of the total size of all stored
+results.
+"""
 
 
 def results_folder(env: Mapping[str, str] | None = None) -> Path:
-    """Return the folder for caches on this system.
+    """Return the folder in which results are stored: a subfolder of the system's folder for caches.
 
     Raises:
         RuntimeError: The user does not have a home folder.
@@ -48,7 +50,7 @@ def results_folder(env: Mapping[str, str] | None = None) -> Path:
 
 
 def any_results(env: Mapping[str, str] | None = None) -> bool:
-    """Return whether any results are stored."""
+    """Return whether the folder contains any stored results."""
     try:
         with os.scandir(results_folder(env)) as entries:
             return any(entry.name.endswith(_SUFFIX) for entry in entries)
@@ -84,7 +86,9 @@ class ResultStore:
         return self._folder
 
     def find(self, engine: EngineBasis, request: Analyze) -> KeptResults | None:
-        """Return the results of a request, complete or partial, if their inputs are unchanged."""
+        """Return the stored results of a request, complete or partial; None if there are none or if
+        anything that they depend on has changed.
+        """
         try:
             path = self._file_path(engine, request)
             header, events = _unpack_results(path.read_bytes())
@@ -95,12 +99,13 @@ class ResultStore:
         if not all(file.is_unchanged() for file in header.files):
             return None
         with contextlib.suppress(OSError):
-            os.utime(path)  # the least recently used go first
+            os.utime(path)  # the least recently used files are removed first
         return KeptResults(header.status, events, header.files)
 
     def keep(self, engine: EngineBasis, request: Analyze, results: KeptResults) -> None:
-        """Write results, replacing results of the same request with another text; keep existing
-        results of the same text that contain more."""
+        """Write results to disk. They replace results of an earlier text, but not results of the
+        same text that contain more.
+        """
         with self._keeping:
             known = None if results.is_whole else self.find(engine, request)
             has_more = known is not None and len(known.events) >= len(results.events)
@@ -128,7 +133,7 @@ class ResultStore:
         return self.folder / (request_digest(engine, request)[:40] + _SUFFIX)
 
     def _prune_folder(self) -> None:
-        """Remove the least recently used files until the rest is small enough."""
+        """Remove the least recently used files until the total size is below the limit."""
         found = []
         for entry in os.scandir(self.folder):
             with contextlib.suppress(OSError):
@@ -145,7 +150,9 @@ class ResultStore:
 
 @dataclass(frozen=True)
 class EngineStore:
-    """The part of a store that belongs to one engine."""
+    """The stored results of one engine: finds and stores results in a store with this engine as the
+    argument.
+    """
 
     store: ResultStore
     engine: EngineBasis
@@ -167,7 +174,9 @@ def _pack_results(header: _Header, events: tuple[Event, ...]) -> bytes | None:
 
 
 def _unpack_results(data: bytes) -> tuple[_Header, tuple[Event, ...]]:
-    """Decode a file; raise ValueError or zlib.error if it is damaged."""
+    """Decode the contents of a file into its header and events; raise ValueError or zlib.error if
+    it is damaged.
+    """
     reader = zlib.decompressobj()
     body = reader.decompress(data[32:], _LARGEST)
     if not reader.eof or hashlib.sha256(body).digest() != data[:32]:

@@ -1,4 +1,6 @@
-"""Parse the setting ``sandbox.allow`` and resolve its entries for a folder."""
+"""Parse the setting ``sandbox.allow`` (permissions of user code) and resolve the paths in its
+entries.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def parse_allowance(text: str) -> Allowance:
-    """Parse one entry of the setting.
+    """Parse one entry of the setting ``sandbox.allow``, such as ``write:FOLDER``.
 
     Raises:
         ValueError: The text is not a valid entry; the message completes a sentence.
@@ -48,7 +50,9 @@ def parse_allowance(text: str) -> Allowance:
 
 
 def resolve_allowances(entries: Iterable[Allowance], folder: Path) -> Allowed:
-    """Return the permissions that entries grant; relative paths start at ``folder``."""
+    """Return the permissions that entries of ``sandbox.allow`` grant to user code; relative paths
+    start at ``folder``.
+    """
     entries = tuple(entries)
     kinds = {entry.kind for entry in entries}
     return Allowed(

@@ -71,7 +71,9 @@ from fullgraph_engine.protocol.files import FileState, file_state
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 LONGEST_TRACED = 1_000_000
-"""Maximum number of characters traced without a command; five times as many take gigabytes."""
+"""Maximum length in characters of a file to trace automatically; a file of five times this length
+needs gigabytes of memory.
+"""
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +83,7 @@ INTERRUPTED = "trace/interrupted"
 
 @dataclass(frozen=True)
 class RunEnding:
-    """The end of a run, reported to the callers that wait for it."""
+    """The end of a run, as reported to the callers of ``analyze`` that wait for it."""
 
     generation: str
     completed: bool
@@ -90,11 +92,13 @@ class RunEnding:
 
 @dataclass(frozen=True)
 class TraceInputs:
-    """Inputs of a trace other than the text of the file."""
+    """Everything that a trace of a file depends on other than its text: settings, recorded classes
+    and other open files.
+    """
 
     settings: Settings
     recorded: tuple[RecordedClass, ...]
-    """Recorded classes of this file."""
+    """Classes of this file whose real inputs ``fullgraph record`` recorded."""
     open_files: tuple[OpenFile, ...] = ()
     """Other open files whose text differs from the file on disk."""
     folder: str = ""
@@ -103,7 +107,9 @@ class TraceInputs:
 
 @dataclass(frozen=True)
 class RunTimings:
-    """Timings of the last run that ended by itself; empty before the first."""
+    """Timings of the last run that was not cancelled and did not fail, with its text; empty before
+    the first.
+    """
 
     text: str = ""
     timings: tuple[Timings, ...] = ()
@@ -111,7 +117,9 @@ class RunTimings:
 
 @dataclass(frozen=True)
 class _SeenNow:
-    """Cached values seen in the current text; valid while text and results are unchanged."""
+    """Cache of the kinds of values that traces saw in the current text; valid while text and
+    results are unchanged.
+    """
 
     positions: TextPositions
     targets: Mapping[str, SeenByTarget]
@@ -120,14 +128,17 @@ class _SeenNow:
 
 @dataclass(frozen=True)
 class _ShapesNow:
-    """Cached shapes of values; valid while the results are unchanged."""
+    """Cache of the shapes that traces saw, in the order of the text; valid while the results are
+    unchanged.
+    """
 
     targets: Mapping[str, ShapesByTarget]
     places: tuple[PlaceShapes, ...]
 
 
 class AnalysisUnit:
-    """One open file: schedules its traces, follows the current run, and stores the latest results.
+    """One open file of the editor, with its latest results; schedules its traces and handles events
+    of the current run.
 
     The session calls methods of this class; the unit reports back with ``UnitEvent``s.
     """
@@ -141,11 +152,14 @@ class AnalysisUnit:
         self.document = document
         self._results = Results()
         self._moving: MovedResults | None = None
-        """Results moved to the current text, while the run traces the same code with another
-        layout."""
+        """Results moved to the current text while the current run traces an earlier text that
+        differs only in layout; else None.
+        """
         self.schedule = Schedule(self._begin_run)
         self.inputs = inputs
-        """Current inputs; the session updates them before each call."""
+        """Current settings, recorded classes and other open files; the session updates them before
+        each call.
+        """
         self._emit = emit
         self._run: UnitRun | None = None
         self._engine: AnyEngine | None = None
@@ -157,9 +171,9 @@ class AnalysisUnit:
         """Time of the last edit, on the event loop's clock."""
         self._reason = Reason.CHANGED
         self._only: tuple[str, ...] = ()
-        """Targets of the next run; empty for all."""
+        """Names of the targets that the next run traces; empty for all."""
         self._asked = False
-        """True if only explicit requests need the current or next run."""
+        """True if the current or next run was requested by command and is not needed otherwise."""
         self.timings = RunTimings()
         self._history = History()
         self._seen: _SeenNow | None = None
@@ -169,19 +183,25 @@ class AnalysisUnit:
         self.extended = ExtendedIndex()
         """Operator index extended by the operators that this file registers."""
         self.guards_shown: set[str] = set()
-        """Targets whose guards are all shown as diagnostics."""
+        """Names of the targets for which the user wants all guards shown as diagnostics."""
         self.untraced_shown: set[str] = set()
-        """Targets for which the user inverted the setting; see ``faded``."""
+        """Names of the targets for which the user inverted the setting that fades untraced
+        lines.
+        """
         self.unparsed = False
-        """True if the text has a syntax error, so that the last edit or save was not traced."""
+        """True if the text was not traced after the last edit or save, because it has a syntax
+        error.
+        """
         self.importable = document.text
         """Text that other files import: the last one without a syntax error."""
         self._on_disk: tuple[tuple[FileState, str], bool] | None = None
-        """Cached comparison of the importable text with the file on disk."""
+        """Cached result of comparing ``importable`` with the file on disk, with the file's state
+        and the text that were compared.
+        """
 
     @property
     def results(self) -> Results:
-        """Results with their places in the current text."""
+        """Latest results, with source ranges in the current text."""
         return self._results if self._moving is None else self._moving.results
 
     @results.setter
@@ -194,7 +214,7 @@ class AnalysisUnit:
         self._request_trace(Reason.OPENED)
 
     def show_kept(self, kept: KeptResults) -> None:
-        """Show results of an earlier session until the text is traced."""
+        """Show results that an earlier session stored on disk, until the text is traced."""
         if not self.results.empty or self._history.latest is not None:
             return
         known = Results()
@@ -246,28 +266,29 @@ class AnalysisUnit:
             self._save_results()
 
     def refresh(self) -> None:
-        """Trace again because something other than the text has changed."""
+        """Schedule a trace because something other than the text has changed."""
         self._history.clear()
         self._end_forecast()
         self._request_trace(Reason.OPENED)
 
     def reconsider(self) -> None:
-        """Trace again if an input of the latest results has changed."""
+        """Schedule a trace if a file or setting that the latest results depend on has changed."""
         self._history.drop_outdated()
         if self._find_latest(self._current_basis()) is None:
             self._end_forecast()
             self._request_trace(Reason.OPENED)
 
     def compare_imports(self) -> None:
-        """Trace again if an imported open file was edited during the run."""
+        """Schedule a trace if an open file that this one imports was edited during the run."""
         complete, now = self._history.latest, self._current_basis()
         if complete is not None and not complete.differs_in_text_only(now):
             self._request_trace(Reason.OPENED)
 
     def analyze(self, only: tuple[str, ...] = ()) -> asyncio.Future[RunEnding]:
-        """Trace now even if results are known; the returned future resolves when the run ends.
+        """Trace the targets ``only`` (empty for all) now, even if results are known; the returned
+        future resolves when the run ends.
 
-        Targets of the current or next run are traced as well, because other callers wait for them.
+        Targets of a current or waiting run are traced as well, because other callers wait for them.
         """
         ending: asyncio.Future[RunEnding] = asyncio.get_running_loop().create_future()
         self._waiters.append(ending)
@@ -281,7 +302,9 @@ class AnalysisUnit:
         return ending
 
     def withdraw_request(self, ending: asyncio.Future[RunEnding]) -> None:
-        """Withdraw a request; cancel the run if no other request needs it."""
+        """Withdraw the request for which ``analyze`` returned this future; cancel the run if no
+        other request needs it.
+        """
         if ending in self._waiters:
             self._waiters.remove(ending)
         if self._asked and not self._waiters:
@@ -313,12 +336,12 @@ class AnalysisUnit:
 
     @property
     def waiting(self) -> bool:
-        """Whether a run is scheduled."""
+        """Whether a run is scheduled and has not started."""
         return self.schedule.pending
 
     @property
     def traced(self) -> bool:
-        """Whether a run completed for this text or an earlier one."""
+        """Whether a run of this text or of an earlier one has completed."""
         return self._history.latest is not None
 
     def all_findings(self) -> tuple[FileFinding, ...]:
@@ -345,7 +368,7 @@ class AnalysisUnit:
 
     @property
     def faded(self) -> set[str]:
-        """Targets whose untraced lines are faded."""
+        """Names of the targets whose lines that no trace reached are faded."""
         if not self.inputs.settings.untraced_faded:
             return self.untraced_shown
         return self.untraced_shown ^ {shown.report.name for shown in self.reports()}
@@ -360,7 +383,9 @@ class AnalysisUnit:
         return self.results.forecasts.by_target.get(target)
 
     def seen_values(self) -> Seen:
-        """Return the values that the last runs saw, by offsets in the current text."""
+        """Return the kinds of values that the last runs saw in expressions and locals, by offsets
+        in the current text.
+        """
         positions, targets = self.document.positions, self.results.seen
         known = self._seen
         if known is None or known.positions is not positions or known.targets != targets:
@@ -369,7 +394,7 @@ class AnalysisUnit:
         return known.seen
 
     def seen_shapes(self) -> tuple[PlaceShapes, ...]:
-        """Return the shapes that the last runs saw, in the order of the text."""
+        """Return the shapes of values that the last runs saw, in the order of the text."""
         targets, known = self.results.shapes, self._shapes
         if known is None or known.targets != targets:
             known = self._shapes = _ShapesNow(targets, all_shapes(targets.values()))
@@ -377,11 +402,15 @@ class AnalysisUnit:
 
     @property
     def shapes_note(self) -> str:
-        """Sentence about values that the last runs left out; empty if none."""
+        """Sentence for the user about values that the last runs did not report, such as too many;
+        empty if none.
+        """
         return next((found.note for found in self.results.shapes.values() if found.note), "")
 
     def values_left_out(self, target: str) -> str:
-        """Return a sentence about values that the last run of a target left out; empty if none."""
+        """Return a sentence for the user about values that the last run of a target did not report;
+        empty if none.
+        """
         found = self.results.target_details(target).shapes
         return found.note if found is not None else ""
 
@@ -389,7 +418,7 @@ class AnalysisUnit:
 
     @property
     def _ahead(self) -> tuple[str, ...] | None:
-        """Targets of the current or next run, empty for all; None without a run."""
+        """Names of the targets of the current or waiting run, empty for all; None without a run."""
         if self.schedule.pending:
             return self._only
         return self._run.only if self._run is not None and not self._run.obsolete else None
@@ -403,12 +432,12 @@ class AnalysisUnit:
             self._asked, self._only = False, ()
         if reason is Reason.CHANGED:
             if self._restore_known():
-                return  # the edit was undone, or changed no code
+                return  # the results are valid for the edited text
             if self._continue_run():
                 self._emit_event(ResultsChanged(final=False))
                 return
             self._stop_moving()
-            # The current run traces a text that no longer exists.
+            # The current run traces an outdated text.
             if due:
                 self.schedule.request_after_edit()
             else:
@@ -426,10 +455,10 @@ class AnalysisUnit:
                 self.schedule.request_now()
 
     def _continue_run(self) -> bool:
-        """Continue the current run if the edit changed only comments or layout; return whether it
-        does.
+        """Continue the current run if an edit changed only comments or layout; return whether the
+        run continues.
 
-        The results of the run are moved to the places of the new text.
+        The run's results are moved to their source ranges in the new text.
         """
         run = self._run
         if run is None or run.obsolete or self.schedule.pending:
@@ -455,12 +484,14 @@ class AnalysisUnit:
         return TraceBasis(self.document.text, only, settings, inputs.open_files)
 
     def _find_latest(self, basis: TraceBasis) -> Results | None:
-        """Return the results of the last complete run if it traced the code of ``basis``."""
+        """Return the results of the last complete run if the text in ``basis`` has the same code;
+        else None.
+        """
         lines = self.document.positions.lines
         return self._history.find_latest(basis, self.document.name, lines)
 
     def _restore_known(self) -> bool:
-        """Restore results of an earlier run of this text; return whether they were found."""
+        """Show the results of an earlier run of the current text; return whether there were any."""
         latest = self._history.latest
         known = self._history.find(
             self._current_basis(), self.document.name, self.document.positions.lines
@@ -489,7 +520,11 @@ class AnalysisUnit:
         return self._run
 
     def settle_without_engine(self, due: TraceDue) -> bool:
-        """Finish without an engine if possible, because its import of torch takes seconds."""
+        """Finish the due trace without an engine if possible, because an engine's import of torch
+        takes seconds.
+
+        Return whether it is finished.
+        """
         if not may_have_targets(self.document.text):
             if _has_valid_syntax(self.document.text, ""):
                 self.importable = self.document.text
@@ -504,18 +539,20 @@ class AnalysisUnit:
         return False
 
     def leave_untraced(self, why: str, *, forget: bool) -> None:
-        """Skip the trace for a reason given as a sentence; ``forget`` discards the old results."""
+        """Skip the due trace; ``why`` explains the reason in a sentence, and ``forget`` discards
+        the old results.
+        """
         if forget:
             self._forget_results()
         self._resolve_waiters(RunEnding(self.document.generation, False, why))
 
     def begin_trace(self, due: TraceDue, engine: AnyEngine, request: Analyze) -> None:
-        """Start the run that was due."""
+        """Start the run that the event ``TraceDue`` requested: send ``request`` to ``engine``."""
         if engine is not self._engine and (self._engine is not None or not self.from_cache):
             # Results of another torch do not apply to this engine.
             self._forget_results()
         self._engine = engine
-        # Record the basis first, so that later changes do not count as part of this run.
+        # Record the inputs of the run first, so that later changes do not count as part of it.
         basis = self._current_basis(due.only)
         # An incomplete text is common while typing, so it is not sent. After open or save, the
         # engine reports the syntax error, as ``check`` does.
@@ -543,13 +580,13 @@ class AnalysisUnit:
             kept, recorder = reused.targets, ResultRecorder(before.recorder)
             self.results.adopt_targets(reused.results, kept)
             request = dataclasses.replace(request, without=tuple(sorted(kept)), given=reused.calls)
-        # Timings add only one event per run.
+        # Ask for timings in every run, because they add only one event.
         analysis = engine.analyze(dataclasses.replace(request, timings=True))
         self.results.begin_run(due.only, kept)
         self._run = UnitRun(self, analysis, basis, recorder, reused)
         self._emit_event(RunBegan(due.reason is Reason.ASKED))
         if self.results.empty:
-            # Report the started run even without results yet.
+            # Report the start of the run, even before it has results.
             self._emit_event(ResultsChanged(final=False))
 
     def _settle_too_long(self, reason: Reason) -> None:
@@ -558,7 +595,7 @@ class AnalysisUnit:
             f"This file has {len(self.document.text):,} characters; "
             f"with more than {LONGEST_TRACED:,} it is traced only on command"
         )
-        # Results of an explicit request stay and move with the text.
+        # Results of a trace by command stay visible, and their ranges move with edits of the text.
         if self._engine is None or reason is Reason.OPENED:
             self._engine = None
             self.results.begin_run()
@@ -568,7 +605,7 @@ class AnalysisUnit:
         self._resolve_waiters(RunEnding(self.document.generation, False, f"{message}."))
 
     def _forget_results(self) -> None:
-        """Discard all results."""
+        """Discard all results of the file, including results of earlier runs."""
         self._engine = None
         self._history.clear()
         if not self.results.empty:
@@ -576,7 +613,9 @@ class AnalysisUnit:
             self._emit_event(ResultsChanged(final=True))
 
     def apply_event(self, event: Event) -> None:
-        """Apply an event of the current run."""
+        """Apply an event of the current run to the results, and report changes of the displayed
+        results.
+        """
         told = isinstance(event, (Importing, Log, TargetStarted))
         results = self._results if self._moving is None else self._moving.told
         if isinstance(event, CalledAgain) and self._run is not None and self._run.reused:
@@ -593,7 +632,7 @@ class AnalysisUnit:
     def run_ended(self, run: UnitRun, last: Analyzed | Failed, seconds: float) -> None:
         """Finish the run after its last event."""
         self._run = None
-        # Read this before the results are settled below.
+        # Read this before the run is completed below, which changes it.
         unparsed = not run.obsolete and self.results.unparsed
         completed = isinstance(last, Analyzed) and not last.cancelled and not run.obsolete
         if completed:
@@ -611,7 +650,7 @@ class AnalysisUnit:
                 self._show_failure(failure)
         if not self._closed:
             self._emit_event(ResultsChanged(final=True))
-        # Results of a cancelled run are not reported as failures.
+        # A cancelled run is not reported as a failure.
         self._emit_event(RunEnded(None if run.obsolete else failure))
         if not self.schedule.pending:
             if failure is not None:
@@ -624,7 +663,9 @@ class AnalysisUnit:
             self.want_forecast()
 
     def _take_over(self, run: UnitRun) -> None:
-        """Store the results of a completed run as results of the current text."""
+        """Store the results of a completed run as the latest results, with ranges in the current
+        text.
+        """
         moving = self._moving
         results = self._results if moving is None else moving.told
         results.complete_run()
@@ -659,7 +700,9 @@ class AnalysisUnit:
             self._emit_event(ResultsSettled(kept))
 
     def interrupt_run(self) -> None:
-        """Keep the results so far and stop moving them to the current text."""
+        """Keep the results that arrived before the run was cancelled, and stop moving further ones
+        to the current text.
+        """
         self._stop_moving()
         self.results.interrupt_run()
 
@@ -667,7 +710,9 @@ class AnalysisUnit:
         self.results = self.results
 
     def _show_failure(self, failure: Failed) -> None:
-        """Add a finding that the file was not traced, so that it does not look free of findings."""
+        """Add a finding that says that the file was not traced, so that it does not seem to be free
+        of problems.
+        """
         message = f"This file was not traced: {failure.reason.rstrip('.')}"
         self._report_on_file(INTERRUPTED, message, failure.next_step)
 
@@ -691,13 +736,17 @@ class AnalysisUnit:
 
     @property
     def forecasts_due(self) -> tuple[str, ...]:
-        """Targets that need a forecast and can have one now."""
+        """Names of the targets that need a forecast of recompiles and have been traced; empty while
+        the file is being traced.
+        """
         if self._closed or self.busy or self.waiting:
             return ()
         return self.results.targets_without_forecast()
 
     def trace_forecast(self, engine: AnyEngine, request: Analyze) -> None:
-        """Start the forecast that was due."""
+        """Start the forecast that the event ``ForecastDue`` requested: send ``request`` to
+        ``engine``.
+        """
         self._forecast = ForecastRun(self, engine.analyze(forecast_request(request)))
 
     def take_forecast(self, event: ForecastFound) -> None:
@@ -706,7 +755,7 @@ class AnalysisUnit:
         self._emit_event(ResultsChanged(final=False))
 
     def forecast_ended(self, forecast: ForecastRun, last: Analyzed | Failed) -> None:
-        """Finish a forecast after its last event."""
+        """Finish a forecast of recompiles after its last event."""
         if forecast is self._forecast:
             self._forecast = None
             if isinstance(last, Analyzed) and not last.cancelled:
@@ -714,13 +763,14 @@ class AnalysisUnit:
         self._emit_event(ForecastEnded(last if isinstance(last, Failed) else None))
 
     def _finish_forecast(self) -> None:
-        """Drop forecasts that this run did not renew."""
+        """Drop forecasts of recompiles that the ended forecast request did not renew."""
         if self.results.forecasts.drop_outdated():
             self._update_latest()
             self._emit_event(ResultsChanged(final=True))
 
     def _update_latest(self) -> bool:
-        """Update the latest complete run with the current results, so that undo can restore them.
+        """Replace the stored results of the latest complete run by the current ones, so that undo
+        can restore them.
 
         Return whether the results belong to the latest complete run.
         """
@@ -758,7 +808,8 @@ def _has_valid_syntax(text: str, python: str) -> bool:
             warnings.simplefilter("ignore")
             ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        # The interpreter may support newer syntax, so let the engine decide.
+        # This Python cannot parse the text, but the interpreter of the engine may support newer
+        # syntax.
         return _is_newer_python(python)
     return True
 

@@ -1,6 +1,7 @@
 """Capabilities of the client, read once from the ``initialize`` request.
 
-This module reads plain data, because the server answers before it loads the protocol library.
+This module reads plain data, because the server answers the request before it loads the LSP
+library.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class ClientCapabilities:
     inlay_hint_resolve: frozenset[str] = frozenset()
     """Properties of inlay hints that the client can resolve later."""
     completion_defaults: frozenset[str] = frozenset()
-    """Item properties that a completion list can set once for all items."""
+    """Properties of completion items that a completion list can set once for all items."""
     completion_resolve: frozenset[str] = frozenset()
     """Properties of completion items that the client can resolve later."""
     completion_label_details: bool = False
@@ -61,7 +62,7 @@ class ClientCapabilities:
     text_document_content: bool = False
     """True if the client shows documents of a scheme that the server registers."""
     changed: bool = False
-    """True if the client wants a notification when results of a file become outdated."""
+    """True if the client expects a notification when results of a file become outdated."""
     hover_findings: bool = False
     """True if the server adds findings to hovers, because the client shows none there."""
     icons: bool = False
@@ -75,7 +76,9 @@ class ClientCapabilities:
 
     @staticmethod
     def from_capabilities(raw: object) -> ClientCapabilities:
-        """Parse the ``capabilities`` of an ``initialize`` request; absent ones are off."""
+        """Parse the ``capabilities`` of an ``initialize`` request; absent capabilities count as not
+        supported.
+        """
 
         def get_value(path: str) -> Any:
             value: Any = raw

@@ -1,4 +1,4 @@
-"""Open documents of the editor, with exactly its text."""
+"""Open documents of the editor, with exactly the text that the editor shows."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class TextChange:
-    """One change of a document, in the client's units; without a range it replaces the whole
-    text."""
+    """One change of a document; without a range it replaces the whole text. Positions count
+    characters in the encoding that the client uses.
+    """
 
     text: str
     start: tuple[int, int] | None = None
@@ -29,7 +30,7 @@ class TextChange:
 
 
 class Document:
-    """An open document of the editor. Only notifications of the editor change it."""
+    """An open document of the editor; its text changes only by notifications of the editor."""
 
     def __init__(
         self, uri: str, text: str, version: int, language: str, encoding: Encoding
@@ -39,7 +40,7 @@ class Document:
         self.version = version
         self.encoding = encoding
         self.focus = 0
-        """Line of the last edit."""
+        """Line of the last edit, counted from 0."""
         self._set_text(text)
 
     def _set_text(self, text: str) -> None:
@@ -80,7 +81,9 @@ class Document:
         return unquote(urlsplit(self.uri).path).rsplit("/", 1)[-1] or "untitled"
 
     def apply_changes(self, changes: Sequence[TextChange], version: int) -> list[AppliedEdit]:
-        """Apply changes in order; return each as an edit in bytes of the text before it."""
+        """Apply changes in order; return each as an edit whose positions are in UTF-8 bytes of the
+        text before the change.
+        """
         edits = []
         for change in changes:
             edit = self._apply_change(change)
@@ -105,7 +108,9 @@ class Document:
         return edit
 
     def _replace_all(self, text: str) -> AppliedEdit | None:
-        """Replace the whole text and return the edit between the common start and end."""
+        """Replace the whole text; return the edit of the part that differs, None if the texts are
+        equal.
+        """
         old = self.text
         if old == text:
             return None
@@ -119,11 +124,15 @@ class Document:
         return edit
 
     def offset_at(self, line: int, character: int) -> int:
-        """Return the offset of a position in the client's units, clamped to the text."""
+        """Return the index in the text of a position, whose ``character`` is counted in the
+        client's encoding. Positions outside of the text are moved to its nearest end.
+        """
         return self.positions.offset(self.positions.position(line, character, self.encoding))
 
     def position_at(self, offset: int) -> tuple[int, int]:
-        """Return line and character, in the client's units, of an offset."""
+        """Return (line, character) of an index in the text; the character is counted in the
+        client's encoding.
+        """
         return self.positions.character(self.positions.position_at(offset), self.encoding)
 
     def _find_position(self, offset: int) -> Position:
@@ -156,7 +165,7 @@ _LONGEST_NAME, _LONGEST_PATH = 255, 4096
 
 
 def is_on_disk(path: Path, text: str) -> bool:
-    """Return whether the file has this text, in UTF-8."""
+    """Return whether the file on disk contains exactly this text in UTF-8."""
     encoded = text.encode("utf-8", "surrogatepass")
     try:
         return path.stat().st_size == len(encoded) and (
@@ -168,7 +177,9 @@ def is_on_disk(path: Path, text: str) -> bool:
 
 
 def path_of(uri: str) -> Path | None:
-    """Return the path of a ``file:`` URI; None if no file system could hold it."""
+    """Return the path of a ``file:`` URI; None for other URIs and for paths too long for any file
+    system.
+    """
     parts = urlsplit(uri)
     if parts.scheme != "file" or not parts.path:
         # Neovim names an unnamed buffer ``file://``.

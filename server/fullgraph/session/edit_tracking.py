@@ -1,7 +1,7 @@
 """Move findings with the text that they refer to.
 
-Between an edit and the results of the next run the old findings stay visible. Each edit shifts the
-findings after it and removes the findings that it touches.
+Between an edit and the results of the next trace the old findings stay visible. Each edit shifts
+the findings after it and removes the findings that it touches.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class AppliedEdit:
 
 
 def move_finding(finding: Finding, edit: AppliedEdit, path: str) -> Finding | None:
-    """Return the finding after an edit of the file ``path``; None if its range was edited."""
+    """Return the finding with its ranges moved by an edit of the file ``path``; None if the
+    finding's own range was edited.
+    """
     range_ = edit.shift_range(finding.range)
     if range_ is None:
         return None
@@ -78,13 +80,15 @@ def move_finding(finding: Finding, edit: AppliedEdit, path: str) -> Finding | No
         ),
         fixes=tuple(moved for fix in finding.fixes if (moved := _move_fix(fix, edit))),
         stack=tuple(_move_frame(frame, edit, path) for frame in finding.stack),
-        # Update the place in the identity, so that the next run recognizes the finding.
+        # Update the line in the finding's identity, so that the next trace recognizes the finding.
         identity=finding.identity.replace(place_words(finding.range), place_words(range_)),
     )
 
 
 def move_report(report: TargetReport, edit: AppliedEdit, path: str) -> TargetReport | None:
-    """Return a target's report after an edit of the file ``path``; None if its name was edited."""
+    """Return a target's report with its ranges moved by an edit of the file ``path``; None if the
+    target's name was edited.
+    """
     range_ = edit.shift_range(report.range)
     if range_ is None:
         return None
@@ -96,7 +100,9 @@ def move_report(report: TargetReport, edit: AppliedEdit, path: str) -> TargetRep
 
 
 def _move_region(region: Region | None, edit: AppliedEdit, path: str) -> Region | None:
-    """Return a region with its site shifted; a site that was edited stays unchanged."""
+    """Return the region (code compiled as a whole) with the range of its ``torch.compile`` moved; a
+    range that was edited stays unchanged.
+    """
     if region is None or region.site.path != path:
         return region
     moved = edit.shift_range(region.site.range)
@@ -106,7 +112,9 @@ def _move_region(region: Region | None, edit: AppliedEdit, path: str) -> Region 
 
 
 def _move_coverage(coverage: Coverage | None, edit: AppliedEdit) -> Coverage | None:
-    """Return the coverage without the ranges that the edit touched."""
+    """Return the traced and untraced ranges moved by the edit, without ranges that the edit
+    touched.
+    """
     if coverage is None or not coverage.extends_to(edit.start.line):
         return coverage
     return Coverage.from_ranges(
@@ -135,7 +143,7 @@ def _move_fix(fix: Fix, edit: AppliedEdit) -> Fix | None:
 
 
 def _move_frame(frame: Frame, edit: AppliedEdit, path: str) -> Frame:
-    # A stack frame is only context, so one inside the edit stays where it was.
+    # A stack frame is only context, so a frame on an edited line keeps its line.
     line = edit.shift_line(frame.line) if frame.path == path else None
     if line is None:
         return frame

@@ -33,7 +33,7 @@ class EngineKey:
 
 
 class EnginePool:
-    """Starts engines on demand and stores the latest status of each.
+    """The engines of a session, which are started on demand, and the latest status of each.
 
     ``status_changed`` receives the key, the status and the previous status. ``recovered`` receives
     the key of an engine that became ready after a failure. ``log`` receives output of user code and
@@ -55,12 +55,14 @@ class EnginePool:
         self._warnings = WarningLog()
         self._boot = boot
         self._early = early
-        """Engine started before any file was open; used if its interpreter and settings match."""
+        """Engine that was started before any file was open; used for the first file with the same
+        interpreter and settings.
+        """
         self._engines: dict[EngineKey, AnyEngine] = {}
         self._statuses: dict[EngineKey, EngineStatus] = {}
         self._reasons: dict[Path, str] = {}
         self._failed: set[EngineKey] = set()
-        """Keys of engines that failed and have not been ready since."""
+        """Keys of the engines that failed and have not become ready again."""
         self._indices = Indices(log)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -129,7 +131,9 @@ class EnginePool:
     # -- status of engines --------------------------------------------------------------------
 
     def find_index(self, interpreter: Path) -> OperatorIndex | None:
-        """Return the operators of an interpreter's torch; None if not known yet."""
+        """Return the index of the operators in an interpreter's torch; None until the engine has
+        reported it.
+        """
         return self._indices.find_index(interpreter)
 
     def find_status(self, key: EngineKey) -> EngineStatus | None:
@@ -137,7 +141,9 @@ class EnginePool:
         return self._statuses.get(key)
 
     def explain_choice(self, interpreter: str) -> str:
-        """Return how an interpreter was found and which candidates were skipped."""
+        """Return how an interpreter was found, and which other interpreters were tried before
+        it.
+        """
         return self._reasons.get(Path(interpreter), "")
 
     def all_statuses(self) -> tuple[EngineStatus, ...]:
@@ -146,7 +152,7 @@ class EnginePool:
     # -- shutdown -----------------------------------------------------------------------------
 
     def keep_only(self, keys: Iterable[EngineKey]) -> None:
-        """Close all other engines, which no file needs."""
+        """Close all engines except for the ones with these keys."""
         keys = set(keys)
         interpreters = {key.interpreter for key in keys}
         for key in self._engines.keys() - keys:

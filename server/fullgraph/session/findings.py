@@ -1,7 +1,7 @@
 """Merge the findings of all runs of a file.
 
-Runs are independent: two targets that share a layer both report its graph break. This module merges
-such findings into one with a count, assigns severities and sorts them.
+Each target is traced in its own runs, so two targets that share a layer both report its graph
+break. This module merges such findings into one with a count, assigns severities and sorts them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ def merge_findings(
 ) -> tuple[FileFinding, ...]:
     """Return the findings of all runs of one text, merged and in the order of the text.
 
-    Runs end in any order. Among equal findings, the target that comes first in ``targets``, and its
-    first run, provides the text. ``folder`` is the workspace folder that paths in messages are
-    relative to.
+    Of equal findings, the text of the one from the first target in ``targets`` and its first run is
+    used. ``folder`` is the workspace folder that paths in messages are relative to.
     """
     places = {name: number for number, name in enumerate(targets)}
     groups: dict[object, list[Finding]] = {}
@@ -99,7 +98,7 @@ def _merge_group(group: list[Finding], severity: Severity) -> FileFinding:
     finding = dataclasses.replace(
         first,
         message=f"{first.message}, only {only}" if only else first.message,
-        # A finding on every path does not depend on a path.
+        # A finding on all execution paths does not depend on a path.
         path=None if everywhere else first.path,
         hints=first.hints or ((step,) if step else ()),
         count=sum(finding.count for finding in group),
@@ -108,7 +107,7 @@ def _merge_group(group: list[Finding], severity: Severity) -> FileFinding:
         calls=merge_calls(calls for finding in group for calls in finding.calls),
         notes=_unique_items(note for finding in group for note in finding.notes),
         fixes=_unique_items(fix for finding in group for fix in finding.fixes),
-        # Report real tensors only if no fake run had the same finding.
+        # Mention real tensors only if no trace with fake tensors had the same finding.
         causes=tuple({one.identity: one for f in group for one in f.causes}.values()),
         cost=max((f.cost for f in group if f.cost), key=lambda one: one.rank, default=None),
         mode="fake" if any(finding.mode == "fake" for finding in group) else first.mode,

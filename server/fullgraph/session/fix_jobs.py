@@ -23,22 +23,25 @@ if TYPE_CHECKING:
     from fullgraph.fixes.verification import Fix
 
 SECONDS = 120.0
-"""Time limit in seconds for verifying the fixes of one file; later findings get none."""
+"""Time limit in seconds for verifying the fixes of one file; later findings do not get a fix."""
 
 
 @dataclass
 class _FixAttempt:
-    """The fixes verified for one text. Keys of ``fixes`` are code, message and range."""
+    """The fixes verified for one text. Keys of ``fixes`` are code, message and range of a
+    finding.
+    """
 
     basis: object
     fixes: dict[object, tuple[Fix, ...]] = field(default_factory=dict)
     together: Fix | None = None
-    """Combination of all safe fixes."""
+    """Combination of all safe fixes into one; None if there is none."""
     task: asyncio.Task[None] | None = None
 
 
 class FixJobs:
-    """Verifies fixes for graph breaks, one file at a time, and stores the verified ones.
+    """A queue that verifies fixes for graph breaks, one file at a time, and stores the verified
+    fixes.
 
     An edit cancels the work on the old text, because a fix is valid for one exact text.
     """
@@ -49,7 +52,9 @@ class FixJobs:
         self._turns: Turns[AnalysisUnit] = Turns(session.is_busy, self._begin_attempt)
 
     def update_findings(self, unit: AnalysisUnit, *, final: bool) -> None:
-        """Schedule or discard work after findings changed; ``final``: the run has ended."""
+        """Schedule the verification of fixes, or cancel it, after findings of a file changed;
+        ``final``: the run has ended.
+        """
         known = self._tried.get(unit.document.uri)
         if known is not None and known.basis != _fix_basis(unit):
             self._forget_attempt(unit)
@@ -60,7 +65,9 @@ class FixJobs:
             self._turns.request_turn(unit, asyncio.get_running_loop().time() + REST)
 
     def run_ended(self) -> None:
-        """Start the next file, because a run has ended."""
+        """Start to verify the fixes of the next file if no file is traced any more; called when a
+        run has ended.
+        """
         self._turns.begin_next()
 
     def forget_unit(self, unit: AnalysisUnit) -> None:
@@ -77,7 +84,9 @@ class FixJobs:
         return known.fixes.get(_finding_key(item), ()) if known is not None else ()
 
     def find_combined_fix(self, unit: AnalysisUnit) -> Fix | None:
-        """Return the combination of all safe fixes of the current text."""
+        """Return the combination of all safe fixes in the current text into one; None if there is
+        none.
+        """
         known = self._current_attempt(unit)
         return known.together if known is not None else None
 
@@ -98,7 +107,8 @@ class FixJobs:
         engine = self._session.engine_on_demand(unit)
         if isinstance(engine, str):
             return False
-        # Targets traced with real tensors; verification can skip fake tensors for these.
+        # Targets that were traced with real tensors, for which the verification can skip fake
+        # tensors.
         real = tuple(one.report.name for one in unit.reports() if one.report.mode == "real")
         request = dataclasses.replace(self._session.build_request(unit, ()), nice=NICE, real=real)
         known = _FixAttempt(_fix_basis(unit))
@@ -129,7 +139,7 @@ class FixJobs:
             best = [fixes[0] for fixes in known.fixes.values() if fixes]
             known.together = await verifier.together([fix for fix in best if fix.grade == "safe"])
 
-        # On a timeout, keep the fixes verified so far.
+        # If the time limit is reached, keep the fixes verified so far.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(try_all(), SECONDS)
 

@@ -1,4 +1,4 @@
-"""Forecasts of recompiles by target, moved with the text."""
+"""Forecasts of recompiles for each target, with ranges that move with edits of the text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from fullgraph_engine.protocol import Finding, ForecastFound, ForecastRow
 
 @dataclass(frozen=True)
 class TargetForecast:
-    """The forecast of one target; ``told`` has one event for each probe."""
+    """The forecast of one target's recompiles; ``told`` has one event for each probe (the inputs of
+    one trace).
+    """
 
     told: tuple[ForecastFound, ...]
 
@@ -36,7 +38,9 @@ class TargetForecast:
         return TargetForecast((*others, made))
 
     def apply_edit(self, edit: AppliedEdit, path: str) -> TargetForecast:
-        """Return the forecast after an edit, without findings that the edit touched."""
+        """Return the forecast with ranges moved by an edit, without findings that the edit
+        touched.
+        """
         return TargetForecast(tuple(_apply_edit_to_event(made, edit, path) for made in self.told))
 
 
@@ -46,10 +50,12 @@ class Forecasts:
     def __init__(self) -> None:
         self.by_target: Mapping[str, TargetForecast] = {}
         self.fresh: frozenset[str] = frozenset()
-        """Targets whose forecast matches their last trace."""
+        """Names of the targets whose forecast belongs to their last trace."""
 
     def mark_outdated(self, stays: Callable[[str], bool] = lambda name: False) -> None:
-        """Mark forecasts as outdated, except for targets without a new trace."""
+        """Mark forecasts as outdated, except for targets for which ``stays`` returns True because
+        they are not traced again.
+        """
         self.fresh = frozenset(filter(stays, self.fresh))
 
     def add_forecast(self, made: ForecastFound) -> None:
@@ -60,13 +66,13 @@ class Forecasts:
         self.fresh |= {made.target}
 
     def drop_outdated(self) -> bool:
-        """Drop outdated forecasts; return whether there were any."""
+        """Drop the forecasts marked as outdated; return whether there were any."""
         before = self.by_target
         self.keep_targets(self.fresh)
         return before is not self.by_target
 
     def keep_targets(self, names: Iterable[str]) -> None:
-        """Drop the forecasts of all other targets."""
+        """Drop the forecasts of all targets except for these."""
         kept = set(names)
         if not kept.issuperset(self.by_target):
             self.by_target = {name: one for name, one in self.by_target.items() if name in kept}
@@ -79,7 +85,9 @@ class Forecasts:
             }
 
     def apply_relocation(self, move: Relocation) -> None:
-        """Move forecasts to the places of another text; drop forecasts without a place there."""
+        """Move the ranges of forecasts to another text; drop forecasts with a range that does not
+        exist there.
+        """
         moved: dict[str, TargetForecast] = {}
         for name, one in self.by_target.items():
             with contextlib.suppress(LineLost):
@@ -87,14 +95,14 @@ class Forecasts:
         self.by_target, self.fresh = moved, self.fresh & moved.keys()
 
     def adopt_targets(self, other: Forecasts, names: frozenset[str]) -> None:
-        """Copy the forecasts of some targets from another object."""
+        """Copy the forecasts of the targets in ``names`` from ``other``."""
         own = {name: one for name, one in self.by_target.items() if name not in names}
         others = {name: one for name, one in other.by_target.items() if name in names}
         self.by_target = {**own, **others}
         self.fresh = (self.fresh - names) | (other.fresh & names)
 
     def copy(self) -> Forecasts:
-        """Return a copy that later edits and runs do not change."""
+        """Return a copy of the forecasts that later edits and runs do not change."""
         copy = Forecasts()
         copy.by_target, copy.fresh = self.by_target, self.fresh
         return copy

@@ -1,4 +1,4 @@
-"""Guards reported by the last runs, moved with the text.
+"""Guards that the last runs reported, with lines that move with edits of the text.
 
 Events are unpacked only on request, because there may be thousands of guards.
 """
@@ -23,7 +23,7 @@ _MOST_LINES = 12
 
 
 class GuardsByTarget:
-    """The guards of one target, from one run for each probe."""
+    """The guards of one target, from one run for each probe (the inputs of one trace)."""
 
     def __init__(
         self,
@@ -36,18 +36,20 @@ class GuardsByTarget:
             self.by_probe = by_probe
 
     def merge_with(self, other: GuardsByTarget) -> GuardsByTarget:
-        """Return these guards together with the guards of another probe."""
+        """Return these guards together with the guards of a run with another probe (other
+        inputs).
+        """
         both = sorted((*self._told, *other._told), key=lambda event: event.probe_number)
         return GuardsByTarget(tuple(both), self._moves)
 
     def apply_edit(self, edit: AppliedEdit) -> GuardsByTarget:
-        """Return the guards after an edit; guards on edited lines lose their line."""
+        """Return the guards with lines moved by an edit; guards on edited lines lose their line."""
         return self._add_move(edit)
 
     def apply_relocation(self, move: Relocation) -> GuardsByTarget:
         moved = self._add_move(move)
         if move.is_formatted:
-            _ = moved.by_probe  # now it shows whether all can be placed
+            _ = moved.by_probe  # raises an error if a line does not exist there
         return moved
 
     def _add_move(self, move: AppliedEdit | Relocation) -> GuardsByTarget:
@@ -57,7 +59,9 @@ class GuardsByTarget:
 
     @cached_property
     def by_probe(self) -> Mapping[int, tuple[GuardedFrame, ...]]:
-        """Frames of the run with each probe, by probe number."""
+        """Compiled frames with their guards, by the number of the probe (inputs) that the run
+        used.
+        """
         by_probe = {event.probe_number: event.unpack_frames() for event in self._told}
         for move in self._moves:
             by_probe = _moved_by_probe(by_probe, move)
@@ -69,7 +73,7 @@ class GuardsByTarget:
 
     @property
     def told(self) -> tuple[GuardsFound, ...]:
-        """Guard events of the runs, with places in the current text."""
+        """Events with the guards of all runs, with lines in the current text."""
         if not self._moves:
             return self._told
         return tuple(
@@ -79,7 +83,9 @@ class GuardsByTarget:
 
     @property
     def note(self) -> str:
-        """Sentence about guards that were left out; empty if none."""
+        """Sentence for the user about guards that were not reported because of a limit; empty if
+        none.
+        """
         return next((event.note for event in self._told if event.note), "")
 
 
@@ -110,7 +116,9 @@ def _move_frame(frame: GuardedFrame, move: AppliedEdit | Relocation) -> GuardedF
 
 
 def _extend_range(range_: Range, edit: AppliedEdit) -> Range:
-    """Return the range extended by an edit inside it."""
+    """Return the range after an edit; unlike ranges of findings, it grows or shrinks if the edit is
+    inside it.
+    """
     end = range_.end
     return Range(range_.start, Position(end.line + edit.lines, end.byte))
 

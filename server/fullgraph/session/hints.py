@@ -1,4 +1,4 @@
-"""Choose which of the values that were seen get an inlay hint."""
+"""Choose the values for which the editor shows an inlay hint, among all values that traces saw."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from fullgraph_engine.protocol.shapes import PlaceShapes
 def choose_hinted_places(
     places: Sequence[PlaceShapes], settings: Settings
 ) -> tuple[PlaceShapes, ...]:
-    """Return the places that get a hint, in the order of the text.
+    """Return the names and results that get an inlay hint with their shapes, in the order of the
+    text.
 
-    With the setting ``changed``, a reassigned name gets a hint only if its value differs from the
-    assignment above, and a returned name only if no equal hint is at its assignment.
+    With the setting ``changed``, a name that is assigned again gets a hint only if its shape
+    differs from the assignment above. A returned name gets one only if its assignment does not show
+    the same.
     """
     shapes = settings.inlay_hints_shapes
     if shapes == "off":

@@ -1,4 +1,4 @@
-"""Complete runs of a file, and which of their results are valid for the current text.
+"""Complete runs of a file, and the decision which of their results are valid for the current text.
 
 One question decides whether code is traced again: is a result still valid? :meth:`History.find`
 answers it for the whole text, and :meth:`History.reuse` for each target.
@@ -28,7 +28,9 @@ from fullgraph_engine.protocol import GivenCalls, OpenFile
 from fullgraph_engine.protocol.comments import RUN
 
 LONGEST_PARSE = 100_000
-"""Characters up to which a text is parsed on the event loop; the engine parses longer ones."""
+"""Maximum length in characters of a text to parse on the event loop; only the engine parses longer
+texts.
+"""
 
 _MOST_EARLIER = 5
 """Number of earlier complete runs kept so that undo can restore their results."""
@@ -61,13 +63,18 @@ class TraceBasis:
         return TextPositions(self.text).lines
 
     def is_as(self, now: TraceBasis) -> bool:
-        """Whether a run of a later basis would give the same results."""
+        """Whether a run with the inputs ``now`` would give the same results as a run with these
+        inputs.
+        """
         same_text = (self.text, self.only) == (now.text, now.only)
         return same_text and self.differs_in_text_only(now)
 
     def differs_in_text_only(self, now: TraceBasis, reads: frozenset[str] | None = None) -> bool:
-        """Return whether settings and open files of a later basis are equal, or were saved
-        unchanged. ``reads`` limits the comparison to files that the run has read."""
+        """Return whether ``now`` has the same settings, and the same texts of other open files,
+        apart from files since saved with this text.
+
+        ``reads`` limits the comparison to the paths of files that the run has read.
+        """
         old, new = (
             {one.path: one.text for one in basis.open_files if reads is None or one.path in reads}
             for basis in (self, now)
@@ -78,8 +85,9 @@ class TraceBasis:
         )
 
     def moves_to(self, lines: Sequence[str]) -> Moves | None:
-        """Return where the places of the text are in a later one with these lines; None if more
-        than comments and layout differs, or the text cannot be parsed."""
+        """Return the mapping of source ranges from this text to a text with these lines; None if
+        more than comments and layout differs, or the text cannot be parsed.
+        """
         if not may_be_same_code(self.lines, lines) or self.parsed is None:
             return None
         return same_code(self.parsed, lines)
@@ -87,28 +95,33 @@ class TraceBasis:
 
 @dataclass(frozen=True)
 class CompleteRun:
-    """A run of all targets that ended by itself, with its results in the text of ``basis``."""
+    """A run of all targets that was not interrupted, with its inputs ``basis``; the results have
+    source ranges in the text of ``basis``.
+    """
 
     basis: TraceBasis
     results: Results
     recorder: ResultRecorder
 
     def differs_in_text_only(self, now: TraceBasis) -> bool:
-        """Whether a run of a later basis differs in its text at most."""
+        """Whether the inputs ``now`` differ from the inputs of this run at most in the text."""
         return self.basis.differs_in_text_only(now, self.recorder.reads or frozenset())
 
     @property
     def is_settled(self) -> bool:
-        """Whether each target would end in the same way again."""
+        """Whether tracing each target again would give the same status (traced, without inputs, or
+        failed with an exception).
+        """
         return all(shown.report.status in SETTLED for shown in self.results.reports())
 
 
 @dataclass(frozen=True)
 class Reused:
-    """Results of an earlier run that an edit cannot affect, with the places of the new text.
+    """Results of an earlier run that an edit cannot affect, with source ranges in the new text.
 
-    ``targets`` are the names that they are of. The results of targets in ``calls`` hold if the
-    targets are called as they were before. With ``is_complete`` nothing has to be traced.
+    ``targets`` are the names of the targets with such results. Results of targets in ``calls`` are
+    valid only if other code still calls these targets with the same inputs. With ``is_complete``
+    nothing has to be traced.
     """
 
     results: Results
@@ -123,16 +136,16 @@ class History:
     def __init__(self) -> None:
         self.latest: CompleteRun | None = None
         self._earlier: list[CompleteRun] = []
-        """Runs before the latest, the most recent first."""
+        """Complete runs before the latest one, the most recent first."""
 
     def add(self, run: CompleteRun) -> None:
-        """Make a run the latest. Earlier runs of the same basis are dropped."""
+        """Add a run as the latest, and drop earlier runs with the same inputs."""
         known = [self.latest, *self._earlier] if self.latest is not None else self._earlier
         earlier = [one for one in known if one.basis != run.basis and one.is_settled]
         self.latest, self._earlier = run, earlier[:_MOST_EARLIER]
 
     def clear(self) -> None:
-        """Drop all runs, whose results may be wrong."""
+        """Drop all runs, because their results may be wrong."""
         self.latest, self._earlier = None, []
 
     def drop_outdated(self) -> None:
@@ -141,8 +154,11 @@ class History:
             self.latest = None
 
     def find(self, now: TraceBasis, path: str, lines: Sequence[str]) -> Results | None:
-        """Return the results of a run that a run of ``now`` would repeat, with the places of its
-        text; None if there is none. The run becomes the latest."""
+        """Return the results of a stored run that a run with the inputs ``now`` would only repeat,
+        with source ranges in the text of ``now``.
+
+        The stored run becomes the latest. Return None if there is none.
+        """
         known = self.find_latest(now, path, lines)
         if known is not None:
             return known
@@ -154,8 +170,11 @@ class History:
         return None
 
     def find_latest(self, now: TraceBasis, path: str, lines: Sequence[str]) -> Results | None:
-        """Return the results of the latest run if ``now`` has the same code, with the places of its
-        text. Files on disk are not compared: an edit of the text does not change them."""
+        """Return the results of the latest run, with source ranges in the text of ``now``, if that
+        text has the same code; else None.
+
+        Files on disk are not compared, because an edit of the text does not change them.
+        """
         run = self.latest
         if run is None or now.only or not run.differs_in_text_only(now):
             return None
@@ -168,8 +187,9 @@ class History:
         return results if results.placed == run.results.placed else None
 
     def reuse(self, now: TraceBasis, path: str) -> Reused | None:
-        """Return the results of the latest run that a run of ``now`` would repeat; None if there
-        are none."""
+        """Return the latest run's results, as far as they are still valid for the inputs ``now``;
+        None if none of them are.
+        """
         run = self.latest
         if run is None or run.results.note or not run.differs_in_text_only(now):
             return None
@@ -191,7 +211,7 @@ class History:
             return None
         results = run.results.relocate_to(change.moves, path, after.lines, called)
         placed = run.results.placed
-        # Findings of the file as a whole may have lost their places as well.
+        # Findings about the whole file may also have ranges that the new text does not have.
         complete = change.is_same and targets | {""} >= placed <= results.placed
         calls = tuple(
             one.calls

@@ -21,8 +21,9 @@ class _LoadedIndex:
 
 
 class Indices:
-    """Loads operator indices in a thread; the previous index is used until the new one is
-    loaded."""
+    """A loader for operator indices, which works in a thread; the previous index is used until the
+    new one is loaded.
+    """
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
@@ -34,7 +35,7 @@ class Indices:
         self._latest[interpreter] = event
         known = self._found.get(interpreter)
         try:
-            # A restarted engine reports the same file again.
+            # A restarted engine reports the same index file again.
             found = await asyncio.to_thread(_load_index, event.path, known)
         except (OSError, IndexUnreadable) as error:
             if self._latest.get(interpreter) is event:
@@ -43,7 +44,7 @@ class Indices:
                     "to have it made again."
                 )
             return
-        # A later report may have been loaded meanwhile, or the engine closed.
+        # Meanwhile, a later index may have been loaded, or the engine may have been closed.
         if self._latest.get(interpreter) is event:
             self._found[interpreter] = found
 
@@ -57,7 +58,7 @@ class Indices:
 
 
 class ExtendedIndex:
-    """An index extended by the operators of one file; cached until either changes."""
+    """An index of torch's operators and the operators of one file; cached until either changes."""
 
     def __init__(self) -> None:
         self._index: OperatorIndex | None = None

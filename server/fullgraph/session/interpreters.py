@@ -15,7 +15,9 @@ LOOK_AGAIN = 5.0
 
 @dataclass(frozen=True)
 class _Search:
-    """The result of a search: the interpreter or an error; ``at`` is its time in seconds."""
+    """The result of a search for an interpreter: the interpreter or an error; ``at`` is the time of
+    the search in seconds.
+    """
 
     found: Interpreter | str
     at: float
@@ -26,18 +28,18 @@ class _Search:
 
 
 class Interpreters:
-    """Finds interpreters and caches them until ``forget_all``.
+    """A cache of the interpreters found for settings and folders, until ``forget_all`` is called.
 
-    Without the cache, a half-finished installation of torch could be found while another one
-    traces.
+    Without the cache, the interpreter could change during an installation of torch, while another
+    one traces.
     """
 
     def __init__(self) -> None:
         self._searches: dict[tuple[Path, str], _Search] = {}
 
     def find(self, setting: str, root: Path, active: str, *, trusted: bool) -> Interpreter:
-        """Return the result of ``find_interpreter``; ``active`` is the Python selected in the
-        editor.
+        """Return the interpreter for a folder, from the cache or by ``find_interpreter``;
+        ``active`` is the Python selected in the editor.
 
         Raises:
             InterpreterNotFound: No interpreter was found, or a search needs trust.

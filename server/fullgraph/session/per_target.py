@@ -1,4 +1,6 @@
-"""Details that runs report for each target in addition to findings, moved with the text."""
+"""Details that runs report for each target in addition to findings: shapes, guards and others, with
+ranges that move with edits.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ DETAIL_EVENTS = (ValuesSeen, ShapesFound, GuardsFound, TraceStepsFound)
 
 class _Mergeable(Protocol):
     def merge_with(self: _T, other: _T, /) -> _T:
-        """Return the details combined with the ones of another probe."""
+        """Return the details combined with details of a run with another probe (other inputs)."""
 
 
 _T = TypeVar("_T", bound=_Mergeable)
@@ -26,7 +28,9 @@ _T = TypeVar("_T", bound=_Mergeable)
 
 @dataclass(frozen=True)
 class TargetDetails:
-    """Details of one target from the runs of its probes; None where not reported."""
+    """Details of one target from its runs with all probes (inputs); a field is None if the runs did
+    not report it.
+    """
 
     seen: SeenByTarget | None = None
     shapes: ShapesByTarget | None = None
@@ -51,7 +55,7 @@ class TargetDetails:
         return cls(trace_steps=TraceStepsByTarget(steps, event.left_out))
 
     def merge_with(self, other: TargetDetails) -> TargetDetails:
-        """Return the details combined with the ones of another probe's run."""
+        """Return the details combined with details of a run with another probe (other inputs)."""
         return TargetDetails(
             _merge_optional(self.seen, other.seen),
             _merge_optional(self.shapes, other.shapes),
@@ -60,7 +64,9 @@ class TargetDetails:
         )
 
     def fill_from(self, before: TargetDetails) -> TargetDetails:
-        """Return the details with missing ones taken from ``before``."""
+        """Return the details with each missing one taken from ``before``, the details of an earlier
+        run.
+        """
         return TargetDetails(
             self.seen or before.seen,
             self.shapes or before.shapes,
@@ -69,7 +75,7 @@ class TargetDetails:
         )
 
     def apply_edit(self, edit: AppliedEdit) -> TargetDetails:
-        """Return the details after an edit."""
+        """Return the details with their ranges moved by an edit."""
         return TargetDetails(
             self.seen and self.seen.apply_edit(edit),
             self.shapes and self.shapes.apply_edit(edit),
@@ -78,10 +84,10 @@ class TargetDetails:
         )
 
     def apply_relocation(self, move: Relocation) -> TargetDetails:
-        """Return the details with the places of another text.
+        """Return the details with their ranges moved to another text.
 
         Raises:
-            LineLost: A detail cannot be placed there.
+            LineLost: A range does not exist in the other text.
         """
         return TargetDetails(
             self.seen and self.seen.apply_relocation(move),

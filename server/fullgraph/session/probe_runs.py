@@ -1,4 +1,6 @@
-"""Match probe comments to runs, and place findings about wrong inputs at the comment."""
+"""Match probe comments (``# fullgraph:`` comments with inputs for a target) to runs, and move
+findings about wrong inputs to the comment.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _EITHER = "The code runs with other inputs: change the probe, or the line that r
 def comments_of_runs(
     positions: TextPositions, runs: Sequence[ShownReport]
 ) -> dict[int, ProbeComment]:
-    """Return the comment of each probe of one target, by probe number."""
+    """Return the comments with the inputs of one target's runs, by the number of the inputs."""
     said = [one for one in runs if one.report.probe and one.report.probe.origin == "comment"]
     found: dict[int, ProbeComment] = {}
     above = comments_of(positions, said[0].report.range.start.line) if said else ()
@@ -29,7 +31,7 @@ def comments_of_runs(
         probe = shown.report.probe
         comment = above[number] if len(above) == len(said) else None
         if shown.current and probe is not None:
-            # The comment may be anywhere in the head of a class.
+            # The comment may be on any line of a class statement before its body.
             line = probe.source.removeprefix("line ")
             comment = comment_on(positions, int(line) - 1) if line.isdecimal() else comment
         if comment is not None:
@@ -40,7 +42,9 @@ def comments_of_runs(
 def run_of_comment(
     positions: TextPositions, runs: Iterable[ShownReport], comment: ProbeComment
 ) -> ShownReport | None:
-    """Return the run of a comment's probe among the runs of all targets."""
+    """Return the report of the run with the inputs in ``comment``, among the runs of all targets;
+    None if there is none.
+    """
     by_target: dict[str, list[ShownReport]] = defaultdict(list)
     for shown in runs:
         by_target[shown.report.name].append(shown)
@@ -56,11 +60,11 @@ def run_of_comment(
 def place_probe_findings(
     findings: Iterable[Finding], runs: Sequence[ShownReport], positions: TextPositions, path: str
 ) -> tuple[Finding, ...]:
-    """Return the findings of the file at ``path``, with those about inputs moved to the probe
-    comment.
+    """Return the findings of the file at ``path``, with findings about wrong inputs moved to the
+    comment with the inputs.
 
-    If another probe of the target was traced, or inputs that fit were found, code that raises is
-    reported as a wrong probe, and the graph break there is dropped.
+    If the target was traced with other inputs, code that raises is reported as caused by wrong
+    inputs, and the graph break there is dropped.
     """
     findings = tuple(findings)
     probes = _Probes.from_runs(runs, positions)
@@ -80,7 +84,9 @@ def _finding_place(finding: Finding) -> tuple[str, RunId | None, Range]:
 
 @dataclass(frozen=True)
 class _Misfit:
-    """A probe comment with wrong inputs; ``fits`` are inputs that work, or empty."""
+    """A comment with inputs that do not work for the target; ``fits`` is a comment with inputs that
+    work, or empty.
+    """
 
     comment: ProbeComment
     fits: str
@@ -88,8 +94,9 @@ class _Misfit:
 
 @dataclass(frozen=True)
 class _Probes:
-    """Probe comments, working replacements and traced targets. Keys are target names and probe
-    numbers."""
+    """Comments with inputs, replacements that work, and names of traced targets. Keys are the
+    target's name and the number of the inputs.
+    """
 
     comments: Mapping[tuple[str, int], ProbeComment]
     fits: Mapping[tuple[str, int], str]
@@ -114,7 +121,9 @@ class _Probes:
         return cls(comments, fits, frozenset(one.name for one in reports if one.status == "traced"))
 
     def find_misfit(self, finding: Finding) -> _Misfit | None:
-        """Return the wrong probe behind a finding; None if the code is at fault."""
+        """Return the comment with wrong inputs that caused a finding; None if the code caused
+        it.
+        """
         if finding.run is None or finding.code not in (_RAISES, _MISFIT):
             return None
         key = finding.target, finding.run.probe
@@ -124,7 +133,9 @@ class _Probes:
         return _Misfit(comment, fits)
 
     def place_finding(self, finding: Finding, positions: TextPositions, path: str) -> Finding:
-        """Return the finding at the probe comment, with a fix if inputs are at fault."""
+        """Return the finding, moved to the comment with a fix for the inputs if wrong inputs caused
+        it.
+        """
         misfit = self.find_misfit(finding)
         if misfit is None:
             return finding

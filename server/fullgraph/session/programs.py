@@ -15,13 +15,15 @@ from fullgraph_engine.protocol import Analyze
 MOST_PROGRAMS = 3
 """Maximum number of programs run for one file."""
 _MOST_FILES = 2_000
-"""Maximum number of a workspace's files searched for imports."""
+"""Maximum number of files to search for imports in one workspace."""
 _LONGEST = 500_000
 """Maximum size in bytes of a searched file."""
 _DEPTH = 4
-"""Maximum number of imports between a program and the file."""
+"""Maximum number of imports that lead from a program to the file, directly or through other
+files.
+"""
 _FRESH = 2.0
-"""Seconds for which the list of a workspace's files is reused."""
+"""Maximum age in seconds of a workspace's list of files before it is read again."""
 
 _LEFT_OUT = frozenset({"node_modules", "site-packages", "__pycache__", "build", "dist", "venv"})
 _IMPORT = re.compile(
@@ -39,8 +41,9 @@ _CONTINUED = re.compile(r"\\\n")
 
 @dataclass(frozen=True)
 class _Source:
-    """The imports of a file as dotted names, relative ones with their dots; whether running the
-    file may do something, and whether it has a ``__main__`` block."""
+    """A file's imports as dotted names, relative ones with their dots, whether executing the file
+    may do something, and whether it has a ``__main__`` block.
+    """
 
     path: str
     modified: int
@@ -50,7 +53,7 @@ class _Source:
 
 
 class WorkspacePrograms:
-    """Finds the programs that import a file, directly or through other files."""
+    """A search for the programs that import a file, directly or through other files."""
 
     def __init__(self) -> None:
         self._sources: dict[str, _Source] = {}
@@ -116,8 +119,9 @@ def with_programs(
     patterns: Sequence[str],
     shown: Iterable[str],
 ) -> Analyze:
-    """Return a request with the programs that may compile the definitions of its file, and the
-    other files that show their own findings."""
+    """Return the trace request, extended by the programs that may compile definitions of its file.
+    ``shown`` are paths of other files that show their own findings.
+    """
     if not request.may_run_programs:
         return request
     candidates: tuple[str, ...] = ()
@@ -144,8 +148,9 @@ def _python_files(project: Path) -> Iterator[str]:
 
 
 def _imported_names(text: str) -> Iterator[str]:
-    """Dotted names that a text imports, with the packages above them; relative ones keep their
-    dots."""
+    """Yield the dotted names that a text imports, with the packages that contain them; relative
+    names keep their dots.
+    """
     for found in _IMPORT.finditer(_CONTINUED.sub(" ", text)):
         module, names, plain = found.groups()
         if plain is not None:
@@ -174,7 +179,7 @@ def _is_test(path: str) -> bool:
 
 
 def _imports_file(source: _Source, path: str) -> bool:
-    """Return whether a file imports another one, judged by names alone."""
+    """Return whether a file imports the file at ``path``, judged by the names of modules alone."""
     stem = path.removesuffix("/__init__.py").removesuffix(".py")
     parts = stem.strip("/").split("/")
     names = {".".join(parts[at:]) for at in range(max(len(parts) - 6, 0), len(parts))}

@@ -1,4 +1,6 @@
-"""Read what ``fullgraph record`` recorded for a file, from the nearest enclosing folder."""
+"""Read the inputs that ``fullgraph record`` recorded for classes of a file, from the nearest
+enclosing folder with a recording.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,14 @@ from fullgraph_engine.protocol.recorded import (
 )
 
 _SETTLED = 1_000_000_000
-"""Nanoseconds until a file's modification time is reliable."""
+"""Nanoseconds after a write until a changed modification time shows any further write."""
 
 
 @dataclass(frozen=True)
 class FileRecording:
-    """The recorded classes of one file; ``problem`` is a sentence if the recording is unusable."""
+    """The classes of one file whose inputs were recorded; ``problem`` is a sentence if the
+    recording is unusable, else empty.
+    """
 
     classes: tuple[RecordedClass, ...] = ()
     problem: str = ""
@@ -64,8 +68,11 @@ def _enclosing_folders(path: Path, project: Path | None) -> Iterator[Path]:
 
 
 def _cache_breaker(modified: int) -> int:
-    """Return a unique number for a recently written file, else 0. File systems count modification
-    times in milliseconds, so a second write may keep the same time."""
+    """Return a unique number for a recently written file, so that it is not taken from the cache;
+    else 0.
+
+    File systems count modification times in milliseconds, so a second write may keep the same time.
+    """
     now = time.time_ns()
     return now if now - modified < _SETTLED else 0
 

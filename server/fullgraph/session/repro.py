@@ -1,4 +1,6 @@
-"""Select the finding to reproduce, and follow the making of its script to the result."""
+"""Select the finding for a repro (a short script that shows it), and wait for the engine to make
+the script.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def findings_on_line(findings: Iterable[FileFinding], line: int) -> tuple[FileFi
 
 
 def wanted_of_target(target: TargetInfo, backend: Backend, *, accuracy: bool = False) -> Wanted:
-    """Return a request to show that compiling a target fails or changes its results."""
+    """Return a description of the wanted repro: compiling a target fails or, with ``accuracy``,
+    changes its results.
+    """
     return Wanted("", target.range, target.name, backend=backend, accuracy=accuracy)
 
 
@@ -74,7 +78,7 @@ def reproduce_request(analyze: Analyze, wanted: Wanted, settings: Settings) -> R
 async def follow_reproduction(
     reproduction: ReproductionRequest, report: Callable[[ReductionState], None]
 ) -> ReproOutcome:
-    """Follow a reproduction until it ends; cancel the reproduction to end it early."""
+    """Wait until a reproduction ends, and pass each state of the reduction to ``report``."""
     state = ReductionState()
     async for event in reproduction:
         if isinstance(event, ReproProgress):
@@ -118,7 +122,9 @@ def _build_outcome(
 
 
 def _explain_missing_script(outcome: ReproOutcome) -> str:
-    """Return why no script was verified, for cases in which the engine does not explain it."""
+    """Return a sentence why a verified script is missing, for cases in which the engine does not
+    explain it.
+    """
     if outcome.cancelled and outcome.found is None:
         return "It was cancelled before a program was found that shows the finding."
     if outcome.cancelled:

@@ -28,16 +28,18 @@ def temporary_data_folder() -> Iterator[str]:
 
 @dataclass(frozen=True)
 class ReproData:
-    """Files that a script loads, in the folder to which the engine wrote them."""
+    """The data files that a repro script loads, in the temporary folder to which the engine wrote
+    them.
+    """
 
     folder: str = ""
     names: tuple[str, ...] = ()
 
     def copy_to(self, beside: Path) -> str:
-        """Copy the files next to the scripts of a folder; return a sentence on failure, else
+        """Copy the data files into a folder with scripts; return a sentence on failure, else
         ``""``.
 
-        Intact files that exist already are shared.
+        Files that exist there with the same contents are not written again.
         """
         folder = beside / DATA
         try:
@@ -54,7 +56,7 @@ class ReproData:
         return ""
 
     def is_beside(self, script: Path) -> bool:
-        """Return whether all files are next to the script."""
+        """Return whether all data files are next to the script."""
         return all((script.parent / DATA / name).is_file() for name in self.names)
 
     def _copy_file(self, name: str, folder: Path) -> None:
@@ -63,7 +65,7 @@ class ReproData:
             with Path(self.folder, name).open("rb") as source, hidden.open("xb") as file:
                 shutil.copyfileobj(source, file)
                 file.flush()
-                # Some file systems report a full disk only now.
+                # Some file systems report a full disk only when the file is synchronized.
                 os.fsync(file.fileno())
             hidden.replace(folder / name)
         finally:

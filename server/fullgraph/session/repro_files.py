@@ -1,4 +1,6 @@
-"""Write repro scripts: named by their finding, atomically, and without overwriting files."""
+"""Write repro scripts atomically, with names derived from their finding, and without overwriting
+files.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +30,18 @@ class ReproUnwritable(Exception):
 
 @dataclass(frozen=True)
 class WrittenRepro:
-    """A file that was written; ``remark`` is a sentence if it is in another folder than
-    configured."""
+    """A repro script that was written; ``remark`` is a sentence if it is in another folder than
+    configured, else empty.
+    """
 
     path: Path
     remark: str = ""
 
 
 def folder_of(settings: Settings, project: Path) -> Path:
-    """Return the folder of the setting ``repro-folder``, relative to the project unless
-    absolute."""
+    """Return the folder for repro scripts from the setting ``repro-folder``, which is relative to
+    the project unless absolute.
+    """
     return project / expand_path(settings.repro_folder or ".", project)
 
 
@@ -74,9 +78,10 @@ def _to_slug(text: str) -> str:
 def write_repro(
     folder: Path, name: str, extension: str, text: str, data: ReproData | None = None
 ) -> WrittenRepro:
-    """Write a file into a folder, created if missing; fall back to a temporary folder.
+    """Write a script into ``folder``, which is created if missing, or into a temporary folder if
+    this fails.
 
-    ``data`` is written first, so that the script never exists without it.
+    The files of ``data`` are written first, so that the script never exists without them.
 
     Raises:
         ReproUnwritable: Both folders cannot be written.
@@ -110,7 +115,7 @@ def write_new(folder: Path, name: str, extension: str, text: str) -> Path:
         with hidden.open("x", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
             file.write(text)
             file.flush()
-            # Some file systems report a full disk only now.
+            # Some file systems report a full disk only when the file is synchronized.
             os.fsync(file.fileno())
         for number in range(1, _MOST_OF_A_NAME + 1):
             path = folder / f"{name}{f'-{number}' if number > 1 else ''}{extension}"
@@ -123,7 +128,9 @@ def write_new(folder: Path, name: str, extension: str, text: str) -> Path:
 
 
 def _publish_file(hidden: Path, path: Path) -> bool:
-    """Give a written file its final name; return False if another file has it."""
+    """Give the written file ``hidden`` its final name ``path``; return False if another file has
+    this name.
+    """
     try:
         # A hard link never replaces a file, unlike a rename.
         path.hardlink_to(hidden)

@@ -1,4 +1,6 @@
-"""Repro jobs of an editor: two at a time, with one job per finding."""
+"""Jobs that make repros (short scripts that show a finding) for an editor: two at a time, one job
+per finding.
+"""
 
 from __future__ import annotations
 
@@ -34,21 +36,25 @@ _MOST_KEPT = 8
 
 
 class Bar(Protocol):
-    """A display of the progress of a job."""
+    """A progress bar in the editor for one repro job."""
 
     def advance(self, state: ReductionState, seconds: float) -> None:
-        """Show the state of the job; ``seconds`` is its time limit."""
+        """Show the state of the repro job; ``seconds`` is its time limit."""
 
     def end(self) -> None: ...
 
 
 Shown = Callable[[Reproduce, Callable[[], None]], Bar]
-"""Function that shows a job, given its request and a function that cancels it."""
+"""Function that shows a repro job as a progress bar, given its request and a function that cancels
+it.
+"""
 
 
 @dataclass(frozen=True)
 class MadeRepro:
-    """The result of a job and the path of its script; ``lost`` is a sentence if writing failed."""
+    """The result of a repro job and the script that was written; ``lost`` is a sentence if writing
+    failed, else empty.
+    """
 
     outcome: ReproOutcome
     name: str
@@ -58,13 +64,13 @@ class MadeRepro:
 
     @property
     def reason(self) -> str:
-        """Sentences about problems with the result; empty if none."""
+        """Sentences for the user about problems with the repro; empty if there are none."""
         remark = self.lost or (self.kept.remark if self.kept is not None else "")
         return sentences(self.outcome.reason, remark)
 
     @property
     def intact(self) -> bool:
-        """Whether the script exists and is unchanged."""
+        """Whether the written script still exists and is unchanged."""
         found, kept = self.outcome.found, self.kept
         if found is None or kept is None:
             return False
@@ -81,7 +87,7 @@ class _Job:
     ) -> None:
         settings = session.settings(unit)
         self.uri = unit.document.uri
-        # Build the request now, because the wanted place refers to the current text.
+        # Build the request now, because the range of the finding refers to the current text.
         analyze = session.build_request(unit, (wanted.target,))
         self.request = reproduce_request(analyze, wanted, settings)
         self.name = name_of(wanted, item, unit.document.name)
@@ -96,7 +102,7 @@ class _Job:
         self.task: asyncio.Task[MadeRepro] | None = None
 
     def cancel(self) -> None:
-        """Cancel the job; the best script so far is kept."""
+        """Cancel the repro job; its best script so far becomes the result."""
         self.cancelled = True
         if self.reproduction is not None:
             self.reproduction.cancel()
@@ -104,7 +110,9 @@ class _Job:
             self.task.cancel()
 
     def set_time_limit(self, seconds: float) -> None:
-        """Change the time limit and restart the job, because the engine plans with its limit."""
+        """Change the time limit and restart the repro job, because the engine plans its work for
+        the limit.
+        """
         if seconds == self.request.seconds:
             return
         self.request = dataclasses.replace(self.request, seconds=seconds)
@@ -114,7 +122,9 @@ class _Job:
 
 
 class ReproJobs:
-    """Makes repros, ``MOST_AT_ONCE`` at a time; equal requests share one job and its result."""
+    """A queue that makes repros, ``MOST_AT_ONCE`` at a time; equal requests share one job and its
+    result.
+    """
 
     def __init__(self, session: Session, shown: Shown) -> None:
         self._session = session
@@ -157,13 +167,15 @@ class ReproJobs:
         return None
 
     def cancel(self, uri: str = "") -> None:
-        """Cancel the jobs of a file, or all jobs; their best scripts are kept."""
+        """Cancel the repro jobs of the file ``uri``, or all if it is empty; their best scripts
+        become the results.
+        """
         for job in list(self._jobs.values()):
             if uri in ("", job.uri):
                 job.cancel()
 
     def settings_changed(self) -> None:
-        """Apply a changed time limit to running jobs."""
+        """Apply a changed time limit to running repro jobs, after the settings have changed."""
         for job in self._jobs.values():
             job.set_time_limit(self._session.settings(job.unit).repro_time_budget)
 

@@ -11,21 +11,21 @@ from fullgraph.session.recordings import recording_of
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Analyze, OpenFile, Part
 
-# A text without any of these cannot contain targets: it lacks classes, mentions of torch, probe
-# comments and annotation with a shape.
+# A text without a match cannot contain targets: it lacks classes, the words torch and jaxtyping,
+# comments with inputs, and string annotations with a shape.
 _TARGET_WORDS = re.compile(
     r"""torch|fullgraph|jaxtyping|^[ \t]*class\s|["'][^"'\n]*\w\[""", re.MULTILINE
 )
 
 
 NICE = 15
-"""Nice value of forecasts, which run with low priority."""
+"""Operating system priority (nice value) of forecasts; they run with low priority."""
 
 FORECAST_SECONDS = 120.0
 """Time limit in seconds for all forecasts of one file."""
 
 PATH_SECONDS = 60.0
-"""Time limit in seconds for tracing alternative paths of one file."""
+"""Time limit in seconds for tracing alternative execution paths of the targets in one file."""
 
 _TORCH = re.compile(r"\btorch")
 
@@ -41,7 +41,7 @@ def may_have_targets(text: str) -> bool:
 
 
 def forecast_request(request: Analyze) -> Analyze:
-    """Return a request for the forecasts of targets that ``request`` traced."""
+    """Return a request to forecast recompiles of the targets that ``request`` traced."""
     return dataclasses.replace(
         request, parts=("forecast",), forecast_seconds=FORECAST_SECONDS, nice=NICE
     )
@@ -69,7 +69,8 @@ def analyze_request(
     }
     roots = list(settings.import_roots(project))
     if project is not None:
-        # A program started in the project would find the project's packages.
+        # A program started in the project's folder can import the project's packages, so traced
+        # code must be able to import them as well.
         roots += [str(folder) for folder in (project, project / "src") if folder.is_dir()]
     return Analyze(
         request=0,

@@ -1,4 +1,6 @@
-"""Results of one file: findings and reports of the last run and of the current run."""
+"""Results of one file: findings and reports of targets, from the last run and from the current
+run.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +41,14 @@ from fullgraph_engine.protocol import (
 from fullgraph_engine.protocol.operators import Operator
 
 _FILE = ""
-"""Key of findings without a target; they are complete only when the run is."""
+"""Key of findings about the whole file instead of a target; they are complete only when the run
+is.
+"""
 
 _LATER = ("second", "paths")
-"""Run parts that start after the first runs of all targets."""
+"""Phases of a trace that start after every target was traced once: the search for specialized
+dimensions, and for alternative execution paths.
+"""
 
 _ORIGINS: dict[ProbeOrigin, Inputs] = {
     "comment": "written",
@@ -62,7 +68,9 @@ _T = TypeVar("_T")
 
 @dataclass
 class _TargetPart:
-    """The findings, reports and details of one target. A target has a report for each probe."""
+    """The findings, reports and details of one target, with one report for each probe (the inputs
+    of one trace).
+    """
 
     findings: list[Finding] = field(default_factory=list)
     reports: list[TargetReport] = field(default_factory=list)
@@ -73,11 +81,13 @@ class _TargetPart:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every run ended by itself, so that a repetition would end in the same way."""
+        """Whether tracing the target again would give the same status (traced, without inputs, or
+        failed with an exception).
+        """
         return bool(self.reports) and all(report.status in SETTLED for report in self.reports)
 
     def without_callers(self) -> _TargetPart:
-        """Return the part without the places from which the target is called."""
+        """Return a copy without the source ranges of the calls that provide the target's inputs."""
         reports = [
             replace(report, probe=replace(report.probe, source="")) if report.probe else report
             for report in self.reports
@@ -85,7 +95,9 @@ class _TargetPart:
         return _TargetPart(self.findings, reports, self.told)
 
     def apply_edit(self, edit: AppliedEdit, path: str) -> _TargetPart:
-        """Return the part after an edit of the file ``path``."""
+        """Return the results of the target with their ranges moved by an edit of the file
+        ``path``.
+        """
         findings = (move_finding(finding, edit, path) for finding in self.findings)
         reports = (move_report(report, edit, path) for report in self.reports)
         return _TargetPart(
@@ -95,10 +107,10 @@ class _TargetPart:
         )
 
     def apply_relocation(self, move: Relocation) -> _TargetPart:
-        """Return the part with the places of another text.
+        """Return the results of the target with their ranges moved to another text.
 
         Raises:
-            LineLost: Some place does not exist there.
+            LineLost: A range does not exist in the other text.
         """
         findings = [move.relocate_value(finding) for finding in self.findings]
         reports = [move.relocate_value(report) for report in self.reports]
@@ -106,10 +118,11 @@ class _TargetPart:
 
 
 class Results:
-    """Findings and reports by target.
+    """The findings, reports and details of all targets of one file.
 
-    During a run, a target shows old and new findings together until its report arrives, then only
-    the new ones. Findings therefore neither flicker nor outlive their cause.
+    During a run, the findings of the last and of the current run are shown together until the
+    target's report arrives, then only the current ones. Findings therefore neither flicker nor
+    outlive their cause.
     """
 
     def __init__(self) -> None:
@@ -122,7 +135,7 @@ class Results:
         self.names: tuple[str, ...] = ()
         """Names of the targets, in the order of the text."""
         self._found: tuple[TargetInfo, ...] = ()
-        """Targets found by the current or last run."""
+        """Targets that the current run, or else the last one, found in the text."""
         self._operators: tuple[Operator, ...] = ()
         self._registers = False
         self.forecasts = Forecasts()
@@ -130,8 +143,11 @@ class Results:
     # -- events of the run --------------------------------------------------------------------
 
     def begin_run(self, only: Iterable[str] = (), kept: Iterable[str] = ()) -> None:
-        """Begin a run of the current text. With ``only``, other targets stay unchanged; targets in
-        ``kept`` stay unchanged and count as current."""
+        """Begin a run of the current text.
+
+        With ``only``, results of other targets stay unchanged. Results of targets in ``kept`` also
+        stay unchanged, because they are valid for the current text.
+        """
         self._merge_new_into_old()
         self._only, self._kept = frozenset(only), frozenset(kept)
         self.forecasts.mark_outdated(self._is_left_alone)
@@ -140,13 +156,14 @@ class Results:
         self._registers = False
 
     def apply_event(self, event: Event) -> bool:
-        """Apply an event of the run; return whether the displayed results changed."""
+        """Apply an event of the current run; return whether the displayed results changed."""
         if isinstance(event, FindingFound):
             self._get_part(event.finding.target).findings.append(event.finding)
             return True
         if isinstance(event, TargetDone):
             part = self._get_part(event.report.name)
-            # A probe gets a second report when its alternative paths were traced.
+            # A run gets a second report when alternative execution paths with the same inputs have
+            # been traced.
             number = event.report.probe_number
             others = [one for one in part.reports if one.probe_number != number]
             part.reports = [*others, event.report]
@@ -178,7 +195,9 @@ class Results:
         return False
 
     def complete_run(self) -> None:
-        """Complete the run and drop old findings that it did not repeat."""
+        """Complete the run and drop findings of the last run that the current run did not
+        repeat.
+        """
         kept = {name: part for name, part in self._old.items() if self._is_left_alone(name)}
         for name, part in self._new.items():
             if not part.is_settled and name in self._old:
@@ -191,28 +210,33 @@ class Results:
             self._operators = ()
 
     def interrupt_run(self) -> None:
-        """Interrupt the run: keep its results, and old results of the targets it did not reach."""
+        """Interrupt the run: keep its results, and results of the last run for the targets that it
+        did not reach.
+        """
         if self.unparsed:
-            # A syntax error invalidates only findings about the whole file.
+            # A syntax error invalidates only findings about the whole file, because no target was
+            # traced.
             self._old.pop(_FILE, None)
         self._merge_new_into_old()
         self._current = False
 
     @property
     def unparsed(self) -> bool:
-        """Whether the run found a syntax error, so that it traces nothing."""
+        """Whether the current run found a syntax error, so that it cannot trace any target."""
         file = self._new.get(_FILE, _TargetPart())
         return any(finding.code == SYNTAX_ERROR for finding in file.findings)
 
     def _is_left_alone(self, name: str) -> bool:
-        """Return whether the run leaves a target, or findings about the file, unchanged."""
+        """Return whether the current run does not trace the target ``name``, or for the empty name,
+        does not check the whole file.
+        """
         return name in self._kept or bool(self._only and name not in self._only)
 
     def _get_part(self, name: str) -> _TargetPart:
         return self._new.setdefault(name, _TargetPart())
 
     def _merge_new_into_old(self) -> None:
-        """Merge the new results into the old ones."""
+        """Merge the results of the current run into the results of the last one."""
         names = dict.fromkeys((*self._new, *self._old))
         self._old = {name: self._shown_part(name) for name in names}
         self._new = {}
@@ -220,7 +244,9 @@ class Results:
     # -- changes of the text ------------------------------------------------------------------
 
     def apply_edits(self, edits: Sequence[AppliedEdit], path: str) -> None:
-        """Move the results with the text; none of them is current afterwards."""
+        """Move the ranges of the results by edits of the text; afterwards all results count as
+        results of an earlier text.
+        """
         if not edits:
             return
         self._merge_new_into_old()
@@ -237,8 +263,12 @@ class Results:
         lines: Sequence[str],
         called: frozenset[str] = frozenset(),
     ) -> Results:
-        """Return the results with the places of a text with these lines, without targets that
-        cannot be placed. For targets in ``called``, the places of their callers are ignored."""
+        """Return the results with ranges moved to a text with these lines, without targets with a
+        range that does not exist there.
+
+        For targets in ``called``, the ranges of the calls that provide their inputs are removed
+        first.
+        """
         copy, move = self.snapshot(), Relocation(path, moves, lines)
         lost = set[str]()
         for parts in (copy._old, copy._new):
@@ -258,7 +288,7 @@ class Results:
         return copy
 
     def adopt_targets(self, other: Results, names: frozenset[str]) -> None:
-        """Copy the results of some targets from another object."""
+        """Copy the results of the targets in ``names`` from ``other``."""
         self._merge_new_into_old()
         self.names = self.names or other.names
         for name in names:
@@ -266,7 +296,9 @@ class Results:
         self.forecasts.adopt_targets(other.forecasts, names)
 
     def adopt_called(self, other: Results, name: str, sources: Sequence[str]) -> None:
-        """Copy the results of a target from another object and set the places of its callers."""
+        """Copy the results of a target from ``other``; ``sources`` are the calls that provide the
+        inputs, as new descriptions of their positions.
+        """
         part = other._shown_part(name)
         reports = [
             replace(report, probe=replace(report.probe, source=sources[report.probe_number]))
@@ -277,7 +309,9 @@ class Results:
         self.forecasts.adopt_targets(other.forecasts, frozenset([name]))
 
     def list_events(self, generation: str) -> tuple[Event, ...]:
-        """Return events that would rebuild these results, without details such as shapes."""
+        """Return the engine events that would produce these results again, without details such as
+        shapes.
+        """
         reports = [shown.report for shown in self.reports()]
         infos = {one.name: TargetInfo(one.name, one.kind, one.range) for one in reversed(reports)}
         names = (name for name in self.names if name in infos)
@@ -290,8 +324,9 @@ class Results:
 
     @property
     def targets(self) -> tuple[KnownTarget, ...]:
-        """Targets whose runs all ended by themselves, so that a repetition would end in the same
-        way."""
+        """Targets with results that would be the same if the target were traced again, without
+        results that hit a limit.
+        """
         found = []
         for name in self.names:
             part = self._shown_part(name)
@@ -307,11 +342,13 @@ class Results:
 
     @property
     def placed(self) -> frozenset[str]:
-        """Targets with results, and the empty name for the file."""
+        """Names of the targets with results; the empty name is for findings about the whole
+        file.
+        """
         return frozenset((*self._old, *self._new))
 
     def snapshot(self) -> Results:
-        """Return a copy that later edits do not change."""
+        """Return a copy of the results that later edits and runs do not change."""
         copy = Results()
         copy._old = {name: part.copy() for name, part in self._old.items()}
         copy._new = {name: part.copy() for name, part in self._new.items()}
@@ -325,7 +362,9 @@ class Results:
 
     @property
     def note(self) -> str:
-        """Note of the engine about all targets, such as a limit that was reached."""
+        """Note of the engine about the whole run, such as a limit on the number of targets that was
+        reached.
+        """
         return self._note
 
     @property
@@ -338,7 +377,9 @@ class Results:
         return not self._old and not self._new
 
     def findings(self, *, foretold: bool = True) -> tuple[Finding, ...]:
-        """Return all findings; ``foretold`` adds findings of forecasts."""
+        """Return all findings; without ``foretold``, findings of recompile forecasts are
+        omitted.
+        """
         names = dict.fromkeys((*self._new, *self._old))
         found = [finding for name in names for finding in self._shown_part(name).findings]
         if foretold:
@@ -347,11 +388,11 @@ class Results:
         return tuple(found)
 
     def reports(self) -> tuple[ShownReport, ...]:
-        """Return the reports in the order of the text."""
+        """Return the reports of all targets in the order of the text."""
         shown = []
         for name in dict.fromkeys((*self._new, *self._old)):
             part = self._new.get(name)
-            # With ``only``, results of other targets are also current.
+            # In a run of some targets only, results of all other targets are also current.
             done = part.reports if part is not None else []
             shown += [
                 ShownReport(report, self._current and (report in done or name in self._kept))
@@ -361,12 +402,12 @@ class Results:
 
     @property
     def ran_program(self) -> bool:
-        """Whether the run of a program produced these results."""
+        """Whether a program that imports the file was executed for these results."""
         return any(shown.report.compiled is not None for shown in self.reports())
 
     @property
     def untold(self) -> tuple[TargetInfo, ...]:
-        """Targets that the current run has not reported and without an earlier report."""
+        """Targets for which neither the current run nor an earlier one has sent a report."""
         told = {shown.report.name for shown in self.reports()}
         return tuple(target for target in self._found if target.name not in told)
 
@@ -376,13 +417,15 @@ class Results:
         return self._details_by_target(lambda told: told.guards)
 
     def targets_without_forecast(self) -> tuple[str, ...]:
-        """Return traced targets without an up-to-date forecast."""
+        """Return the names of traced targets without a forecast of recompiles that belongs to their
+        last trace.
+        """
         traced = (s.report.name for s in self.reports() if s.report.status == "traced")
         return tuple(name for name in dict.fromkeys(traced) if name not in self.forecasts.fresh)
 
     @property
     def seen(self) -> Mapping[str, SeenByTarget]:
-        """Kinds of expressions and locals that the runs saw, by target."""
+        """Kinds of values that the runs saw in expressions and locals, by target."""
         return self._details_by_target(lambda told: told.seen)
 
     @property
@@ -396,14 +439,17 @@ class Results:
         return {name: one for name, one in found if one is not None}
 
     def target_details(self, name: str) -> TargetDetails:
-        """Return the details of one target, such as shapes and guards."""
+        """Return the shapes, guards and other details that runs reported for the target
+        ``name``.
+        """
         old, new = self._old.get(name), self._new.get(name)
         if new is None or old is None:
             part = new or old
             return part.told if part is not None else TargetDetails()
         if new.is_settled and _is_through(name, old, new):
             return new.told
-        # If a run ended too early, details of the previous run are still useful.
+        # If the current run has not completed the target, details of the previous run are still
+        # useful.
         return new.told.fill_from(old.told)
 
     def _shown_part(self, name: str) -> _TargetPart:
@@ -413,7 +459,7 @@ class Results:
         seen = {_finding_identity(finding) for finding in new.findings}
         told = self.target_details(name)
         if _is_through(name, old, new):
-            # Findings of later run parts arrive after all targets have been traced once.
+            # Findings of later phases of a run arrive after every target has been traced once.
             later = [
                 f for f in old.findings if _is_later(f.run) and _finding_identity(f) not in seen
             ]
@@ -430,12 +476,14 @@ class Results:
 
 
 def _is_through(name: str, old: _TargetPart, new: _TargetPart) -> bool:
-    """Return whether the current run has reported every probe of a target."""
+    """Return whether the current run has sent as many reports of a target as the last run; there is
+    one for each of its inputs.
+    """
     return name != _FILE and len(new.reports) >= max(1, len(old.reports))
 
 
 def _reported_lines(part: _TargetPart) -> Iterator[int]:
-    """Yield the lines that the runs of a target reported something about."""
+    """Yield the lines that findings, values or shapes of a target refer to."""
     for finding in part.findings:
         yield finding.range.start.line
         yield from (frame.line for frame in finding.stack)
@@ -455,14 +503,18 @@ def _inputs_origin(report: TargetReport) -> Inputs:
 
 
 def _mentioned_names(report: TargetReport) -> list[str]:
-    """Return names in synthesized inputs, possibly including names from other files."""
+    """Return the words in inputs that the engine synthesized; some may be names that the file
+    defines.
+    """
     probe = report.probe
     found = probe is not None and probe.origin == "synthesis"
     return _WORD.findall(f"{probe.init} {probe.inputs}") if probe is not None and found else []
 
 
 def _given_calls(name: str, reports: Iterable[TargetReport]) -> GivenCalls | None:
-    """Return the inputs with which other code calls a target; None if unknown for a probe."""
+    """Return the inputs with which other code calls a target; None if they are unknown for any of
+    its reports.
+    """
     by_number = {report.probe_number: report.called for report in reports}
     calls = tuple(call for _, call in sorted(by_number.items()) if call is not None)
     complete = len(calls) == len(by_number) and by_number.keys() == set(range(len(calls)))
@@ -481,5 +533,7 @@ def _is_later(run: RunId | None) -> bool:
 
 
 def _finding_identity(finding: Finding) -> object:
-    """Return a key that identifies a finding across small edits of the text."""
+    """Return a key by which a finding is recognized in the next run after small edits of the
+    text.
+    """
     return finding.code, finding.range.start, finding.identity or finding.message

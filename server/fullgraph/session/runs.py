@@ -38,31 +38,33 @@ class RunOwner(Protocol):
     """The receiver of the events of a run."""
 
     def apply_event(self, event: Event) -> None:
-        """Apply an event, which is not the last."""
+        """Apply an event of the run other than its last one."""
 
     def interrupt_run(self) -> None:
-        """Keep the results of a run during its cancellation."""
+        """Keep the run's results so far, because the run is being cancelled."""
 
     def settle_so_far(self, run: UnitRun) -> None:
-        """Save the results of an unfinished run."""
+        """Save the results so far of an unfinished run to disk."""
 
     def run_ended(self, run: UnitRun, last: Analyzed | Failed, seconds: float) -> None:
-        """Apply the last event of a run, which took ``seconds``."""
+        """Handle the end of a run, whose last event is ``last`` and which took ``seconds``."""
 
 
 class ForecastOwner(Protocol):
     """The receiver of the events of a forecast."""
 
     def take_forecast(self, event: ForecastFound) -> None:
-        """Apply the forecast of one target."""
+        """Store the forecast of one target's recompiles and show its findings."""
 
     def forecast_ended(self, forecast: ForecastRun, last: Analyzed | Failed) -> None:
-        """Take the last event of a forecast."""
+        """Handle the end of a forecast, whose last event is ``last``."""
 
 
 @dataclass(frozen=True)
 class MovedResults:
-    """Results of the text that a run traces, with their places in the text as it is now."""
+    """Results of the text that a run traces, and the same results with ranges moved to the current
+    text.
+    """
 
     told: Results
     moves: Moves
@@ -70,22 +72,26 @@ class MovedResults:
     lines: Sequence[str]
 
     def copy_for_events(self) -> MovedResults:
-        """Return a copy for more events of the run."""
+        """Return a copy that moves the results again, because more events of the run have
+        arrived.
+        """
         return dataclasses.replace(self)
 
     @cached_property
     def results(self) -> Results:
-        """The results in the text as it is now."""
+        """The results with ranges moved to the current text."""
         return self.told.relocate_to(self.moves, self.path, self.lines)
 
     @property
     def is_whole(self) -> bool:
-        """Whether every result has a place in the text as it is now."""
+        """Whether the ranges of all results exist in the current text."""
         return self.results.placed == self.told.placed
 
 
 class UnitRun:
-    """A run of one file. Passes the events of its request to the owner until the last."""
+    """A run that traces one file. It passes the events of the engine's request to ``RunOwner``,
+    including the last.
+    """
 
     def __init__(
         self,
@@ -98,27 +104,31 @@ class UnitRun:
         self._owner = owner
         self._analysis = analysis
         self.basis = self.now = basis
-        """Basis of the traced text, and basis of the current text, which has the same code."""
+        """Inputs of the run with the traced text, and the same inputs with the current text, which
+        has the same code.
+        """
         self.recorder = recorder
         self.reused = reused
         self.generation = analysis.request.generation
         self.only = analysis.request.only
         self.obsolete = False
-        """True if the run was cancelled; its remaining events are discarded."""
+        """True if the run was cancelled, so that further events of its request are discarded."""
         self.timings: list[Timings] = []
         self._task = asyncio.create_task(self._follow_events())
 
     @property
     def is_partial(self) -> bool:
-        """Whether some targets of the text have results of another run."""
+        """Whether the run does not trace all targets, so that others have results of another
+        run.
+        """
         return bool(self.only) or self.reused is not None
 
     def covers(self, basis: TraceBasis) -> bool:
-        """Whether a new run of ``basis`` would do the same."""
+        """Whether a new run with the inputs ``basis`` would only repeat this run."""
         return not self.obsolete and self.now.is_as(basis) and self.recorder.is_current()
 
     def cancel(self) -> None:
-        """End the run in the engine, and discard its remaining events."""
+        """Cancel the run in the engine, and discard further events of its request."""
         if not self.obsolete:
             self.obsolete = True
             self._owner.interrupt_run()
@@ -128,7 +138,7 @@ class UnitRun:
         try:
             await self._take_events()
         except Exception as error:
-            # Without a last event the file would be traced forever.
+            # Without a last event the file would be shown as being traced forever.
             request = self._analysis.request
             logger.exception("What a run of %s told could not be taken", request.path)
             self._analysis.cancel()
@@ -139,7 +149,8 @@ class UnitRun:
     async def _take_events(self) -> None:
         loop = asyncio.get_running_loop()
         begun = next_save = loop.time()
-        # Further paths of targets do not count: they must not delay the trace of an edit.
+        # The time for alternative execution paths does not count, because it must not lengthen the
+        # delay after an edit.
         paths_begun: float | None = None
         async for event in self._analysis:
             self.recorder.record_event(event)
@@ -163,7 +174,9 @@ class UnitRun:
 
 
 class ForecastRun:
-    """A forecast of recompiles. Passes forecasts to the owner, and no other events but the last."""
+    """A running forecast of recompiles. It passes only the forecasts and the last event to
+    ``ForecastOwner``.
+    """
 
     def __init__(self, owner: ForecastOwner, analysis: AnalysisRequest) -> None:
         self._owner = owner
@@ -172,7 +185,7 @@ class ForecastRun:
         self._task = asyncio.create_task(self._follow_events())
 
     def cancel(self) -> None:
-        """End the forecast in the engine, and discard its remaining events."""
+        """Cancel the forecast in the engine, and discard further events of its request."""
         self._obsolete = True
         self._analysis.cancel()
 

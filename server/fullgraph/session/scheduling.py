@@ -1,4 +1,4 @@
-"""Schedule traces of a file: at most one run at a time, and at most one waiting."""
+"""Schedule the traces of a file: at most one run executes at a time, and at most one more waits."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ T = TypeVar("T")
 LEAST_DELAY = 0.1
 MOST_DELAY = 1.0
 FIRST_DELAY = 0.3
-"""Seconds to wait after an edit before the first run of a file."""
+"""Delay in seconds between an edit and the first run of a file, as long as the duration of its runs
+is unknown.
+"""
 
 FRACTION = 0.25
-"""Fraction of a run's duration to wait after an edit before tracing."""
+"""Delay between an edit and the next run, as a fraction of the duration of recent runs."""
 
 
 REST = 1.5
@@ -30,7 +32,7 @@ class Cancelable(Protocol):
 
 
 class Schedule:
-    """Schedules the runs of one file.
+    """A schedule of the runs that trace one file.
 
     An edit cancels the current run and restarts the delay of the next. ``begin`` returns the run it
     started, or None if nothing has to be done; ``run_ended`` is called once per run.
@@ -69,11 +71,11 @@ class Schedule:
         self._request_run(self.delay)
 
     def request_now(self) -> None:
-        """Schedule a run without delay."""
+        """Schedule a run that starts without delay, or as soon as the current run has ended."""
         self._request_run(0.0)
 
     def withdraw(self) -> None:
-        """Cancel the waiting and the current run."""
+        """Cancel the run that waits and the run in progress."""
         self._due = None
         self._stop_timer()
         if self._running is not None:
@@ -96,7 +98,7 @@ class Schedule:
         self._due = asyncio.get_running_loop().time() + delay
         self._stop_timer()
         if self._running is not None:
-            # The end of the current run starts the next one; the delay counts from the edit.
+            # The next run starts when the current run ends; its delay counts from the edit.
             self._running.cancel()
         else:
             self._start_timer()
@@ -123,9 +125,11 @@ class Schedule:
 
 
 class Turns(Generic[T]):
-    """Assigns turns to files: one at a time, after a pause in typing and while nothing is traced.
+    """A queue of files for slow work: one file at a time, after a pause in typing and while nothing
+    is traced.
 
-    ``begin`` returns False if nothing has to be done; otherwise ``turn_ended`` is called once.
+    ``begin`` starts the work for a file and returns True, or False if there is nothing to do.
+    ``turn_ended`` must be called once when the work ends.
     """
 
     def __init__(self, busy: Callable[[], bool], begin: Callable[[T], bool]) -> None:
@@ -136,12 +140,14 @@ class Turns(Generic[T]):
         self._timer: asyncio.TimerHandle | None = None
 
     def request_turn(self, text: T, when: float) -> None:
-        """Request a turn at ``when`` or later; an earlier request of the file stays valid."""
+        """Add a file to the queue; its work starts at the time ``when`` or later. An earlier
+        request of the file stays valid.
+        """
         self._due.setdefault(text, when)
         self.begin_next()
 
     def withdraw(self, text: T) -> None:
-        """Withdraw the request of a file; ongoing work is not cancelled."""
+        """Remove a file from the queue; work in progress is not cancelled."""
         self._due.pop(text, None)
 
     def turn_ended(self, text: T) -> None:
@@ -150,7 +156,9 @@ class Turns(Generic[T]):
         self.begin_next()
 
     def begin_next(self) -> None:
-        """Begin the next turn if one is due and nothing is running."""
+        """Begin the work for the next file if one is due, and neither a trace nor such work is in
+        progress.
+        """
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

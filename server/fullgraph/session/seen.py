@@ -1,4 +1,5 @@
-"""Values seen by the last runs: kinds of expressions and locals, moved with the text.
+"""Kinds of values that the last runs saw in expressions and locals, with ranges that move with
+edits of the text.
 
 Values are stored by line, because most edits stay within one line and affect only its values.
 """
@@ -17,19 +18,21 @@ from fullgraph_engine.protocol import Position, Range, SeenKind, SeenValue
 _Short = tuple[int, int, SeenKind]
 """First byte and end byte of an expression on one line, and its kind."""
 _Local = tuple[str, str]
-"""Qualified name of a function and name of a local."""
+"""Qualified name of a function and name of a local variable in it."""
 
 
 @dataclass(frozen=True)
 class SeenByTarget:
-    """Values seen by the runs of one target. An expression may have several kinds."""
+    """The kinds of values that the runs of one target saw in each expression and local, such as
+    tensor or module.
+    """
 
     short: Mapping[int, tuple[_Short, ...]]
     long: tuple[tuple[Range, SeenKind], ...]
-    """Expressions that span several lines; these are rare."""
+    """Expressions that span several lines, with their kinds."""
     locals: frozenset[tuple[_Local, SeenKind]]
     functions: frozenset[tuple[str, Range]]
-    """Functions of the locals, with the ranges of their names."""
+    """Functions that contain the locals: qualified name, and range of the name in the text."""
 
     @classmethod
     def from_values(cls, values: Iterable[SeenValue]) -> SeenByTarget:
@@ -43,7 +46,9 @@ class SeenByTarget:
         return cls(*_by_line(spans), frozenset(locals_), frozenset(functions))
 
     def merge_with(self, other: SeenByTarget) -> SeenByTarget:
-        """Return the values of both objects, as for runs with two probes of a target."""
+        """Return the kinds of values in either object, such as from two runs of a target with
+        different inputs.
+        """
         short = dict(self.short)
         for line, spans in other.short.items():
             short[line] = tuple(sorted({*short.get(line, ()), *spans}))
@@ -55,7 +60,7 @@ class SeenByTarget:
         )
 
     def apply_edit(self, edit: AppliedEdit) -> SeenByTarget:
-        """Return the values after an edit, without the ones it touches."""
+        """Return the values with ranges moved by an edit, without values that the edit touches."""
         functions = frozenset(
             (name, range_)
             for name, old in self.functions
@@ -109,7 +114,9 @@ class SeenByTarget:
 def _by_line(
     values: Iterable[tuple[Range, SeenKind]],
 ) -> tuple[dict[int, tuple[_Short, ...]], tuple[tuple[Range, SeenKind], ...]]:
-    """Split values into single-line ones by line, and longer ones in the order of the text."""
+    """Split values into values of one-line expressions, by line, and values of longer ones in the
+    order of the text.
+    """
     short: dict[int, list[_Short]] = {}
     long = []
     for range_, kind in sorted(values):
@@ -122,14 +129,16 @@ def _by_line(
 
 
 def seen_in(text: TextPositions, targets: Iterable[SeenByTarget]) -> Seen:
-    """Return the kinds on which the runs of all targets agree, by offsets in the current text."""
+    """Return the kinds of values of expressions and locals, if the runs of all targets saw the same
+    kind, by offsets in the current text.
+    """
     spans: dict[tuple[int, int], SeenKind | None] = {}
     locals_: dict[_Local, SeenKind | None] = {}
     for target in targets:
         for line, short in target.short.items():
             begin, ascii_ = text.start(line), text.line(line).isascii()
             for start, end, kind in short:
-                if ascii_:  # in most lines, and several times faster
+                if ascii_:  # true for most lines; this branch is several times faster
                     where = begin + start, begin + end
                 else:
                     first, last = Position(line, start), Position(line, end)

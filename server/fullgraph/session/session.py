@@ -56,14 +56,16 @@ from fullgraph_engine.protocol import Analyze, Event, Failed, Log, OpenFile
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 LONGEST_READ = 300_000
-"""Maximum number of characters for resolving names on the event loop after each edit."""
+"""Maximum length in characters of a file whose names are resolved on the event loop after each
+edit.
+"""
 
 _LOCAL = frozenset({"file", "untitled", "buffer"})
-"""URI schemes of files and of unsaved documents; ``buffer`` is used by Sublime Text."""
+"""URI schemes of documents to trace: files and unsaved documents. Sublime Text uses ``buffer``."""
 
 
 class SessionState(enum.Enum):
-    """The states shown in a status bar."""
+    """The state of fullgraph for one file, as shown in a status bar."""
 
     STOPPED = "stopped"
     UNTRUSTED = "untrusted"
@@ -88,14 +90,14 @@ class SessionStatus:
     python: str = ""
     interpreter: str = ""
     why: str = ""
-    """Reason for the choice of the interpreter, with the candidates that were skipped."""
+    """Reason for the choice of the interpreter, with the interpreters that were tried before it."""
     sandbox: str = ""
     """Short description of the sandbox; empty until the engine reports it."""
     busy: bool = False
 
 
 class MessageLevel(enum.Enum):
-    """Severity of a message to the user, as ``MessageType`` of LSP."""
+    """Severity of a message to the user, with the values of ``MessageType`` in LSP."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -155,7 +157,9 @@ class Session:
     def initialize(
         self, client: ClientCapabilities, options: object, folders: Iterable[str]
     ) -> None:
-        """Store what the client sent at initialization; nothing is traced before ``configure``."""
+        """Store the capabilities, options and folders of the ``initialize`` request; nothing is
+        traced before ``configure`` is called.
+        """
         self.client = client
         self._workspace.initialize(options, folders, user_settings=client.user_settings)
 
@@ -180,11 +184,11 @@ class Session:
                 self._open_unit(unit)
 
     async def wait_until_configured(self) -> None:
-        """Wait for the editor's settings; nothing may be executed before."""
+        """Wait until the editor has sent its settings; no code may be executed before."""
         await self._configured.wait()
 
     def trust(self, trusted: bool) -> None:
-        """Grant or withdraw trust in the code of this window."""
+        """Grant or withdraw the permission to execute code of the workspace."""
         try:
             self._workspace.trust(trusted)
         except OSError as error:
@@ -198,7 +202,9 @@ class Session:
             self._check_trust()
 
     def handle_focus(self) -> None:
-        """Retry failed engines when the user returns to the window."""
+        """Start failed engines again if possible, because the user returned to the window and may
+        have fixed the cause.
+        """
         failed = (EngineState.UNUSABLE, EngineState.CRASHED)
         for unit in self._updated_units():
             key = self._engine_key(unit)
@@ -211,13 +217,16 @@ class Session:
         self._apply_settings()
 
     def recording_changed(self) -> None:
-        """Trace files again whose recording has changed."""
+        """Trace the files again whose recording by ``fullgraph record`` has changed."""
         for unit in self._updated_units():
             unit.reconsider()
 
     def files_changed(self, uris: Iterable[str]) -> None:
-        """Trace files again if their runs read, or looked for, changed files. Open files are
-        ignored, because the editor reports their changes."""
+        """Trace the open files again whose runs read, or looked for, one of the files that changed
+        on disk.
+
+        Open files on the list are ignored, because the editor reports their edits.
+        """
         paths = {str(path) for uri in uris if uri not in self.units and (path := path_of(uri))}
         self._reconsider_readers(paths)
 
@@ -232,8 +241,9 @@ class Session:
             )
 
     def _apply_settings(self, *, again: bool = False) -> None:
-        """Reload the settings, update the findings, and trace again where a setting affects
-        traces."""
+        """Reload the settings, update the findings, and trace files again if a changed setting
+        affects their traces.
+        """
         before = {unit: (self.project(unit), self.settings(unit)) for unit in self.units.values()}
         self._workspace.forget_settings()
         if not self._configured.is_set():
@@ -254,8 +264,10 @@ class Session:
     # -- open files ---------------------------------------------------------------------------
 
     def open(self, uri: str, text: str, version: int, language: str) -> None:
-        """Open a file if it is Python code; notebook cells and our own documents are ignored."""
-        # The client may have reopened a file without closing it.
+        """Handle the opening of a document in the editor; all but Python files are ignored, and so
+        are notebook cells and fullgraph's own documents.
+        """
+        # A client may open a file again without having closed it.
         self.close_text(uri)
         if language.lower() != "python" or uri.startswith(("vscode-notebook-cell:", "fullgraph:")):
             return
@@ -275,7 +287,9 @@ class Session:
         self._prepare_engine(unit)
 
     def _stored_results(self, unit: AnalysisUnit) -> EngineStore | None:
-        """Return the stored results of the unit's engine; None if they may not be shown."""
+        """Return the results on disk for the engine of an open file; None if they may not be
+        shown.
+        """
         settings, key = self.settings(unit), self._engine_key(unit)
         if not settings.cache or key is None or self.explain_refusal(unit, Reason.OPENED):
             return None
@@ -285,7 +299,7 @@ class Session:
     def _store_results(self, unit: AnalysisUnit, results: KeptResults) -> None:
         kept = self._stored_results(unit)
         if kept is not None:
-            # Write in a thread; a hover must not wait for the disk.
+            # Write in a thread, so that requests such as hovers do not wait for the disk.
             loop = asyncio.get_running_loop()
             loop.run_in_executor(None, kept.keep, self.build_request(unit, ()), results)
 
@@ -311,7 +325,8 @@ class Session:
                 other.refresh()
 
     def analyze(self, unit: AnalysisUnit, only: tuple[str, ...] = ()) -> asyncio.Future[RunEnding]:
-        """Trace a file now; ``only`` names its targets, empty for all.
+        """Trace a file now, even if its results are known; ``only`` are names of targets to trace,
+        empty for all.
 
         The returned future resolves when the run ends.
         """
@@ -343,7 +358,7 @@ class Session:
         return tuple(file for unit in others if (file := unit.unsaved) is not None)
 
     def _reconsider_importers(self, unit: AnalysisUnit) -> None:
-        """Trace files again that import this file."""
+        """Trace the open files again that import the file of ``unit``."""
         self._reconsider_readers({unit.document.name})
 
     def _reconsider_readers(self, paths: Set[str]) -> None:
@@ -352,12 +367,14 @@ class Session:
                 self._update_inputs(unit).reconsider()
 
     def _update_inputs(self, unit: AnalysisUnit) -> AnalysisUnit:
-        """Update the settings and the recording of a unit."""
+        """Update the settings, recorded classes and other open files of one open file, and return
+        it.
+        """
         unit.inputs = self._trace_inputs(unit.document)
         return unit
 
     def _updated_units(self) -> list[AnalysisUnit]:
-        """Return all units, with updated settings and recordings."""
+        """Return all open files with updated settings and recorded classes."""
         return [self._update_inputs(unit) for unit in self.units.values()]
 
     # -- events of the units ------------------------------------------------------------------
@@ -395,7 +412,8 @@ class Session:
             if self._may_execute:
                 words = f"{unit.document.name}: {refusal}"
                 self._show_once(MessageLevel.INFORMATION, words, quiet=True)
-            # Results of an earlier session cannot be confirmed without a trace, so discard them.
+            # Without a trace, results stored by an earlier session cannot be confirmed, so discard
+            # them.
             unit.leave_untraced(refusal, forget=due.reason is Reason.OPENED)
             return
         if self._update_inputs(unit).settle_without_engine(due):
@@ -434,7 +452,7 @@ class Session:
         key = self._engine_key(unit)
         status = self._engines.find_status(key) if key is not None else None
         if status is not None and status.state is EngineState.READY and not unit.unparsed:
-            # Otherwise the engine's status or a finding already reports the failure.
+            # In all other cases the engine's status or a finding reports the failure.
             words = sentences(failure.reason, failure.next_step)
             self._listener.log(words)
             self._show_once(MessageLevel.ERROR, words)
@@ -452,7 +470,7 @@ class Session:
         return self._workspace.trusted and self._configured.is_set() and not self._closed
 
     def explain_refusal(self, unit: AnalysisUnit, reason: Reason) -> str:
-        """Return why the unit may not be traced now, as a sentence; empty if it may."""
+        """Return a sentence why a file may not be traced now for this reason; empty if it may."""
         if self._closed or not self._configured.is_set():
             return "The server is starting; try again in a moment."
         if not self._workspace.trusted:
@@ -464,7 +482,7 @@ class Session:
             return ""
         trace_on = self.settings(unit).trace_on
         if not is_due(reason, trace_on):
-            # The setting was not known when the text was edited.
+            # The setting may have arrived after the text was edited.
             return f"The setting `trace-on` is {trace_on!r}."
         path = unit.document.path
         if path is not None and not _INSTALLED.isdisjoint(path.parts):
@@ -476,7 +494,9 @@ class Session:
         return ""
 
     def get_engine(self, unit: AnalysisUnit) -> AnyEngine | str:
-        """Return the engine of the unit's interpreter, or a sentence why it is unavailable."""
+        """Return the engine of the interpreter that traces a file, or a sentence why it is
+        unavailable.
+        """
         try:
             interpreter = self._workspace.choose_interpreter(unit.document)
         except InterpreterNotFound as error:
@@ -490,11 +510,15 @@ class Session:
         )
 
     def engine_on_demand(self, unit: AnalysisUnit) -> AnyEngine | str:
-        """Return the engine for an explicit request, or a sentence why it is unavailable."""
+        """Return the engine for a request that the user made by command, or a sentence why it is
+        unavailable.
+        """
         return self.explain_refusal(unit, Reason.ASKED) or self.get_engine(unit)
 
     def build_request(self, unit: AnalysisUnit, only: tuple[str, ...]) -> Analyze:
-        """Return a request to trace the current text of the unit."""
+        """Return a request to trace the targets ``only`` (empty for all) in the current text of a
+        file.
+        """
         document = unit.document
         settings, project = self.settings(unit), self.project(unit)
         request = analyze_request(
@@ -511,12 +535,13 @@ class Session:
         return with_programs(request, self._programs, project, settings.program_files, shown)
 
     def _imported_open_files(self, unit: AnalysisUnit) -> tuple[OpenFile, ...]:
-        """Return the other open files that the unit may import."""
+        """Return the other open files with unsaved changes that a file may import."""
         files, reads = self._open_files(unit.document), unit.reads
         return tuple(file for file in files if reads is None or file.path in reads)
 
     def find_index(self, unit: AnalysisUnit) -> OperatorIndex | None:
-        """Return the operators of the unit's torch and of its file.
+        """Return the index of the operators in the torch that traces a file, and of the operators
+        that the file registers.
 
         Return None while they are unknown, and for files too long to resolve names in.
         """
@@ -546,7 +571,7 @@ class Session:
     # -- engines ------------------------------------------------------------------------------
 
     def _engine_key(self, unit: AnalysisUnit) -> EngineKey | None:
-        """Return the key of the engine that traces the unit; None without an interpreter."""
+        """Return the key of the engine that traces a file; None if no interpreter was found."""
         try:
             interpreter = self._workspace.choose_interpreter(unit.document).path
         except InterpreterNotFound:
@@ -580,7 +605,9 @@ class Session:
             self._listener.log(f"{key.interpreter}: {sentence}")
 
     def _engine_recovered(self, key: EngineKey) -> None:
-        """Trace the files again that failed while the engine was unavailable."""
+        """Trace the files again that could not be traced while the engine with this key was
+        unavailable.
+        """
         for unit in self._updated_units():
             if self._engine_key(unit) == key:
                 unit.reconsider()
@@ -623,7 +650,9 @@ class Session:
         return self._last or SessionStatus(SessionState.STOPPED, "The engine is not running.")
 
     def explain_interpreter(self, interpreter: str) -> str:
-        """Return how the interpreter was found and which candidates were skipped."""
+        """Return how the interpreter was found, and which other interpreters were tried before
+        it.
+        """
         return self._engines.explain_choice(interpreter)
 
     def engine_statuses(self) -> tuple[EngineStatus, ...]:
@@ -640,7 +669,7 @@ class Session:
             unit.refresh()
 
     async def close(self) -> None:
-        """Close all units and engines."""
+        """Close all open files and engines."""
         for unit in self.units.values():
             unit.close()
         self._closed = True

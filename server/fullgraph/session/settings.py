@@ -29,7 +29,7 @@ from fullgraph.domain.codes import Severity, is_known_selector
 from fullgraph.session import allowances
 from fullgraph_engine.protocol import Allowance, ExampleKind, Limits, Mode, ProgramRequest
 
-# In the standard library from Python 3.11 on; before that a dependency.
+# ``tomllib`` is in the standard library since Python 3.11; before, ``tomli`` is a dependency.
 tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 Scope = Literal["application", "machine", "machine-overridable", "window", "resource"]
@@ -48,15 +48,16 @@ class SettingKind(Protocol):
     """The type of a setting: parses raw values and describes itself as JSON schema."""
 
     def read_value(self, raw: object) -> Any:
-        """Return the parsed value, or raise ValueError with the end of a sentence: "must be
-        ..."."""
+        """Return the parsed value, or raise ValueError with the end of a sentence that begins with
+        the setting: "must be ...".
+        """
 
     def json_schema(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
 class TextKind:
-    """A string without surrounding whitespace."""
+    """The type of settings with a string as the value; surrounding whitespace is removed."""
 
     def read_value(self, raw: object) -> str:
         if not isinstance(raw, str):
@@ -69,7 +70,7 @@ class TextKind:
 
 @dataclass(frozen=True)
 class FlagKind:
-    """A boolean."""
+    """The type of settings with a boolean as the value."""
 
     def read_value(self, raw: object) -> bool:
         if not isinstance(raw, bool):
@@ -82,7 +83,9 @@ class FlagKind:
 
 @dataclass(frozen=True)
 class NumberKind:
-    """A number of at least ``least``; ``whole`` numbers also accept ``2.0``."""
+    """The type of settings with a number of at least ``least`` as the value; with ``whole`` an
+    integer, which may be written ``2.0``.
+    """
 
     least: float
     unit: str = ""
@@ -109,7 +112,7 @@ class NumberKind:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of a few words, each with its description."""
+    """The type of settings with one of a few words as the value, each with its description."""
 
     words: tuple[tuple[str, str], ...]
 
@@ -130,7 +133,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class SeverityName:
-    """A severity, written by name."""
+    """The type of settings with the name of a severity as the value."""
 
     names: tuple[str, ...]
 
@@ -146,7 +149,9 @@ class SeverityName:
 
 @dataclass(frozen=True)
 class Texts:
-    """A list of texts; a single text is split at commas, as on a command line."""
+    """The type of settings with a list of strings as the value; a single string is split at commas,
+    as on a command line.
+    """
 
     def read_value(self, raw: object) -> tuple[str, ...]:
         if isinstance(raw, str):
@@ -161,7 +166,9 @@ class Texts:
 
 @dataclass(frozen=True)
 class Allowances(Texts):
-    """A list of entries that the sandbox allows."""
+    """The type of the setting with a list of the permissions that the sandbox grants to user
+    code.
+    """
 
     def read_value(self, raw: object) -> tuple[Allowance, ...]:  # type: ignore[override]
         return tuple(
@@ -180,7 +187,7 @@ class Allowances(Texts):
 
 @dataclass(frozen=True)
 class Codes(Texts):
-    """A list of finding codes, or of their prefixes up to a slash."""
+    """The type of settings with a list of finding codes, or of their prefixes up to a slash."""
 
     def read_value(self, raw: object) -> tuple[str, ...]:
         selectors = tuple(_clean_selector(text) for text in super().read_value(raw))
@@ -190,7 +197,7 @@ class Codes(Texts):
 
 @dataclass(frozen=True)
 class Severities:
-    """A mapping from finding codes to severities."""
+    """The type of settings with a mapping from finding codes to severities."""
 
     def read_value(self, raw: object) -> Mapping[str, Severity]:
         names = [severity.value for severity in Severity]
@@ -610,16 +617,18 @@ class Settings:
 
     @property
     def parallel(self) -> int:
-        """``jobs`` as a number of processes."""
+        """Maximum number of parallel processes, from the setting ``jobs``."""
         return self.jobs or max(1, min(8, os.cpu_count() or 1))
 
     @property
     def engine_keep_seconds(self) -> float:
-        """``engine_keep`` in seconds."""
+        """Number of seconds that a shared engine stays after its last client, from the setting
+        ``engine_keep``.
+        """
         return 60 * self.engine_keep
 
     def run_limits(self) -> Limits:
-        """Return the resource limits of runs."""
+        """Return the limits on time, memory and number of targets of runs, from the settings."""
         return Limits(
             seconds=self.timeout,
             module_seconds=self.timeout,
@@ -628,7 +637,9 @@ class Settings:
         )
 
     def example_kinds(self) -> tuple[ExampleKind, ...]:
-        """Return ``probes_from_file`` and ``probes_from_tests`` as kinds of examples."""
+        """Return the kinds of example code from which inputs may be taken, by the settings
+        ``probes_from_file`` and ``probes_from_tests``.
+        """
         kinds: dict[FileProbes, tuple[ExampleKind, ...]] = {
             "all": ("main", "docstring"),
             "main": ("main",),
@@ -639,7 +650,9 @@ class Settings:
         return kinds[self.probes_from_file] + tests
 
     def program_request(self) -> ProgramRequest:
-        """Return the part of a request that controls programs."""
+        """Return the part of a trace request that controls the execution of programs that import
+        the file.
+        """
         return ProgramRequest(
             seconds=self.program_seconds if self.program_run else 0.0,
             arguments=self.program_arguments,
@@ -661,7 +674,9 @@ class Settings:
         )
 
     def import_roots(self, project: Path | None) -> tuple[str, ...]:
-        """Return ``extra_paths`` as absolute paths, resolved against the project root."""
+        """Return the folders in the setting ``extra_paths`` as absolute paths; relative ones start
+        at the project's root folder.
+        """
         base = project if project is not None else Path.cwd()
         return tuple(str(base / expand_path(path, base)) for path in self.extra_paths)
 
@@ -694,7 +709,8 @@ _EDITOR = "the editor"
 
 @dataclass(frozen=True)
 class SettingsSource:
-    """Raw values from one source; ``origin`` names it for users: a path, "the editor".
+    """Unparsed settings from one source; ``origin`` names the source for users, such as a path or
+    "the editor".
 
     ``users``: the source belongs to the user, not to the workspace.
     """
@@ -704,7 +720,9 @@ class SettingsSource:
     users: bool = False
 
     def describe_key(self, key: object) -> str:
-        """Return a setting as its user wrote it, for the beginning of a sentence."""
+        """Return the name of a setting as the user wrote it in this source, for the beginning of a
+        sentence.
+        """
         if self.origin == _COMMAND_LINE:
             return f"--{_FLAGS.get(_to_kebab_case(key), _to_kebab_case(key))}"
         return f"Setting {str(key)!r} of {self.origin}"
@@ -712,14 +730,16 @@ class SettingsSource:
 
 @dataclass(frozen=True)
 class Resolved:
-    """The resolved settings, the origin of each, and the problems with invalid values."""
+    """The settings merged from all sources, the source that set each one, and the problems with
+    invalid values.
+    """
 
     settings: Settings
     origins: Mapping[str, str]
     problems: tuple[str, ...]
 
 
-# Editor settings in our section that only the client uses.
+# Editor settings in the section ``fullgraph`` that only the client uses.
 _CLIENT_ONLY = frozenset({"trace", "server", "enable", "gutter"})
 
 
@@ -761,7 +781,9 @@ def resolve_settings(*sources: SettingsSource) -> Resolved:
 def _flatten_tables(
     values: Mapping[str, Any], known: Mapping[str, Declaration]
 ) -> Iterable[tuple[str, Any]]:
-    """Yield all settings of a source, including those inside the table of a feature."""
+    """Yield name and value of all settings of a source, including settings inside the table of a
+    feature.
+    """
     features = {_to_kebab_case(declaration.feature) for declaration in known.values()} - {""}
     for key, raw in values.items():
         if _to_kebab_case(key) in features and isinstance(raw, Mapping):
@@ -773,14 +795,16 @@ def _flatten_tables(
 def editor_source(raw: object, *, users: bool = False) -> SettingsSource:
     """Return the source for settings that an editor sent.
 
-    Every value counts as chosen, because clients omit unset ones. ``users``: settings reserved for
-    the user are accepted.
+    Every value counts as set by the user, because clients omit unset ones. ``users``: settings that
+    a workspace must not set are accepted.
     """
     return SettingsSource(_EDITOR, dict(without_section(raw)), users)
 
 
 def without_section(raw: object) -> Mapping[str, Any]:
-    """Return settings without the enclosing section name; empty if they are not a mapping."""
+    """Return the contents of the section ``fullgraph`` if the settings are inside one, else the
+    settings; empty if they are not a mapping.
+    """
     inner = raw.get("fullgraph", raw) if isinstance(raw, Mapping) else None
     return inner if isinstance(inner, Mapping) else {}
 

@@ -1,6 +1,6 @@
-"""Shapes seen by the last runs, by place, moved with the text.
+"""Shapes of values that the last runs saw, by source range, which moves with edits of the text.
 
-A place on an edited line is dropped until the next run, because its value may have changed.
+Shapes on an edited line are dropped until the next run, because the value may have changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _Places = Mapping[tuple[Range, ShapeRole], PlaceShapes]
 
 @dataclass(frozen=True)
 class ShapesByTarget:
-    """Shapes seen by the runs of one target, by probe number and in this order."""
+    """Shapes that the runs of one target saw, by the number of the probe (the inputs of one run)
+    and in this order.
+    """
 
     by_probe: Mapping[int, _Places]
     note: str = ""
@@ -33,16 +35,18 @@ class ShapesByTarget:
 
     @cached_property
     def places(self) -> _Places:
-        """Shapes of the runs with all probes, in the order of the probes."""
+        """Shapes from the runs with all inputs, merged by source range."""
         return _merge_places(self.by_probe.values())
 
     def merge_with(self, other: ShapesByTarget) -> ShapesByTarget:
-        """Return the shapes combined with the ones of another probe."""
+        """Return the shapes combined with shapes of a run with another probe (other inputs)."""
         both = {**self.by_probe, **other.by_probe}
         return ShapesByTarget(dict(sorted(both.items())), self.note or other.note)
 
     def apply_edit(self, edit: AppliedEdit) -> ShapesByTarget:
-        """Return the shapes after an edit, without places on lines that it touches."""
+        """Return the shapes with ranges moved by an edit, without shapes on lines that the edit
+        touches.
+        """
         by_probe = {
             number: _by_key(_shift_places(places.values(), edit))
             for number, places in self.by_probe.items()
@@ -61,7 +65,7 @@ class ShapesByTarget:
 
 
 def all_shapes(targets: Iterable[ShapesByTarget]) -> tuple[PlaceShapes, ...]:
-    """Return the shapes of all targets, each place once, in the order of the text."""
+    """Return the shapes of all targets, merged by source range, in the order of the text."""
     together = _merge_places(target.places for target in targets)
     return tuple(sorted(together.values(), key=_place_order))
 
@@ -84,7 +88,9 @@ def _shift_places(places: Iterable[PlaceShapes], edit: AppliedEdit) -> Iterator[
 
 
 def _merge_places(seen: Iterable[_Places]) -> _Places:
-    """Merge the shapes of several runs, each place once."""
+    """Merge the shapes that several runs saw at each source range: the values of all, in the order
+    of the runs.
+    """
     together: dict[tuple[Range, ShapeRole], PlaceShapes] = {}
     for places in seen:
         for key, place in places.items():

@@ -1,4 +1,6 @@
-"""Steps of the last runs, graphs and breaks in order, moved with the text."""
+"""Steps of the last traces, such as graphs and graph breaks, in order; their lines move with edits
+of the text.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from fullgraph_engine.protocol.trace_steps import TraceStep, TraceStepPlace
 
 @dataclass(frozen=True)
 class TraceStepsByTarget:
-    """The trace steps of a target, by probe number."""
+    """The trace steps of a target, by the number of the probe (the inputs of one trace)."""
 
     by_probe: Mapping[int, tuple[TraceStep, ...]]
     left_out: int = 0
@@ -23,7 +25,9 @@ class TraceStepsByTarget:
         return TraceStepsByTarget(dict(sorted(both.items())), self.left_out + other.left_out)
 
     def apply_edit(self, edit: AppliedEdit) -> TraceStepsByTarget:
-        """Return the steps after an edit, without the places that it touches."""
+        """Return the steps with ranges moved by an edit; steps that the edit touches lose their
+        range.
+        """
         by_probe = {
             number: tuple(_shift_step(step, edit) for step in steps)
             for number, steps in self.by_probe.items()

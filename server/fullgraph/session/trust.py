@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def trusted_folders_file(env: Mapping[str, str]) -> Path:
-    """Return the path of the list, which may not exist."""
+    """Return the path of the file with the list of trusted folders; the file may not exist."""
     home = env.get("XDG_CONFIG_HOME", "")
     base = Path(home) if os.path.isabs(home) else Path("~/.config").expanduser()  # noqa: PTH117
     return base / "fullgraph" / "trusted-folders"
@@ -26,8 +26,9 @@ class TrustedFolders:
         self._file = file
 
     def contains_all(self, folders: Iterable[Path | None]) -> bool:
-        """Return whether every folder, and at least one, is in the list or below a listed
-        folder."""
+        """Return whether all of the folders are trusted: in the list or inside a listed folder.
+        False without folders, or if one is None.
+        """
         wanted = [_resolve_folder(folder) if folder is not None else None for folder in folders]
         known = self._read_folders()
         return bool(wanted) and all(
@@ -36,7 +37,7 @@ class TrustedFolders:
         )
 
     def add(self, folders: Iterable[Path]) -> None:
-        """Add folders to the list.
+        """Add folders to the list of trusted folders.
 
         Raises:
             OSError: The list cannot be written.
@@ -50,7 +51,7 @@ class TrustedFolders:
         )
 
     def remove(self, folders: Iterable[Path]) -> None:
-        """Remove folders, and folders below them, from the list.
+        """Remove folders, and all folders inside them, from the list of trusted folders.
 
         Raises:
             OSError: The list cannot be written.

@@ -1,4 +1,4 @@
-"""Events that a unit reports to the session."""
+"""Events that an ``AnalysisUnit`` (one open file) reports to the session."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from fullgraph_engine.protocol import Event, Failed
 
 
 class Reason(enum.Enum):
-    """The reason for a trace, the weakest first."""
+    """The reason why a file should be traced, from the weakest to the strongest."""
 
     CHANGED = "changed"
     SAVED = "saved"
     OPENED = "opened"
     ASKED = "asked"
-    """Requested by command, or because an input other than the text changed."""
+    """Requested by command, or because something other than the text that the trace depends on has
+    changed.
+    """
 
 
 def is_due(reason: Reason, trace_on: TraceOn) -> bool:
-    """Return whether the setting allows an automatic trace for this reason."""
+    """Return whether the setting ``trace_on`` allows an automatic trace for this reason."""
     if reason is Reason.CHANGED:
         return trace_on == "change"
     return reason is Reason.ASKED or trace_on != "manual"
@@ -41,19 +43,19 @@ class TraceDue:
 
 @dataclass(frozen=True)
 class RunBegan:
-    """A run of the text began; ``asked``: by command."""
+    """A run that traces the text began; ``asked``: it was requested by command."""
 
     asked: bool
 
 
 @dataclass(frozen=True)
 class RunAsked:
-    """A caller requested the current run and now waits for it."""
+    """A caller of ``AnalysisUnit.analyze`` requested the run in progress, and waits for its end."""
 
 
 @dataclass(frozen=True)
 class RunAdvanced:
-    """The engine sent an event of the run."""
+    """The engine sent an event of the run in progress."""
 
     event: Event
 
@@ -83,7 +85,7 @@ class ResultsSettled:
 class ForecastDue:
     """A forecast is due at ``when``, by the event loop's clock, or later.
 
-    The session answers with ``AnalysisUnit.trace_forecast`` in its turn.
+    The session answers with ``AnalysisUnit.trace_forecast`` when nothing else is traced.
     """
 
     when: float
@@ -91,7 +93,7 @@ class ForecastDue:
 
 @dataclass(frozen=True)
 class ForecastWithdrawn:
-    """The unit does not need a forecast any more."""
+    """The file does not need the forecast that ``ForecastDue`` requested any more."""
 
 
 @dataclass(frozen=True)

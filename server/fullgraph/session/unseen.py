@@ -1,4 +1,4 @@
-"""Selected findings that the installed torch cannot report."""
+"""Findings that the user selected but that fullgraph cannot detect with the installed torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from fullgraph_engine.protocol.facts import CODES, WORDS
 
 
 def hidden_facts(status: EngineStatus, settings: Settings) -> tuple[Degraded, ...]:
-    """Return the missing hooks of torch whose findings are selected."""
+    """Return the facts that the installed torch does not show completely and that findings selected
+    by the user need.
+    """
 
     def is_asked_for(beginning: str) -> bool:
         return may_be_selected(beginning, settings.select, settings.ignore, settings.severity)
@@ -20,7 +22,9 @@ def hidden_facts(status: EngineStatus, settings: Settings) -> tuple[Degraded, ..
 
 
 def hidden_warning(status: EngineStatus, hidden: tuple[Degraded, ...]) -> str:
-    """Return a warning about hidden findings with the next step; empty if none are hidden."""
+    """Return a warning about findings that cannot be detected, with the next step for the user;
+    empty if ``hidden`` is empty.
+    """
     if not hidden:
         return ""
     words = listing(WORDS[one.fact] for one in hidden)

@@ -1,4 +1,4 @@
-"""Lines that no trace of a target reached, faded on request."""
+"""Lines that no trace of a target reached, which the editor shows faded on request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CODE = "trace/untraced"
 def untraced_findings(
     targets: Iterable[str], reports: Iterable[TargetReport], text: TextPositions
 ) -> Iterator[FileFinding]:
-    """Yield a finding for each block of lines that no probe of a target reached."""
+    """Yield a finding for each block of lines that no trace of a target reached."""
     by_target: dict[str, set[int]] = {}
     for report in reports:
         if report.lines is not None:

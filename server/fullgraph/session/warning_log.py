@@ -8,17 +8,19 @@ _PYTHON = re.compile(r"^\S.*:\d+: \w*Warning: .*$")
 _TORCH = re.compile(r"^W\d{4} [\d:.]+ \d+ (?P<said>.*)$")
 
 MOST_KNOWN = 1000
-"""Maximum number of remembered warnings."""
+"""Maximum number of warnings to remember, so that repetitions are recognized."""
 
 
 class WarningLog:
-    """A filter that removes warnings logged before."""
+    """A filter that removes warnings from output if the same warning was logged before."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
 
     def without_known(self, text: str) -> str:
-        """Return output without known warnings and their lines of code."""
+        """Return output without warnings that were logged before, and without the lines of code
+        printed below them.
+        """
         kept = []
         dropping = False
         for line in text.split("\n"):
@@ -34,7 +36,9 @@ class WarningLog:
 
 
 def _warning_key(line: str) -> str | None:
-    """Return the warning in a line, without time and process; None for other lines."""
+    """Return the warning in a line of output, without time and process number; None for lines
+    without a warning.
+    """
     if _PYTHON.match(line):
         return line
     match = _TORCH.match(line)

@@ -39,16 +39,20 @@ class _Folder:
 
 
 class Workspace:
-    """The workspace folders, the editor's settings for them, and the results for each file.
+    """The workspace folders of a window, the editor's settings for them, and the resolved settings
+    of each file.
 
-    ``warn`` receives each problem of a setting as a sentence, once per reading.
+    ``warn`` receives each problem of a setting as a sentence, once each time that the settings are
+    read.
     """
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._said: bool | None = None
-        """Trust granted or withdrawn by the client or by command; None if not decided."""
+        """Trust in the workspace's code, as decided by the client or by command; None if neither
+        decided.
+        """
         self._denied = False
-        """True if a setting withdraws trust."""
+        """True if an editor setting withdraws trust in the workspace's code."""
         self._trusted_folders = TrustedFolders(trusted_folders_file(os.environ))
         self.interpreters = Interpreters()
         self._warn = warn
@@ -103,7 +107,8 @@ class Workspace:
         return self._trusted_folders.contains_all(folder.path for folder in self._folders.values())
 
     def trust(self, trusted: bool) -> None:
-        """Grant or withdraw trust for this window and later ones.
+        """Grant or withdraw trust in the code of the workspace folders, for this window and later
+        ones.
 
         Raises:
             OSError: The list cannot be written, so the choice applies to this window only.
@@ -159,7 +164,8 @@ class Workspace:
         )
 
     def is_current(self, document: Document) -> bool:
-        """Return whether the project's pyproject.toml is unchanged since it was read.
+        """Return whether the pyproject.toml with the file's settings is unchanged since it was
+        read.
 
         Not every editor watches files for the server.
         """
@@ -193,13 +199,16 @@ class Workspace:
         return known
 
     def _configured_in(self, folder: _Folder | None) -> Mapping[str, Any]:
-        """Return the editor's settings for a folder."""
+        """Return the editor's settings for a workspace folder, or with None its settings for files
+        outside of all folders.
+        """
         nowhere: Mapping[str, Any] = self._configuration.get("", {})
         return self._configuration.get(folder.uri, nowhere) if folder else nowhere
 
     def _folder_of(self, path: Path | None) -> _Folder | None:
-        """Return the innermost workspace folder around a path; the first folder for unsaved
-        files."""
+        """Return the smallest workspace folder that contains a path; the first folder for unsaved
+        files.
+        """
         if path is None:
             return next(iter(self._folders.values()), None)
         around = [
@@ -211,7 +220,7 @@ class Workspace:
 
 
 def _setting_values(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings without values that only the client uses."""
+    """Return the editor's settings without values that only the client uses."""
     theirs = ("trusted", "commands", ACTIVE_INTERPRETER)
     return {key: value for key, value in raw.items() if key not in theirs}
 

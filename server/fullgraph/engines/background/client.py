@@ -42,20 +42,25 @@ from fullgraph_engine.protocol import (
 )
 
 START = 30.0
-"""Maximum seconds until a started process listens."""
+"""Maximum seconds until a newly started background process accepts connections on its socket."""
 ALIVE = 5.0
-"""Interval in seconds of the checks that the process responds."""
+"""Interval in seconds at which the client checks whether the background engine's process
+responds.
+"""
 _MOST_SILENT = 2
-"""Number of tolerated unanswered checks; one may be lost while the machine sleeps."""
+"""Number of checks that may stay unanswered before the process counts as stopped; one may be lost
+while the machine sleeps.
+"""
 _PAUSE = 0.02
 _LONGEST_LOG = 64 << 10
 
 
 class BackgroundEngine(AnyEngine):
-    """An engine in a background process, shared by all clients with the same needs.
+    """An engine in a background process, shared by all commands and editors that need the same
+    interpreter and permissions.
 
-    If the process fails, an engine made by ``own`` replaces it and takes over unfinished requests.
-    ``on_note`` receives the reason as a sentence.
+    If the background process fails, a private engine made by ``own`` replaces it and takes over
+    unfinished requests. ``on_note`` receives the reason for the failure as a sentence.
     """
 
     def __init__(
@@ -69,7 +74,12 @@ class BackgroundEngine(AnyEngine):
         environment: Mapping[str, str] = os.environ,
         boot: Path | None = None,
     ) -> None:
-        """Store the settings; ``own`` receives the way in which its engine starts processes."""
+        """Store the settings without connecting.
+
+        ``own`` makes the private replacement engine; its argument is the setting that selects how
+        the engine starts processes. ``keep``: seconds that the background process stays after its
+        last client.
+        """
         super().__init__(Path(launch.interpreter), launch.processes, launch.allowed)
         self._launch = launch
         self._listener = listener
@@ -90,7 +100,9 @@ class BackgroundEngine(AnyEngine):
         self._settled = asyncio.Event()
         self._asked: dict[int, PendingRequest[Any]] = {}
         self._inner: dict[int, PendingRequest[Any]] = {}
-        """Requests to the private engine, by the number of the original request."""
+        """Requests that were sent again to the private engine, by the number of the original
+        request.
+        """
         self._tasks: set[asyncio.Task[None]] = set()
         self._changing = asyncio.Lock()
         self._heard = False
@@ -103,7 +115,9 @@ class BackgroundEngine(AnyEngine):
     # -- start and end ------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect to the process, started if missing, or fall back to a private engine."""
+        """Connect to the background engine's process, which is started if missing; use a private
+        engine if this fails.
+        """
         async with self._changing:
             if self._connection is None and self._own is None:
                 await self._connect_or_replace()
@@ -132,7 +146,7 @@ class BackgroundEngine(AnyEngine):
         self._in_background(self._watch_process(connection))
 
     async def restart(self) -> None:
-        """End the process for all clients and start another one."""
+        """End the background engine's process for all of its clients, and start another one."""
         async with self._changing:
             own, self._own = self._own, None
             connection, self._connection = self._connection, None
@@ -152,10 +166,11 @@ class BackgroundEngine(AnyEngine):
             self._own.reconsider()
 
     async def _open_connection(self, path: Path, name: str) -> EngineConnection:
-        """Connect to the process; start it if needed.
+        """Connect to the background process whose socket is at ``path``; start the process if it
+        does not run.
 
         Raises:
-            BackgroundUnavailable, OSError: The process is unreachable.
+            BackgroundUnavailable, OSError: The background process cannot be reached.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + START
@@ -180,7 +195,7 @@ class BackgroundEngine(AnyEngine):
             return connection
 
     def _spawn_once(self, path: Path, name: str) -> None:
-        """Start the process unless it is starting already.
+        """Start the background process unless an earlier call is still starting it.
 
         Raises:
             BackgroundUnavailable: The started process failed.
@@ -196,7 +211,7 @@ class BackgroundEngine(AnyEngine):
                     f"The process of the engine ended with status {status}; {log} has its last "
                     "words."
                 )
-            # A process that listened at the time has exited since.
+            # A process that listened when the connection failed has exited since.
         folder.check_private(path.parent)
         start = Start(self._launch, name, str(path), boot=str(self._boot or ""))
         with _open_log(path) as log:
@@ -215,7 +230,9 @@ class BackgroundEngine(AnyEngine):
         )
 
     async def _watch_process(self, connection: EngineConnection) -> None:
-        """Detect a process that a signal has stopped, so that requests do not wait forever."""
+        """Check regularly that the background process responds; a signal such as SIGSTOP may have
+        paused it, and requests would wait forever.
+        """
         silent = 0
         while silent < _MOST_SILENT and connection is self._connection:
             self._heard = False
@@ -232,8 +249,9 @@ class BackgroundEngine(AnyEngine):
         return await self._own.ready()
 
     async def close(self, *, stay: bool = True) -> None:
-        """Leave the process to other clients; without ``stay`` it ends unless another client uses
-        it."""
+        """Disconnect from the background process, which keeps running for later clients; without
+        ``stay`` it ends unless another client uses it.
+        """
         self._closed = True
         if self._connection is not None and not stay:
             self._connection.send(Hello(0.0))
@@ -246,7 +264,7 @@ class BackgroundEngine(AnyEngine):
         if self._own is not None:
             await self._own.close()
         if self._child is not None and self._child.poll() is None:
-            # The child outlives this process on purpose.
+            # The background process intentionally outlives this one.
             self._child.returncode = 0
 
     def kill(self) -> None:
@@ -278,7 +296,7 @@ class BackgroundEngine(AnyEngine):
         elif self._connection is not None:
             self._connection.send(Cancel(number))
         else:
-            # The request still waits for the process.
+            # The request has not been sent to the background process yet.
             self._put_event(asked, asked.cancellation_event())
 
     def _handle_message(self, message: object) -> None:
@@ -297,9 +315,10 @@ class BackgroundEngine(AnyEngine):
                 self._put_event(asked, event)
 
     def _handle_status(self, status: EngineStatus) -> None:
-        """Apply a new status of the engine."""
+        """Apply a new status that the background process sent for its engine."""
         if status.state is EngineState.CRASHED and status.final and self._connection:
-            # A request of another client may have caused the crash.
+            # A request of another client may have caused the crash, so continue with a private
+            # engine.
             self._connection.give_up(status.message)
             return
         if status.state is EngineState.READY:
@@ -317,7 +336,9 @@ class BackgroundEngine(AnyEngine):
             self._asked.pop(asked.request.request, None)
 
     def _fail_requests(self, reason: str, next_step: str) -> None:
-        """End all requests."""
+        """End all open requests with a failure: the sentence ``reason`` and what the user can do,
+        ``next_step``.
+        """
         for number, asked in list(self._asked.items()):
             failed = Failed(number, reason, next_step)
             self._put_event(asked, asked.cancellation_event() if asked.cancelled else failed)

@@ -21,11 +21,11 @@ from fullgraph.engines.process import LONGEST_LINE, LineProtocol
 from fullgraph_engine.protocol import ProtocolError
 
 ANSWER = 5.0
-"""Maximum seconds until a listening process answers."""
+"""Maximum seconds until a background engine's process answers after it accepted the connection."""
 
 
 class EngineConnection(LineProtocol):
-    """A connection to the process at a path."""
+    """A client's connection to the background engine whose socket is at a path."""
 
     def __init__(
         self, on_message: Callable[[object], None], on_lost: Callable[[str], None]
@@ -39,7 +39,7 @@ class EngineConnection(LineProtocol):
         self.on_message, self.on_lost = on_message, on_lost
         self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         self.ended = asyncio.Event()
-        """Event set when the process has closed the connection."""
+        """Event set when the background engine has closed the connection."""
         self._transport: asyncio.Transport | None = None
         self._lost = False
 
@@ -49,7 +49,8 @@ class EngineConnection(LineProtocol):
         on_message: Callable[[object], None] = lambda message: None,
         on_lost: Callable[[str], None] = lambda reason: None,
     ) -> EngineConnection:
-        """Connect to the process and wait for its welcome.
+        """Connect to the background engine whose socket is at ``path``, and wait for its first
+        message, ``Welcome``.
 
         Raises:
             OSError: No process listens at the path.
@@ -89,7 +90,7 @@ class EngineConnection(LineProtocol):
             self._transport.write(encode_message(message))
 
     async def close(self) -> None:
-        """Close the connection after the process has read all messages."""
+        """Close the connection after the background engine has read all messages."""
         self._lost = True
         if self._transport is not None and not self._transport.is_closing():
             # An immediate close could lose messages in both directions.
@@ -99,13 +100,15 @@ class EngineConnection(LineProtocol):
             self._transport.abort()
 
     def drop(self) -> None:
-        """Close the connection immediately."""
+        """Close the connection immediately; messages in transit are lost."""
         self._lost = True
         if self._transport is not None:
             self._transport.abort()
 
     def give_up(self, reason: str) -> None:
-        """Close the connection and report its loss."""
+        """Close the connection and report its loss, with ``reason``, to the function
+        ``on_lost``.
+        """
         if self._lost:
             return
         self.drop()
@@ -120,7 +123,7 @@ class EngineConnection(LineProtocol):
             return
         self._lost = True
         if not self.welcome.done():
-            # The process ended just now, so another one may be started.
+            # The background engine ended just now, so another one may be started.
             self.welcome.set_exception(ConnectionRefusedError())
         else:
             self.on_lost("The process of the engine has ended.")

@@ -17,17 +17,21 @@ LONGEST_PATH = 100
 """Maximum bytes of a socket address that every system supports."""
 
 _LOCK_SECONDS = 5.0
-"""Seconds to wait for the lock, which is normally held during a connect and a bind."""
+"""Maximum seconds to wait for the lock of the folder; other processes normally hold it only while
+they create a socket.
+"""
 _SUFFIX = ".sock"
 
 
 class BackgroundUnavailable(Exception):
-    """An error if background engines cannot be used; the message is one sentence."""
+    """An error that means that background engines cannot be used; the message explains why in one
+    sentence.
+    """
 
 
 def private_folder(environment: Mapping[str, str]) -> Path:
-    """Return ``$XDG_RUNTIME_DIR/fullgraph`` or the user's folder in the temporary one, created if
-    missing.
+    """Return the folder for sockets, created if missing: ``$XDG_RUNTIME_DIR/fullgraph``, or a
+    folder of this user in the temporary folder.
 
     Raises:
         BackgroundUnavailable: Other users can access the folders.
@@ -71,7 +75,8 @@ def check_private(folder: Path) -> None:
 
 
 def socket_path(folder: Path, name: str) -> Path:
-    """Return the socket path of the process with this name.
+    """Return the socket path of the background engine with this name, which is a hash of its launch
+    parameters.
 
     Raises:
         BackgroundUnavailable: The path is too long for a socket.
@@ -83,12 +88,14 @@ def socket_path(folder: Path, name: str) -> Path:
 
 
 def list_sockets(folder: Path) -> list[Path]:
-    """Return the sockets of all processes, including ended ones."""
+    """Return the paths of all background engines' sockets, including sockets of ended processes."""
     return sorted(folder.glob(f"*{_SUFFIX}"))
 
 
 def same_user(connection: socket.socket) -> bool:
-    """Return whether the peer belongs to this user; True if the system cannot tell."""
+    """Return whether the process at the other end of the connection belongs to this user; True if
+    the system cannot tell.
+    """
     peer = getattr(socket, "SO_PEERCRED", None)
     if peer is None:
         return True
@@ -98,8 +105,8 @@ def same_user(connection: socket.socket) -> bool:
 
 
 def listen_at(path: Path) -> socket.socket | None:
-    """Return a socket that listens at a path; None if another process does. The socket of a killed
-    process is replaced.
+    """Return a new socket that listens at a path; None if another process listens there. The socket
+    file of a killed process is replaced.
 
     Raises:
         BackgroundUnavailable: The folder is not private, or its lock is blocked.
@@ -129,15 +136,16 @@ def is_served(path: Path) -> bool:
         try:
             probe.connect(str(path))
         except BlockingIOError:
-            return True  # so many wait to be accepted
+            return True  # the queue of waiting connections is full
         except OSError:
             return False
     return True
 
 
 def socket_inode(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of the socket, which distinguish it from a later one; None if
-    missing."""
+    """Return device and inode of the socket file, which distinguish it from a later one at the same
+    path; None if it is missing.
+    """
     try:
         found = path.lstat()
     except OSError:
@@ -146,7 +154,9 @@ def socket_inode(path: Path) -> tuple[int, int] | None:
 
 
 def remove_socket(path: Path, own: tuple[int, int] | None) -> None:
-    """Remove a socket unless another process has replaced it."""
+    """Remove a socket file unless another process has replaced it, so that its device and inode
+    differ from ``own``.
+    """
     with contextlib.suppress(OSError, BackgroundUnavailable), _lock_folder(path.parent):
         if socket_inode(path) == own:
             path.unlink(missing_ok=True)

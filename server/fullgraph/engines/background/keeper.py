@@ -32,22 +32,32 @@ from fullgraph.engines.engine import (
 from fullgraph_engine.protocol import Shutdown, from_plain, to_plain
 
 LOOK = 5.0
-"""Interval in seconds of the checks that the socket still exists."""
+"""Interval in seconds at which the background process checks whether its socket still exists."""
 LOOKS = 12
-"""Number of checks after which the files of torch are compared as well, which takes longer."""
+"""Number of socket checks between two checks whether the files of torch have changed, which take
+longer.
+"""
 FRESH = 10.0
-"""Maximum seconds for comparing the files of torch."""
+"""Maximum seconds for checking whether the files of torch have changed."""
 UNUSED = 60.0
-"""Maximum seconds from the start until the first client connects."""
+"""Seconds after which a background process ends if no client has connected to it since its
+start.
+"""
 MOST = 3
-"""Maximum number of processes per user; beyond it, the longest unused one ends."""
+"""Maximum number of background engines per user; beyond it, the one without clients for the longest
+time ends.
+"""
 LAST_WORDS = 2.0
-"""Seconds for clients to read the last messages of a failed engine."""
+"""Maximum seconds that clients have to read the last messages of a failed engine, before its
+process ends.
+"""
 
 
 @dataclass(frozen=True)
 class Start:
-    """The command-line argument of the process. ``boot`` is an alternative engine script."""
+    """The command-line argument of the background process. ``boot`` is a script that starts the
+    engine instead of the usual one.
+    """
 
     launch: EngineLaunch
     name: str
@@ -56,13 +66,14 @@ class Start:
 
 
 class EngineMaker(Protocol):
-    """A function that makes an engine without starting it."""
+    """A function that makes an engine object with these parameters, without starting the engine."""
 
     def __call__(self, listener: EngineListener) -> AnyEngine: ...
 
 
 class Keeper:
-    """A process that serves an engine at a path while it is useful.
+    """A background process that serves an engine on the socket at a path, until it has been unused
+    for some time.
 
     It ends some time after its last client. If its engine fails, its socket is replaced or
     ``state`` changes, it accepts no more clients.
@@ -80,7 +91,7 @@ class Keeper:
     ) -> None:
         self._path = path
         self._listens = listens
-        """Callback after the socket accepts connections."""
+        """Function to call when the socket accepts connections."""
         self._state = state
         # Read the state before the import of torch, so that later changes are noticed.
         self._began = state()
@@ -114,7 +125,8 @@ class Keeper:
         )
 
     async def run(self) -> None:
-        """Serve until the end; return at once if another process serves the path.
+        """Serve the engine until it is not needed any more; return at once if another process
+        serves the socket path.
 
         Raises:
             BackgroundUnavailable, OSError: The socket cannot be created.
@@ -139,11 +151,13 @@ class Keeper:
             await self._engine.close()
 
     def end(self) -> None:
-        """End the process now."""
+        """End the background process now, even if it has clients."""
         self._over.set()
 
     def retire(self) -> None:
-        """Accept no more clients, and end with the last one."""
+        """Accept no more clients, and end the background process when the last client
+        disconnects.
+        """
         if not self._retired:
             self._retired = True
             folder.remove_socket(self._path, self._inode)
@@ -158,7 +172,9 @@ class Keeper:
             asyncio.get_running_loop().call_later(LAST_WORDS, self._over.set)
 
     def _clients_changed(self) -> None:
-        """Update the idle timer after clients connected or disconnected."""
+        """Start or stop the timer that ends an unused process, after a client connected or
+        disconnected.
+        """
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
@@ -191,7 +207,9 @@ class Keeper:
 
 
 async def _make_room(own: Path) -> None:
-    """End idle processes that exceed the maximum number, except for the one at ``own``."""
+    """End unused background engines that exceed the maximum number, except for the one with the
+    socket ``own``.
+    """
     others: list[EngineConnection] = []
     for path in folder.list_sockets(own.parent):
         if path != own:
@@ -205,7 +223,7 @@ async def _make_room(own: Path) -> None:
 
 
 def keeper_command(start: Start) -> list[str]:
-    """Return the command line of the process, which works in any folder."""
+    """Return the command line that starts the background process, for any working folder."""
     package = str(Path(__file__).parents[3])
     code = (
         "import sys; sys.path[:] = [one for one in sys.path if one]; "
@@ -216,9 +234,11 @@ def keeper_command(start: Start) -> list[str]:
 
 
 def main(argument: str) -> None:
-    """Run the process in a detached child, because editors kill the children of their servers.
+    """Run the background engine in a detached child process, because editors kill the children of
+    their servers.
 
-    The parent exits with status 0 when the child listens, else with the child's status.
+    The parent process exits with status 0 when the child accepts connections, else with the child's
+    exit status.
     """
     read, write = os.pipe()
     child = os.fork()

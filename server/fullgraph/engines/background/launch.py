@@ -1,4 +1,4 @@
-"""Identify the engine that a command needs, by everything that affects its results."""
+"""Identify the engine that a command needs, by everything that affects the engine's results."""
 
 from __future__ import annotations
 
@@ -26,12 +26,18 @@ _PATHS = (
     *("PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR", "XDG_CACHE_HOME", "TORCH_HOME"),
     *("TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "HF_HOME"),
 )
-"""Variables whose relative paths an engine resolves at its start."""
+"""Environment variables with paths; an engine resolves relative ones against its working folder
+when it starts.
+"""
 
 
 @dataclass(frozen=True)
 class EngineLaunch:
-    """The parameters of an engine's start. ``processes`` and ``allowed``: see ``Engine``."""
+    """The parameters with which an engine is started.
+
+    ``processes``: setting that selects how the engine starts processes. ``allowed``: permissions of
+    user code beyond the default sandbox.
+    """
 
     interpreter: str
     processes: str = "auto"
@@ -48,19 +54,19 @@ class EngineLaunch:
         processes: str,
         allowed: Allowed,
     ) -> EngineLaunch:
-        """Return the launch of an engine for files of a project."""
+        """Return the parameters for starting an engine that traces the files of a project."""
         listed = (environment.get(name, "/").split(os.pathsep) for name in _PATHS)
         is_relative = any(not one.startswith(("/", "~")) for paths in listed for one in paths)
         cwd = str(project) if is_relative else os.sep
         return EngineLaunch(str(interpreter.absolute()), processes, allowed, cwd)
 
     def engine_name(self, environment: Mapping[str, str]) -> str:
-        """Return the name of an engine with these parameters, started by this process now, as
-        hexadecimal digits.
+        """Return a hash, in hexadecimal digits, of everything that affects the results of an engine
+        started now with these parameters.
 
         Raises:
-            BackgroundUnavailable: The files of its torch are unknown, so changes cannot be
-                detected.
+            BackgroundUnavailable: The files of the interpreter's torch are unknown, so changes
+                cannot be detected.
         """
         self.torch_paths(environment)
         parts = (
@@ -74,7 +80,7 @@ class EngineLaunch:
         return _hash_parts(parts)
 
     def torch_paths(self, environment: Mapping[str, str]) -> tuple[Path, ...]:
-        """Return the possible folders of its torch.
+        """Return the folders that may contain the torch of the interpreter.
 
         Raises:
             BackgroundUnavailable: See ``engine_name``.
@@ -87,8 +93,9 @@ class EngineLaunch:
         return found
 
     def torch_state(self, environment: Mapping[str, str]) -> str:
-        """Return a value that changes when a file of its torch changes. Takes a tenth of a
-        second."""
+        """Return a value that changes when a file of the interpreter's torch changes. Takes a tenth
+        of a second.
+        """
         return _hash_parts(tuple(file_states(self.torch_paths(environment))))
 
 
@@ -97,7 +104,9 @@ def _hash_parts(parts: object) -> str:
 
 
 def _inherited_state() -> Iterator[object]:
-    """Yield process properties, other than variables, that a child process inherits."""
+    """Yield the properties that a child process inherits from this process, other than environment
+    variables.
+    """
     yield os.geteuid(), os.getegid(), os.getgroups()
     for namespace in _NAMESPACES:
         try:

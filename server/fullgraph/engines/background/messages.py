@@ -25,25 +25,31 @@ from fullgraph_engine.protocol import (
 
 @dataclass(frozen=True)
 class Hello:
-    """A message before a client's requests. ``keep``: seconds that the process stays after its last
-    client; the latest value applies."""
+    """The message that a client sends before its requests.
+
+    ``keep``: seconds that the background process stays after its last client disconnected; the
+    value of the latest client applies.
+    """
 
     keep: float
 
 
 @dataclass(frozen=True)
 class Ping:
-    """A message with an immediate answer."""
+    """A message of a client that the background process answers immediately, which shows that it is
+    alive.
+    """
 
 
 @dataclass(frozen=True)
 class Welcome:
-    """A description of the process. ``name`` identifies its launch; ``seconds`` is its age,
-    ``idle`` the time without a client."""
+    """A description of the background process. ``name`` is the hash of its launch parameters;
+    ``seconds`` is its age, ``idle`` the seconds without a client.
+    """
 
     name: str
     version: str
-    """Version of fullgraph."""
+    """Version of fullgraph in the background process."""
     pid: int
     interpreter: str
     clients: int = 0
@@ -67,7 +73,7 @@ _KINDS: dict[str, type] = {
 
 def encode_message(message: FromClient | ToClient) -> bytes:
     """Encode a message as one line, including the newline."""
-    # The engine has already shortened long texts.
+    # No length limit is needed here, because the engine has already shortened long texts.
     return encode_line(message)
 
 

@@ -33,13 +33,16 @@ from fullgraph_engine.protocol import (
 )
 
 _MOST_LOGS = 8 << 20
-"""Maximum number of unread bytes; beyond it, output of user code is dropped."""
+"""Maximum number of bytes sent to a client that it has not read; beyond it, output of user code is
+dropped.
+"""
 _MOST_WAITING = 64 << 20
-"""Number of unread bytes at which a client is disconnected."""
+"""Number of bytes sent to a client that it has not read, at which it is disconnected."""
 
 
 class EngineService:
-    """A server that shares one engine among clients. Its owner forwards the engine's events.
+    """A server that shares one engine among clients. The object that created it passes on the
+    engine's events.
 
     Each client has its own request numbers and receives events of its own requests only. Requests
     of a disconnected client are cancelled.
@@ -55,17 +58,23 @@ class EngineService:
     ) -> None:
         self.welcome = welcome
         self.on_change = on_change
-        """Callback after a client connected or disconnected."""
+        """Function to call after a client connected or disconnected."""
         self.on_stop = on_stop
-        """Callback after a client requested the end of the process."""
+        """Function to call after a client requested the end of the background process."""
         self.fresh = fresh
-        """Function that returns whether a newly started engine would be equal to this one."""
+        """Function that returns whether an engine started now would use the same files of torch as
+        this one.
+        """
         self.keep = 0.0
-        """Seconds to stay without clients, as set by the latest client."""
+        """Number of seconds that the background process stays without clients, as set by the latest
+        client.
+        """
         self.clients: set[Client] = set()
-        """Connections that may send requests."""
+        """Connected clients that sent ``Hello`` and may send requests."""
         self.owners: dict[int, tuple[Client, int]] = {}
-        """Client and its request number, by the engine's request number."""
+        """Client that sent a request and its own number for it, by the engine's number for the
+        request.
+        """
         self._connections: set[Client] = set()
         self._engine: AnyEngine | None = None
         self._status: EngineStatus | None = None
@@ -79,7 +88,9 @@ class EngineService:
         return self._engine
 
     async def serve(self, engine: AnyEngine, listening: socket.socket) -> None:
-        """Accept clients from now on."""
+        """Accept clients on the socket ``listening`` from now on, and send their requests to
+        ``engine``.
+        """
         self._engine = engine
         self._server = await asyncio.get_running_loop().create_unix_server(
             self._make_client, sock=listening
@@ -95,7 +106,7 @@ class EngineService:
             self._server.close()
 
     def close_connections(self) -> None:
-        """Close all connections after sending pending messages."""
+        """Close the connections to all clients after sending pending messages."""
         for client in list(self._connections):
             client.close()
 
@@ -142,7 +153,7 @@ class EngineService:
 
 
 class Client(LineProtocol):
-    """One connection of a client."""
+    """The connection to one client."""
 
     def __init__(self, service: EngineService, number: int) -> None:
         super().__init__(
@@ -181,7 +192,7 @@ class Client(LineProtocol):
             self._transport.close()
 
     def drop(self) -> None:
-        """Close the connection immediately."""
+        """Close the connection immediately, without sending pending messages."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -233,10 +244,13 @@ class Client(LineProtocol):
         pump.add_done_callback(self._pumps.discard)
 
     async def _pump_events(self, asked: PendingRequest[Any], number: int) -> None:
-        """Forward the events of a request to the client."""
+        """Send the events of a request to its client, under the client's ``number`` for the
+        request.
+        """
         try:
             async for event in asked:
-                # Results of an outdated torch must not be delivered as valid.
+                # Results must not be sent if the files of torch have changed since the engine
+                # imported them.
                 if isinstance(event, LAST) and self._fresh is not None and not await self._fresh:
                     self.drop()
                 self.send(cast("Event", dataclasses.replace(cast("Any", event), request=number)))
