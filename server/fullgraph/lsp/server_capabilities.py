@@ -128,8 +128,7 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
             ]
         }
     if client.pull_diagnostics:
-        # Offered only to clients with support for pulling diagnostics, because a client pulls as soon
-        # as it sees the offer.
+        # Only offered to clients that support pulling; they pull as soon as they see the offer.
         capabilities["diagnosticProvider"] = {
             "identifier": "fullgraph",
             "interFileDependencies": True,

@@ -1,4 +1,5 @@
-"""Choosing between two values by a tensor, also between tuples, lists and dictionaries."""
+"""Code that chooses between two values by a boolean tensor, also between tuples, lists and
+dictionaries."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _NO_TENSORS = (
 
 
 class NotConvertible(Exception):
-    """Raised where code cannot be rewritten without a jump."""
+    """Raised if code cannot be rewritten to compute both sides and choose between the results."""
 
 
 def choice(code: str, first: str, second: str) -> str:
@@ -66,7 +67,7 @@ def _choose_each(code: str, first: list[str], second: list[str]) -> list[str]:
         raise NotConvertible("different lengths")
     pairs = zip(first, second, strict=True)
     parts = [choice(code, one, two) for one, two in pairs]
-    # A tuple inside does not have parentheses.
+    # A nested tuple does not have parentheses.
     return [
         f"({part})" if isinstance(cst.parse_expression(f"({part})"), cst.Tuple) else part
         for part in parts
