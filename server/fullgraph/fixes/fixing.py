@@ -49,12 +49,12 @@ async def fixed(
     lines: Collection[int] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Fixed:
-    """Trace a text and apply the best fix with one of these ``grades`` to each graph break, until
-    none can be fixed.
+    """Trace a text and apply the best fix with a grade in ``grades`` to each graph break, until
+    further fixes fail.
 
-    ``request`` describes how to trace the text; ``backend`` also compares with the compiler
-    backend. ``lines``, zero-based, restricts fixes to graph breaks there. ``tell`` is called with a
-    message about each finding before its fixes are tried.
+    ``request`` describes how to trace the text; ``backend`` is true if fixes are compared with the
+    compiler backend as well. ``lines``, zero-based, restricts fixes to graph breaks there. ``tell``
+    is called with a message about each finding before its fixes are tried.
     """
     text = request.text
     applied: list[Fix] = []
@@ -101,7 +101,7 @@ async def fixed(
 
 _Place = tuple[str, str, str, int]
 """Key of a finding that stays the same when other lines change: code, message, text of the line,
-and index among findings that are equal in these."""
+and index among findings with the same three."""
 
 
 def _places_with_targets(now: Traced) -> dict[_Place, tuple[Finding, list[str]]]:

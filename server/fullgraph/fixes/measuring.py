@@ -25,8 +25,8 @@ _SECONDS = 240.0
 
 @dataclass(frozen=True)
 class Timed:
-    """Run times of one function with one set of inputs. ``plain`` is without fixes, ``fixed`` with
-    ``fixes``; None if there are no fixes."""
+    """Run times of one function with one set of inputs. ``plain`` is without fixes, ``fixed``
+    with ``fixes``; None without any fix."""
 
     target: str
     inputs: str

@@ -27,10 +27,10 @@ class Unparsable(ValueError):
 
 
 class Text:
-    """One text, parsed once for all findings in it.
+    """The syntax tree of one text, parsed once for all findings in it.
 
     Raises:
-        Unparsable: it does not parse.
+        Unparsable: LibCST cannot parse the text.
     """
 
     def __init__(self, text: str) -> None:

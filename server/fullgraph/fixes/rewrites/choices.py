@@ -26,12 +26,12 @@ class NotConvertible(Exception):
 
 
 def choice(code: str, first: str, second: str) -> str:
-    """Return the code of a choice: ``first`` where a tensor is true, and else ``second``.
+    """Return the code of ``first`` where the boolean tensor ``code`` is true, else ``second``.
 
     Tuples, lists and dictionaries of the same form are chosen element by element.
 
     Raises:
-        NotConvertible: the values are neither tensors nor of the same form.
+        NotConvertible: The values are neither tensors nor containers of the same form.
     """
     if first == second:
         return first

@@ -257,8 +257,7 @@ class Conditions:
         return name in _REDUCTIONS or self.is_tensor(node.func.value)
 
     def tensor(self, node: cst.BaseExpression) -> str:
-        """Return the code of a boolean tensor that is true exactly if ``node`` is true in
-        Python."""
+        """Return the code of a boolean tensor with the truth value that ``node`` has in Python."""
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
             return f"~{operand(self.tensor(node.expression))}"
         if isinstance(node, cst.BooleanOperation):
@@ -405,7 +404,7 @@ def _asks(condition: Condition) -> bool:
 
 
 def _join_parts(parts: Sequence[Condition], conjunction: bool) -> Condition:
-    """Merge neighboring parts of a conjunction or disjunction that have the same type."""
+    """Merge neighboring parts of the same type in a conjunction or disjunction."""
     kind = Both if conjunction else Either
     flat: list[Condition] = []
     for part in parts:

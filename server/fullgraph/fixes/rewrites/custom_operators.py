@@ -738,8 +738,7 @@ def _defined_operator(syntax: Syntax, decorator: cst.BaseExpression) -> str:
 
 
 def _registered_kernels(syntax: Syntax) -> set[str]:
-    """Return the operators that have a fake kernel, by the name or function that the registration
-    uses."""
+    """Return the operators with a fake kernel: the name or function in each registration."""
     text = syntax.module.code
     found = set(re.findall(r"""register_fake\(\s*["'](\w+::\w+)["']""", text))
     functions = set(re.findall(r"(\w+)\.register_fake\b", text))
@@ -830,8 +829,8 @@ def _rank(forms: Sequence[TensorForm]) -> int:
 
 
 def _size_of_input(wanted: Sequence[int], given: Mapping[str, Sequence[TensorForm]]) -> str:
-    """Return the code of an input's size that equals ``wanted`` in all calls; empty if there is no
-    such input."""
+    """Return the code of an input's size that equals ``wanted`` in all calls; empty without a
+    matching input."""
     for name, forms in given.items():
         for axis in range(_rank(forms)):
             if [one.sizes[axis] for one in forms] == wanted:

@@ -205,7 +205,7 @@ def in_function(
     syntax: Syntax, part: cst.BaseExpression, definition: str, instead: str
 ) -> str | None:
     """Return the text with a definition added before the module-level statement around the
-    expression, and with ``instead`` in place of the expression."""
+    expression, and with the expression replaced by ``instead``."""
     site = syntax.site
     top = next((one for one in syntax.text.ancestors(part) if one in site.module.body), None)
     if top is None:

@@ -268,7 +268,8 @@ def _is_dynamic(syntax: Syntax, node: cst.CSTNode) -> bool:
 
 
 def padded_places(site: Site) -> Iterator[Candidate]:
-    """Rewrite ``nonzero`` to return a result of the maximum size, padded with a fill value."""
+    """Rewrite ``nonzero`` to ``nonzero_static`` with the maximum result size; missing indexes
+    are -1."""
     syntax = Syntax(site)
     for node in syntax.here:
         condition = _listed_condition(syntax, node)
@@ -290,7 +291,7 @@ def captured(site: Site) -> Iterator[Candidate]:
     """Capture data-dependent sizes as symbols, by a setting of Dynamo for the whole program."""
     title = getattr(site.finding.evidence, "title", "").lower()
     syntax = Syntax(site)
-    # In a loop, Dynamo does not report more than this message.
+    # In a loop, the message of Dynamo only mentions the loop.
     in_loop = "loop" in title and any(_is_dynamic(syntax, node) for node in syntax.here)
     if not in_loop and "dynamic shape" not in title and "data-dependent output" not in title:
         return

@@ -22,12 +22,11 @@ _LARGE = 3
 
 
 def returned(converter: Converter, statements: Sequence[Statement]) -> list[Statement]:
-    """Return statements that return the same values as these.
-
-    The first statement is an ``if``.
+    """Return statements that compute all results and choose one, with a single ``return``.
 
     Raises:
-        NotConvertible: some ends do not return values that can be chosen from.
+        NotConvertible: The values of the ``return`` statements are neither tensors nor containers
+            of the same form.
     """
     items, value = _returned_value(converter, list(statements), first=True)
     return [*items, converter.statement(f"return {value}")]

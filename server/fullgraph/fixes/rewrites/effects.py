@@ -1,7 +1,8 @@
-"""Output, clocks and other effects that compiled code cannot have, and often does not need.
+"""Rewrites of output, clocks and other effects, which compiled code cannot have and often does not
+need.
 
-With most of these rewrites, compiled code behaves differently; only the rewrite that reorders
-output is equivalent.
+With most of these rewrites, compiled code behaves differently; only reordering output is
+equivalent.
 """
 
 from __future__ import annotations

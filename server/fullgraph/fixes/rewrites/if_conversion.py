@@ -157,10 +157,10 @@ class Converter:
         return new
 
     def statement(self, code: str) -> Statement:
-        """Code as a statement.
+        """Return the parsed statement of a code.
 
         Raises:
-            NotConvertible: it is none.
+            NotConvertible: The code is not a statement.
         """
         try:
             return cst.parse_statement(code, config=self._site.module.config_for_parsing)
@@ -168,11 +168,12 @@ class Converter:
             raise NotConvertible(str(error)) from error
 
     def branch(self, node: cst.If, *, at: cst.If | None = None) -> list[Statement]:
-        """A whole ``if`` without the jumps that depend on the data of tensors. ``at`` is the one
-        of the text, where ``node`` was made of it.
+        """Return statements that replace an ``if``: both sides are computed, one result is chosen.
+
+        ``at`` is the ``if`` in the original text, if ``node`` was constructed from it.
 
         Raises:
-            NotConvertible: a side does something else than compute values.
+            NotConvertible: A side has other effects than assigning values.
         """
         condition = self.conditions.read(node.test)
         outside = self.outside(at or node)

@@ -52,10 +52,12 @@ def leaves(*nodes: cst.CSTNode) -> bool:
 
 
 def split(condition: Condition, kind: type[Both] | type[Either]) -> tuple[list[str], list[str]]:
-    """Return the tensors and the plain conditions that ``kind`` joins.
+    """Return (codes of tensors, codes of Python conditions) that ``condition`` joins.
+
+    ``kind`` is the type of the condition; a condition of another type counts as a single part.
 
     Raises:
-        NotConvertible: they are joined in another way.
+        NotConvertible: A part of the condition is itself a conjunction or disjunction.
     """
     parts = condition.parts if isinstance(condition, kind) else (condition,)
     tensors = [part.code for part in parts if isinstance(part, OfTensor)]
@@ -67,14 +69,14 @@ def split(condition: Condition, kind: type[Both] | type[Either]) -> tuple[list[s
 
 @dataclass
 class RunningOn:
-    """A loop whose iterations all run, independent of the data of tensors.
+    """A rewritten loop that runs all iterations, independent of the data of tensors.
 
     ``asked`` is the ``if`` whose condition broke the graph; None for the condition of the loop.
-    ``done`` names a tensor that is true once the original has left the loop. In a ``step`` it is
-    false when an iteration begins, and only tensors may end the loop.
+    ``done`` names a boolean tensor that becomes true once the original has left the loop. If
+    ``step`` is true, it is false when an iteration begins, and only tensors may end the loop.
 
     Raises:
-        NotConvertible: the loop is left by other statements than ``break`` and ``continue`` in
+        NotConvertible: The loop is left by other statements than ``break`` and ``continue`` in
             plain conditions, or its end depends on values that it computes.
     """
 
@@ -87,7 +89,7 @@ class RunningOn:
     tensors: str = field(default="", init=False)
     """Part of the ``while`` condition that tensors decide."""
     ends: bool = field(default=False, init=False)
-    """True if something other than the data of tensors can end the loop."""
+    """True if the loop can also end without the data of tensors."""
 
     def __post_init__(self) -> None:
         self.converter = Converter(self.site)
@@ -155,10 +157,9 @@ class RunningOn:
     def _lower_statements(
         self, statements: Sequence[Statement], skipped: str, *, started: bool
     ) -> list[Statement]:
-        """Rewrite the statements of an iteration so that they have no effect after the loop has
-        ended.
+        """Rewrite the statements of an iteration so that they do nothing after the loop has ended.
 
-        ``skipped`` names a tensor that is true after a ``continue``, empty without one; ``started``
+        ``skipped`` names a boolean tensor, true after a ``continue``, or is empty; ``started``
         is true if the loop may have ended already.
         """
         new: list[Statement] = []

@@ -218,8 +218,8 @@ def _element_type(kind: str) -> str:
 
 
 def is_shape(node: cst.BaseExpression) -> bool:
-    """Whether an expression is the shape of a tensor: ``x.shape``, ``x.size()`` or a slice of
-    these."""
+    """Whether an expression is the shape of a tensor: ``x.shape``, ``x.size()``, or a slice of a
+    shape."""
     if isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Slice):
         node = node.value
     if isinstance(node, cst.Call) and not node.args:

@@ -127,7 +127,7 @@ def _before_tolist(node: cst.CSTNode) -> cst.Call | None:
 
 
 def _may_be_fraction(node: cst.CSTNode) -> bool:
-    """Whether an expression may have a value that is not an integer, judging by its code."""
+    """Whether the code of an expression suggests that its value may be a fraction."""
     return any(
         isinstance(one, (cst.Float, cst.Divide))
         or (isinstance(one, cst.Name) and one.value == "float")

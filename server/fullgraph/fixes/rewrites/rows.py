@@ -84,8 +84,8 @@ def _rows_of(
     body: Sequence[cst.CSTNode],
     size: Size,
 ) -> tuple[_Mapped, list[cst.CSTNode]] | None:
-    """Return the variables for rows in a loop, and the loop body with these variables in place of
-    indexing; None for other loops."""
+    """Return the variables for rows in a loop, and the loop body with indexing replaced by the
+    variables; None for other loops."""
     names, code = [code_of(target)], code_of(iterated)
     if isinstance(target, cst.Tuple):
         names = [code_of(element.value) for element in target.elements]

@@ -1,4 +1,4 @@
-"""Rewrites of Python numbers that are read from tensors: they stay tensors, or become symbols."""
+"""Rewrites of Python numbers read from tensors: the numbers stay tensors, or become symbols."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _CAPTURE_GIVES_UP = (
 
 
 def tensor_arithmetic(site: Site) -> Iterator[Candidate]:
-    """Use the tensor itself in arithmetic, instead of a number that is read from it."""
+    """Use the tensor itself in arithmetic, instead of a number read from the tensor."""
     syntax = Syntax(site)
     root = _root(syntax)
     if root is None or _is_condition(syntax, root):
@@ -98,7 +98,7 @@ def _root(syntax: Syntax) -> cst.BaseExpression | None:
     found: cst.BaseExpression | None = None
     for node in syntax.here:
         if found is not None and not any(one is found for one in descendants(node)):
-            # This ancestor does not contain the whole number.
+            # This node does not contain the number found so far.
             continue
         if isinstance(node, cst.Call) and (_is_read(node) or _is_conversion(syntax, node)):
             found = node
@@ -131,7 +131,8 @@ def _is_conversion(syntax: Syntax, call: cst.Call) -> bool:
 
 
 class _Tensors:
-    """Writes expressions with tensors in place of the numbers that the code reads from them."""
+    """Writes expressions in which tensors replace the numbers that the code reads from the
+    tensors."""
 
     def __init__(self, syntax: Syntax, detached: bool) -> None:
         self._syntax = syntax
@@ -142,7 +143,7 @@ class _Tensors:
         return self._syntax.site.code(changed)
 
     def node(self, node: cst.CSTNode) -> cst.BaseExpression:
-        """Return the expression with tensors in place of numbers in its parts."""
+        """Return the expression, with numbers in its subexpressions replaced by tensors."""
         if isinstance(node, cst.Call):
             changed = self._call(node)
             if changed is not None:
@@ -322,7 +323,7 @@ def _of_scalars(site: Site) -> bool:
     title = getattr(site.finding.evidence, "title", "")
     if "item()" in title or "scalar_dense" in site.finding.context:
         return True
-    # In a loop, Dynamo does not report more than this message.
+    # In a loop, the message of Dynamo only mentions the loop.
     return "loop" in title and any(_is_read(node) for node in Syntax(site).here)
 
 

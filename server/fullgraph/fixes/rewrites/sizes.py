@@ -64,8 +64,8 @@ def _size(site: Site) -> Size | None:
 
 
 def _is_of_number(site: Site, function: cst.FunctionDef) -> bool:
-    """Whether the finding is about a number argument of the function, each new value of which
-    recompiles it."""
+    """Whether the finding reports that each new value of a number argument recompiles the
+    function."""
     evidence = site.finding.evidence
     changed = evidence.changed if isinstance(evidence, ForecastEvidence) else ()
     return any(name.isidentifier() and _is_parameter(function, name) for name in changed)
@@ -215,8 +215,8 @@ def _is_index(site: Site, number: cst.BaseExpression) -> bool:
 
 
 def _reshape_of(site: Site, number: cst.CSTNode) -> cst.Call | None:
-    """Return the call of a method such as ``view`` that has a number as its argument; None for
-    other numbers."""
+    """Return the call of a method such as ``view`` with the node ``number`` as an argument; None
+    for other nodes."""
     for above in itertools.islice(site.text.ancestors(number), 4):
         if isinstance(above, cst.Call):
             func = above.func
@@ -338,7 +338,8 @@ _OF_MATH = {
     **{name: name for name in ("sqrt", "log", "log2", "log10", "exp", "ceil", "floor", "prod")},
     "product": "prod",
 }
-"""Functions of ``numpy`` with their name in ``math``, some of which Dynamo keeps symbolic."""
+"""Functions of ``numpy`` with their name in ``math``. Dynamo keeps the results of some ``math``
+functions symbolic."""
 
 
 # -- other ways to write it -----------------------------------------------------------------------

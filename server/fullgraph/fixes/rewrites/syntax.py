@@ -64,7 +64,7 @@ class Syntax:
         return self.name(node.func) if isinstance(node, cst.Call) else ""
 
     def lacking(self, *modules: str) -> tuple[str, ...]:
-        """Return those of the modules that the text does not import under their own names."""
+        """Return the modules, leaving out modules that the text imports under their own names."""
         return tuple(name for name in modules if self.imported.get(name) != name)
 
     def imports_for(self, spelled: str) -> tuple[str, ...]:
@@ -251,7 +251,7 @@ class Syntax:
         """Return the text with the statements ``lines`` (settings) after its imports, and with
         further ``changes``.
 
-        None if the text has all of the statements already, or has no imports.
+        None if the text has all of the statements already, or does not have imports.
         """
         there = {self.site.code(one).strip() for one in self.module.body}
         lacking = [line for line in lines.split("\n") if line not in there]
