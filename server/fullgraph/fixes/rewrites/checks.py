@@ -167,8 +167,8 @@ def _message(raised: cst.BaseExpression | None, otherwise: str) -> str:
 
 
 def _constant_string(node: cst.BaseExpression) -> str | None:
-    """Return the code of a string, an f-string with each value replaced by its source code; None
-    for other expressions."""
+    """Return the code of a string; in an f-string, the source code of each value replaces the
+    value. None for other expressions."""
     if isinstance(node, cst.SimpleString):
         return code_of(node)
     text = _text(node)

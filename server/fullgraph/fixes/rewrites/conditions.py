@@ -294,8 +294,8 @@ class Conditions:
         return f"({operand(self.value(right))} == {operand(self.value(left))}).any()"
 
     def _read_predicate(self, node: cst.Call) -> str | None:
-        """Return the code of a boolean tensor for a call that compares or tests whole tensors, such
-        as ``torch.equal``; None for other calls."""
+        """Return the code of a boolean tensor for a call that tests whole tensors, such as
+        ``bool(x)``, ``any(x)`` or ``x.item()``; None for other calls."""
         called = self._site.code(node.func)
         arguments = [argument.value for argument in node.args]
         if called in ("any", "all") and len(arguments) == 1:
@@ -360,8 +360,8 @@ class Conditions:
         return code
 
     def _count_code(self, node: cst.BaseExpression) -> str | None:
-        """Return code that counts the elements of a result without computing a tensor of
-        data-dependent size; None for other expressions."""
+        """Return code that counts the elements in ``len(x[mask])`` or ``x[mask].numel()``
+        without selecting them; None for other expressions."""
         if not isinstance(node, cst.Call):
             return None
         sized: cst.BaseExpression | None = None

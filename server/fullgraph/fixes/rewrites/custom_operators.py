@@ -789,8 +789,8 @@ def _kernel_result(
     *,
     strided: bool,
 ) -> str | None:
-    """Return the code of a tensor like the output ``number``, or None. With ``strided``, it has the
-    strides of an input with the same sizes."""
+    """Return the code of a tensor like the output ``number`` in all calls; None if inputs do not
+    determine it. With ``strided``, it has the strides of an input with the same sizes."""
     outputs = [one.outputs[number] for one in calls]
     given: dict[str, list[TensorForm]] = {}
     lists: dict[str, list[tuple[TensorForm, ...]]] = {}

@@ -266,7 +266,7 @@ def asks_only(syntax: Syntax, call: cst.Call) -> bool:
 
 
 def _is_number(syntax: Syntax, value: cst.BaseExpression) -> bool:
-    """Whether an expression is a number or a string, and not a tensor."""
+    """Whether the value of an expression seems to be a number or a string, and not a tensor."""
     if isinstance(value, cst.BinaryOperation):
         return _is_number(syntax, value.left) or _has_clock(syntax, value)
     if m.matches(value, m.Call(func=m.Attribute(attr=m.Name("item") | m.Name("format")))):

@@ -199,8 +199,8 @@ def _axis(node: cst.Subscript, index: str) -> int | None:
 
 
 def _dimension(args: Sequence[cst.Arg]) -> int | None:
-    """Return the dimension along which results are stacked, from the arguments after the results;
-    None if unknown."""
+    """Return the dimension along which results are stacked, from the arguments after the
+    results: 0 without arguments, None if unknown."""
     codes = [code_of(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for arg in args]
     match = re.fullmatch(r"(?:(?:dim|axis) ?= ?)?(\d)", codes[0]) if len(codes) == 1 else None
     return 0 if not codes else int(match[1]) if match is not None else None

@@ -280,7 +280,7 @@ def _signature_numbers(
 
 
 def _parameter_rules(parameter: Parameter) -> Iterator[str]:
-    """Yield rules for a parameter that its declaration does not show, such as keyword-only."""
+    """Yield sentences about values of a parameter that its declaration does not show."""
     if parameter.variadic:
         yield "Its items may be given as separate arguments."
     elif parameter.size == 1:
