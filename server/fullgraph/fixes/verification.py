@@ -588,7 +588,7 @@ def _may_differ(candidate: Candidate, compared: Compared) -> bool:
     if compared.aspects and set(compared.aspects) <= lost:
         return True
     if not given or not cases:
-        return False  # it did not come to the end of one
+        return False  # no comparison was completed
     for case in cases:
         odd = _is_odd(case.inputs, first)
         extended = candidate.extends and (odd or case.outcome != "returned")

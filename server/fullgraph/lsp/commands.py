@@ -243,7 +243,7 @@ def _find_unit(context: ServerContext, uri: str) -> AnalysisUnit | None:
 
 
 def _unit_and_target(context: ServerContext, arguments: list[Any]) -> tuple[AnalysisUnit, str]:
-    """Return the open file that the arguments name, and the name of the target; empty without one.
+    """Return the open file and the function name (may be empty) in the arguments of a command.
 
     Raises:
         JsonRpcInvalidParams: The file is not open.

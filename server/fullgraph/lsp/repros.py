@@ -220,7 +220,7 @@ def command_argument(unit: AnalysisUnit, item: FileFinding) -> dict[str, Any]:
 def find_wanted(
     unit: AnalysisUnit, argument: Mapping[str, Any]
 ) -> tuple[Wanted, FileFinding | None]:
-    """Find the finding, or the target with a backend, that a command's argument describes.
+    """Find what the argument of a command describes: a finding, or a function with a backend.
 
     Only the line of a finding is required; the other keys select among several findings.
 

@@ -85,7 +85,7 @@ class Server(LanguageServer):
         """Log an error without a message to the client: a message about a failed message would
         cause the next failure."""
         if isinstance(error, JsonRpcException) and not isinstance(error, JsonRpcInternalError):
-            return  # the client has it as an answer
+            return  # the client has received the error as the answer to its request
         logger.error("%s: %s", getattr(source, "__name__", source), error, exc_info=error)
 
     # -- events of the session ----------------------------------------------------------------

@@ -347,7 +347,7 @@ def _drop_shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
     if not (leaves or forgets):
         return
     if isinstance(small[0], cst.Break) and isinstance(loop_around(site, node), cst.While):
-        return  # it may never end
+        return  # without the branch, the loop may never end
     condition = Conditions(site).read(node.test)
     if isinstance(condition, Either):
         plain = [part.code for part in condition.parts if isinstance(part, Plain)]

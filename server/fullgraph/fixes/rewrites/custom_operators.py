@@ -627,7 +627,7 @@ def _register_derivative(
     outputs = [form for one in calls for form in one.outputs]
     plain = inner in global_names(syntax) and not _without_gradient(syntax, inner)
     if any(of for one in calls for of in one.lists):
-        return []  # what is kept for the gradient are tensors
+        return []  # only tensors can be saved for the gradient
     if not plain or not smooth or not all(map(_is_float, outputs)):
         return []
     torch = syntax.spelled("torch.Tensor").rpartition(".")[0]

@@ -312,7 +312,7 @@ def of_module(
             continue
         place = syntax.text.parent(node)
         if node in (getattr(place, "attr", None), getattr(place, "keyword", None)):
-            continue  # an attribute or a keyword of this name
+            continue  # the name of an attribute or a keyword, not a variable
         if id(node) in itself:
             continue
         if not isinstance(place, cst.Attribute):

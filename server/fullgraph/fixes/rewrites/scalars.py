@@ -296,7 +296,7 @@ def comparisons(site: Site) -> Iterator[Candidate]:
         symbol = f"{code}.item()" if name != "torch.is_nonzero" else f"({code}).item()"
         if name == "torch.equal":
             if not all(dotted(arg.value) for arg in call.args):
-                continue  # they are read twice
+                continue  # the new code evaluates both expressions twice
             if operands[0] != operands[1]:
                 symbol = f"{operands[0]}.shape == {operands[1]}.shape and {symbol}"
         read: tuple[cst.CSTNode, Change] = (call, syntax.fitted(call, symbol))
