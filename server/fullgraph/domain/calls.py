@@ -1,4 +1,5 @@
-"""The calls of a program's regions in which a finding was seen, in words."""
+"""Describe in words in which calls of a compiled function, counted from 1, a finding was
+reported."""
 
 from __future__ import annotations
 
@@ -10,11 +11,12 @@ from fullgraph_engine.protocol.evidence import RecompileEvidence
 from fullgraph_engine.protocol.regions import MOST_CALLS
 
 _MOST_PARTS = 4
-"""Numbers, or ranges of numbers, that are listed."""
+"""Maximum number of call numbers, or ranges of them, that the text lists."""
 
 
 def headline(finding: Finding) -> str:
-    """The message of a finding; of a recompile with the call that it was first seen in."""
+    """Return the message of a finding; for a recompile, also the first call of the compiled
+    function that caused it."""
     if not isinstance(finding.evidence, RecompileEvidence) or not finding.calls:
         return finding.message
     first = finding.calls[0]
@@ -23,8 +25,8 @@ def headline(finding: Finding) -> str:
 
 
 def calls_clause(finding: Finding) -> str:
-    """The calls of a finding as far as its headline does not say them, such as ``in calls 2 to 9 of
-    `train```; empty if it was seen in the first call of a region."""
+    """Return the calls that reported a finding, such as ``in calls 2 to 9 of `train```, without
+    those in its headline. Empty if the first call of the compiled function reported it."""
     calls = finding.calls
     if isinstance(finding.evidence, RecompileEvidence):
         if len(calls) == 1 and len(calls[0].numbers) == 1:
@@ -35,7 +37,8 @@ def calls_clause(finding: Finding) -> str:
 
 
 def _names(evidence: RecompileEvidence, region: str) -> bool:
-    """Whether the recompiled function, which the message names, is the region itself."""
+    """Whether the recompiled function, which the message names, is ``region``, the compiled
+    function whose calls are counted."""
     return region.partition("[")[0].rpartition(".")[2] == evidence.function
 
 
@@ -47,7 +50,8 @@ def _words(numbers: Sequence[int]) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> Iterator[str]:
-    """Increasing numbers with three or more neighbors as ranges: ``2``, ``4 to 9``."""
+    """Yield increasing numbers as words; three or more consecutive ones become a range: ``2``, ``4
+    to 9``."""
     start = 0
     for index, number in enumerate(numbers):
         if index + 1 < len(numbers) and numbers[index + 1] == number + 1:

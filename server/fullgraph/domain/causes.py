@@ -10,10 +10,10 @@ from fullgraph.domain.findings import FileFinding
 
 
 def group_by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
-    """Link the findings that share their causes and severity.
+    """Link the findings with the same causes and the same severity.
 
-    The first finding with a cause represents the others: its ``also`` has their ranges. A later
-    finding without a cause of its own has the range of the first one in ``same_as``.
+    The first finding with a cause represents the others: its ``also`` has their ranges. In a later
+    finding that only has causes of earlier ones, ``same_as`` is the range of the first.
     """
     items = list(findings)
     first_of: dict[tuple[Severity, str], int] = {}
@@ -36,8 +36,8 @@ def group_by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
 
 
 def rank_by_cost(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
-    """Return the graph breaks with a known cost, most expensive first; equal costs keep their
-    order."""
+    """Return the findings of graph breaks with a known cost, most expensive first. Findings with
+    equal costs stay in their given order."""
     known = [(item.finding.cost, item) for item in findings]
     ranked = [(cost.rank, item) for cost, item in known if cost is not None]
     return tuple(item for _, item in sorted(ranked, key=lambda pair: pair[0], reverse=True))

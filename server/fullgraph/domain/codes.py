@@ -30,7 +30,8 @@ class Severity(str, enum.Enum):
 
     @property
     def number(self) -> int:
-        """Number of the severity in LSP, from 1 (error) to 4 (hint); 5 for ``OFF``."""
+        """Number of the severity in the Language Server Protocol, from 1 (error) to 4 (hint); 5 for
+        ``OFF``."""
         return _NUMBERS[self]
 
     def reaches(self, threshold: Severity) -> bool:
@@ -62,7 +63,8 @@ class Code:
 
     @property
     def anchor(self) -> str:
-        """Anchor that GitHub generates for the heading: lower case, without punctuation."""
+        """Anchor that GitHub generates for the heading of this code in ``docs/codes.md``: lower
+        case, without punctuation."""
         return re.sub(r"[^\w\- ]", "", self.name.lower()).replace(" ", "-")
 
 
@@ -637,7 +639,8 @@ _HEADS = frozenset(name.partition("/")[0] for name in _ROWS)
 
 @functools.lru_cache(maxsize=1024)
 def find_row(code: str) -> Code:
-    """Return the row of ``code``, or of its nearest parent with a row."""
+    """Return the row of the table for ``code``, or for its nearest parent in the table:
+    ``graph-break`` for ``graph-break/GB0059``."""
     parts = code.split("/")
     for length in range(len(parts), 0, -1):
         found = _ROWS.get("/".join(parts[:length]))
@@ -656,22 +659,25 @@ def documentation_url(code: str) -> str:
 
 
 def graph_break_id(code: str) -> str:
-    """Return the id ``GB0059`` of ``graph-break/GB0059``; empty for codes without an id."""
+    """Return the id in a graph break's code: ``GB0059`` for ``graph-break/GB0059``; empty for codes
+    without an id."""
     head, _, tail = code.partition("/")
     return tail if head == "graph-break" and _GRAPH_BREAK_ID.fullmatch(tail) else ""
 
 
 def effective_severity(code: str, chosen: Mapping[str, Severity]) -> Severity:
-    """Return the severity of a code: from its most specific selector in ``chosen``, else the
-    default."""
+    """Return the severity of a code: from the most specific entry of ``chosen`` (severities set by
+    the user) that matches it, else the default."""
     best = max(chosen, key=functools.partial(specificity, code), default="")
     return chosen[best] if matches_selector(code, best) else find_row(code).severity
 
 
 def is_selected(code: str, select: Iterable[str], ignore: Iterable[str]) -> bool:
-    """Whether the user's selectors show a code.
+    """Whether findings with this code are shown, given the user's settings ``select`` and
+    ``ignore``.
 
-    The more specific selector wins; ``ignore`` wins a tie.
+    The more specific matching selector wins; ``ignore`` wins a tie. An empty ``select`` selects all
+    codes.
     """
     select = tuple(select)
     wanted = max((specificity(code, each) for each in select), default=0)
@@ -682,8 +688,9 @@ def is_selected(code: str, select: Iterable[str], ignore: Iterable[str]) -> bool
 def may_be_selected(
     beginning: str, select: Iterable[str], ignore: Iterable[str], chosen: Mapping[str, Severity]
 ) -> bool:
-    """Whether the selectors may show some code that begins with ``beginning``; True if
-    uncertain."""
+    """Whether the user's settings may show some code that begins with ``beginning``, a code or a
+    family such as ``graph-break/``; True if uncertain. ``chosen`` has the severities set by the
+    user."""
     select, ignore = tuple(select), tuple(ignore)
     family = beginning.rstrip("/")
     if not family:
@@ -709,8 +716,8 @@ def may_be_selected(
 def specificity(code: str, selector: str) -> int:
     """Return how specifically a selector names a code; 0 if it does not match.
 
-    The full code is the most specific selector, then its id (``GB0059``), then its families from
-    the innermost to the outermost.
+    The full code is the most specific selector, then its last part alone (``GB0059``), then its
+    parents from the longest to the shortest.
     """
     parts = code.count("/") + 1
     if selector == code:
@@ -721,7 +728,8 @@ def specificity(code: str, selector: str) -> int:
 
 
 def matches_selector(code: str, selector: str) -> bool:
-    """Whether a selector is the code itself, one of its parents, or its last part."""
+    """Whether a selector is the code itself, one of its parents (``graph-break``), or its last part
+    (``GB0059``)."""
     return specificity(code, selector) > 0
 
 
@@ -731,14 +739,14 @@ def is_known_selector(selector: str) -> bool:
         return True
     if find_row(selector).name and "/" not in selector:
         return True
-    # The codes of these families are named by torch, so any last part can exist.
+    # torch names the codes of these families, so any text may follow the family's name.
     if selector.startswith(("graph-break/", "frame-skipped/", "guard/", "recompile/")):
         return True
     return any(matches_selector(name, selector) for name in _ROWS)
 
 
 def codes_page() -> str:
-    """Return the text of ``docs/codes.md``."""
+    """Return the Markdown text of ``docs/codes.md``, which documents all codes."""
     parts = [
         "# Finding codes",
         "",

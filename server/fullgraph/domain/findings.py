@@ -1,4 +1,5 @@
-"""A finding as the user sees it, merged from all runs that reported it."""
+"""A finding as the user sees it, merged from all runs (traces of a function with one set of inputs)
+that reported it."""
 
 from __future__ import annotations
 
@@ -11,9 +12,11 @@ from fullgraph_engine.protocol import Finding, Range
 
 @dataclass(frozen=True)
 class FileFinding:
-    """A finding as it is displayed: one finding for all runs that reported it.
+    """A finding as it is displayed: one for all runs (traces of a function with one set of inputs)
+    that reported it.
 
-    ``finding.count`` is the sum over these runs; ``finding.target`` is the first of ``targets``.
+    ``finding.count`` is the sum over the runs. ``targets`` are the names of the traced functions,
+    ``finding.target`` is the first. ``href`` is the URL of the documentation.
     """
 
     finding: Finding
@@ -23,13 +26,14 @@ class FileFinding:
     run_findings: tuple[Finding, ...] = ()
     """Findings that were merged into this one, one for each run."""
     same_as: Range | None = None
-    """Range of the first finding with the same causes; None if this is the first."""
+    """Range of the first finding in the file with the same causes; None if this finding is the
+    first, or shares no cause."""
     also: tuple[Range, ...] = ()
-    """Ranges of the later findings with the same causes; set on the first one only."""
+    """Ranges of the later findings in the file with the same causes; only set on the first one."""
 
     def finding_of_run(self, target: str, probe: int) -> Finding | None:
-        """Return what the run of a target with one probe reported; None if it did not report this
-        finding."""
+        """Return what one run reported; None if it did not report this finding. A run traces
+        ``target`` with the inputs number ``probe``, counted from 0."""
         for finding in self.run_findings:
             if finding.target == target and (finding.run is None or finding.run.probe == probe):
                 return finding
@@ -37,7 +41,7 @@ class FileFinding:
 
 
 def keep_latest(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return the latest version of each finding.
+    """Return the last reported version of each finding, without withdrawn findings.
 
     A run reports a finding again to raise its count, and with a count of 0 to withdraw it.
     """

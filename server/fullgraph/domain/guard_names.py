@@ -1,4 +1,4 @@
-"""Further names of the value that a finding is about, in words."""
+"""Describe in words the further names of a value whose change caused a recompile."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from fullgraph.domain.phrases import amount
 from fullgraph_engine.protocol import Finding
 
 _MOST = 3
-"""Names that are listed with what changed."""
+"""Maximum number of names of a value listed in one message."""
 
 
 def other_names(finding: Finding) -> Iterator[str]:
-    """A clause for each name but the first, such as ``"in `evaluate`, `y` was 1, now 2"``."""
+    """Yield a clause for each name of the value but the first, such as ``"in `evaluate`, `y` was 1,
+    now 2"``. The names after the first ``_MOST`` are only counted."""
     first, others = finding.names[:1], finding.names[1:]
     for name in others[:_MOST]:
         elsewhere = name.function != first[0].function

@@ -1,4 +1,4 @@
-"""Describe guards in words."""
+"""Describe guards (conditions on which compiled code depends) in words."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ def kind_slug(kind: str) -> str:
 
 
 def guard_sentences(guard: FoundGuard) -> Iterator[str]:
-    """Yield what a guard checks, one sentence for each condition, in terms of the user's code."""
+    """Yield sentences that describe what a guard checks, one for each condition, with the
+    expressions of the user's code."""
     if guard.kind == _MARKS and guard.source:
-        # Dynamo checks this with five conditions on internal attributes.
+        # Dynamo checks the dimensions that ``mark_dynamic`` marked with five conditions on internal
+        # attributes.
         yield f"{in_user_words(guard.source)} has the same dimensions marked as dynamic"
         return
     for expression in guard.expressions:

@@ -35,7 +35,7 @@ class CellPlace:
 
     @property
     def words(self) -> str:
-        """Text ``cell 3:5``; here the line is counted from 1."""
+        """Text such as ``cell 3:5``: the cell and, after the colon, the line counted from 1."""
         return f"cell {self.cell}:{self.line + 1}"
 
 
@@ -57,12 +57,14 @@ def notebook_to_python(data: str) -> str:
 
 
 def find_cell_in_file(path: str, text: TextPositions, line: int) -> CellPlace | None:
-    """Return the cell that contains a line of a file; None if the file is not a notebook."""
+    """Return the cell and line for a zero-based line of a file's text; None if the file at ``path``
+    is not a notebook."""
     return find_cell(text, line) if path.endswith(SUFFIX) else None
 
 
 def find_cell(text: TextPositions, line: int) -> CellPlace | None:
-    """Return the cell that contains a line of a notebook's text; None above the first cell."""
+    """Return the cell and line for a zero-based line of the Python text of a notebook; None above
+    the first cell."""
     for above in range(min(line, len(text) - 1), -1, -1):
         found = _MARK.match(text.line(above))
         if found is not None:

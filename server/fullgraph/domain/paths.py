@@ -16,14 +16,14 @@ _IN_WORDS = re.compile(rf"{_BEGIN}(?:{_PART}[/\\])?(?:{_LEFT}|(?=fullgraph_engin
 
 
 def match_library_folder(path: str) -> re.Match[str] | None:
-    """Match the part of a path up to a folder of installed packages, or up to the engine's
-    package."""
+    """Match the beginning of a path up to a folder of installed packages, or up to the folder with
+    the package of this project's engine."""
     return INSTALLED.match(path) or ENGINE.match(path)
 
 
 def short_path(path: str, folder: str = "") -> str:
-    """Return a path relative to the folder of installed packages that contains it, else to
-    ``folder``."""
+    """Return a path relative to the folder of installed packages that contains it; other paths are
+    relative to ``folder``, such as the workspace."""
     found = match_library_folder(path)
     if found:
         return path[found.end() :]
@@ -35,7 +35,7 @@ def short_path(path: str, folder: str = "") -> str:
 
 @functools.lru_cache(maxsize=4096)
 def shorten_paths(words: str, folder: str = "") -> str:
-    """Shorten each path in a text with :func:`short_path`."""
+    """Shorten each path that occurs in a message with :func:`short_path`."""
     if "/" not in words and "\\" not in words:
         return words
     words = _IN_WORDS.sub("", words)

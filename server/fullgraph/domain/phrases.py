@@ -8,8 +8,8 @@ SEPARATOR = " · "
 
 
 def amount(number: int | None, noun: str) -> str:
-    """Format a count with its noun: ``1 graph``, ``2 graphs``, ``no graphs``; ``graphs unknown``
-    for None."""
+    """Format a count with its noun: ``1 graph``, ``2 graphs``, ``no graphs``; ``graphs unknown`` if
+    the count is None."""
     if number is None:
         return f"{noun}s unknown"
     if number == 0:

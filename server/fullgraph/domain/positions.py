@@ -22,13 +22,14 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def text_hash(text: str) -> str:
-    """Return a hash that identifies a text: 16 hexadecimal digits."""
+    """Return a hash of a text, which identifies its version: 16 hexadecimal digits."""
     # An editor may send half of a surrogate pair, which plain UTF-8 cannot encode.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 class Encoding(str, enum.Enum):
-    """Unit of character offsets, named as in LSP."""
+    """Unit in which a client counts characters in a line, named as in the Language Server
+    Protocol."""
 
     UTF8 = "utf-8"
     UTF16 = "utf-16"
@@ -36,8 +37,8 @@ class Encoding(str, enum.Enum):
 
 
 class TextPositions:
-    """The lines of one text. Positions outside of the text are clamped to the nearest one
-    inside."""
+    """The lines of one text, with conversions between bytes, code points and UTF-16 units.
+    Positions outside of the text are clamped to the nearest one inside."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -57,11 +58,13 @@ class TextPositions:
         return self._lines[number] if 0 <= number < len(self._lines) else ""
 
     def start(self, number: int) -> int:
-        """Return the number of code points before a line; all of them for a line after the last."""
+        """Return the number of code points before the line ``number``; for a line after the last,
+        the length of the text."""
         return self._starts[min(max(number, 0), len(self._lines))]
 
     def offset(self, position: Position) -> int:
-        """Return the number of code points in the text before a byte position."""
+        """Return the number of code points in the text before ``position``, whose column counts
+        UTF-8 bytes."""
         return self.start(position.line) + self.column(position)
 
     def text_in(self, range_: Range) -> str:
@@ -69,7 +72,7 @@ class TextPositions:
         return self._text[self.offset(range_.start) : self.offset(range_.end)]
 
     def position_at(self, offset: int) -> Position:
-        """Return the byte position of an offset in code points."""
+        """Return the position, with the column in UTF-8 bytes, of an offset in code points."""
         number = min(bisect.bisect_right(self._starts, offset), len(self._lines)) - 1
         before = self._text[self._starts[number] : max(offset, 0)]
         return Position(number, _encoded_length(before, _BYTES))
@@ -83,7 +86,8 @@ class TextPositions:
         return (0, *ends, len(self._text))
 
     def character(self, position: Position, encoding: Encoding) -> tuple[int, int]:
-        """Convert a byte position to a line and a character offset in units of ``encoding``."""
+        """Convert a position in UTF-8 bytes to (line, character), with characters in units of
+        ``encoding``."""
         number = position.line
         if number < 0:
             return 0, 0
@@ -95,11 +99,13 @@ class TextPositions:
         return number, _encoded_length(line[: self._column_in(line, position.byte)], encoding)
 
     def column(self, position: Position) -> int:
-        """Return the number of code points before a byte position in its line."""
+        """Return the number of code points in the line of ``position`` before it; its column counts
+        UTF-8 bytes."""
         return self._column_in(self.line(position.line), position.byte)
 
     def position(self, line: int, character: int, encoding: Encoding) -> Position:
-        """Convert a line and a character offset in units of ``encoding`` to a byte position."""
+        """Convert a line and a character offset in units of ``encoding`` to a position in UTF-8
+        bytes."""
         if line < 0:
             return Position(0, 0)
         if line >= len(self._lines):
@@ -136,7 +142,7 @@ def _encoded_length(text: str, encoding: Encoding) -> int:
 
 
 def _code_points(line: str, offset: int, encoding: Encoding) -> int:
-    """Return the number of code points that end at or before ``offset``, in units of
+    """Return how many code points of ``line`` end at or before ``offset``, an offset in units of
     ``encoding``."""
     if offset <= 0:
         return 0

@@ -1,4 +1,4 @@
-"""A target's report as the user sees it."""
+"""The result of tracing a function, as the user sees it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from fullgraph_engine.protocol import TargetReport
 
 @dataclass(frozen=True)
 class ShownReport:
-    """A target's report, and whether it describes the current text."""
+    """The result of tracing a function with one set of inputs. ``current`` is false if the text was
+    edited since."""
 
     report: TargetReport
     current: bool

@@ -1,4 +1,5 @@
-"""Progress and outcome of reducing a repro."""
+"""Progress and outcome of reducing a program to a repro: a small script that shows the same
+finding."""
 
 from __future__ import annotations
 
@@ -9,10 +10,11 @@ from fullgraph_engine.protocol import ReproFound, ReproProgress, Wanted
 
 @dataclass(frozen=True)
 class ReproOutcome:
-    """Outcome of a reduction.
+    """Outcome of the reduction of a program to a small script that shows a finding.
 
     ``reason`` explains in sentences why a verified script is missing. ``first_lines`` counts the
-    lines of the first program that reproduced the finding; 0 without such a program.
+    lines of the first program that reproduced the finding; 0 without such a program. ``tried``
+    counts the programs that were run.
     """
 
     wanted: Wanted
@@ -23,7 +25,8 @@ class ReproOutcome:
     seconds: float = 0.0
     cancelled: bool = False
     failed: bool = False
-    """True if the engine died or could not start the reduction."""
+    """True if the engine (the process that runs user code) died or could not start the
+    reduction."""
 
     @property
     def verified(self) -> bool:
@@ -32,7 +35,8 @@ class ReproOutcome:
 
 @dataclass
 class ReductionState:
-    """Progress of a reduction: its first line count and its latest progress event."""
+    """Progress of a reduction: the line count of the first program that reproduced the finding (0
+    before it is known), and the latest progress event."""
 
     first_lines: int = 0
     last: ReproProgress | None = None

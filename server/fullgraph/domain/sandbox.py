@@ -8,7 +8,8 @@ from fullgraph_engine.protocol.sandbox import SandboxLevel
 
 
 def level_line(level: SandboxLevel) -> str:
-    """Return one line for the status display; empty until the sandbox level is known."""
+    """Return one line about the sandbox for the status display; empty until the engine has reported
+    which layers work."""
     layers = level.layers
     if not layers:
         return ""
@@ -19,7 +20,8 @@ def level_line(level: SandboxLevel) -> str:
 
 
 def layer_lines(level: SandboxLevel) -> Iterator[str]:
-    """Yield a line for each sandbox layer with its state and what it lacks."""
+    """Yield a line for each layer of the sandbox: whether it is active, and which protection is
+    missing."""
     for layer in level.layers:
         word = "holds" if not layer.lack else "holds in part" if layer.holds else "missing"
         yield f"{layer.name}: {word}" + (f" ({layer.lack})" if layer.lack else "")

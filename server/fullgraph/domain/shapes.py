@@ -1,4 +1,4 @@
-"""Format traced values for the end of a source line."""
+"""Format the values that a trace saw at a source expression, as hints at the end of the line."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen
 
 
 def brief_values(place: PlaceShapes) -> str:
-    """Format the values of a place: ``f32[b, 64]``; if they differ, the first, the last and the
-    count."""
+    """Format the values of a source expression: ``f32[b, 64]``. If they differ, show the first, the
+    last and the number of values."""
     distinct = list(dict.fromkeys(map(value_text, place.values)))
     if len(distinct) <= 1:
         return distinct[0] if distinct else ""
@@ -20,5 +20,5 @@ def value_text(value: ShapeSeen) -> str:
 
 
 def times_words(count: int) -> str:
-    """Format a number of repetitions with a multiplication sign."""
+    """Format a number of repetitions with a multiplication sign before it."""
     return f"\N{MULTIPLICATION SIGN}{count}"

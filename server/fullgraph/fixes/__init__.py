@@ -1,7 +1,8 @@
-"""Rewrites of the user's code that may end a graph break, and what was verified of each.
+"""Rewrites of the user's code that may remove a graph break, and their verification.
 
-``rewrites`` make candidates from the text and a finding, without executing anything. Only what was
-tried (``verification``) is offered as a fix, with the grade that it reached.
+``rewrites`` make candidates (rewritten texts) from a text and a finding, without executing
+anything. ``verification`` traces and executes each; only verified candidates are offered as fixes,
+with a safety grade.
 """
 
 from __future__ import annotations
@@ -11,5 +12,6 @@ import importlib
 
 
 async def load() -> None:
-    """Import what parses and rewrites code, off the loop: it takes as long as all of the server."""
+    """Import the modules that parse and rewrite code, in a thread: this takes as long as importing
+    the whole server."""
     await asyncio.to_thread(importlib.import_module, "fullgraph.fixes.measuring")

@@ -1,4 +1,4 @@
-"""A rewrite of a text: before it was tried, and as it is offered after that."""
+"""A candidate: a rewrite of a text that may fix a finding, before it was verified."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from fullgraph_engine.protocol import Part, Range, TextEdit
 from fullgraph_engine.protocol.behavior import Aspect
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-"""One line with its end; only these end a line, as in ``TextPositions``."""
+"""Pattern of one line with its line end; line ends are the same as in ``TextPositions``."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A rewrite that was not tried yet.
+    """A rewritten text that may fix a finding and was not verified yet.
 
     ``rewrite`` names the rule that made it (``where``, ``drop-nothing``); ``title`` is an
     imperative sentence for people; ``text`` is the whole new text.
@@ -26,28 +26,34 @@ class Candidate:
     title: str
     text: str
     preserves: bool = False
-    """The new code means the same for every input: values, gradients, mutations, exceptions and
-    output. Only such a candidate can become a safe fix."""
+    """True if the new code is equivalent for every input: values, gradients, mutations, exceptions
+    and output. Only then can the candidate become a safe fix."""
     gives_up: str = ""
-    """Sentence about what the user gives up; empty for nothing."""
+    """Sentence that explains what the user gives up with this rewrite; empty if nothing."""
     loses: tuple[Aspect, ...] = ()
-    """Aspects of the behavior that the rewrite loses in addition to ``gives_up``, for example the
-    warning of an operation that it replaces."""
+    """Aspects of the behavior that may differ from the original in addition to ``gives_up``, for
+    example the warning of an operation that the rewrite replaces."""
     extends: bool = False
-    """It is to accept inputs that the original raises for: there they may differ."""
+    """True if the new code may accept inputs for which the original code raises. For these inputs,
+    results may differ."""
     computes_more: bool = False
-    """It computes what the original leaves out, which may not fit at sizes of 0 or 1."""
+    """True if the new code executes computations that the original skips, and that may fail for
+    sizes of 0 or 1."""
     compiles_more: bool = False
-    """True if the new lines compile code from eager mode, which has guards then."""
+    """True if the rewrite moves code from eager mode into compiled code, which adds guards for that
+    code."""
     parts: tuple[Part, ...] = ()
-    """Parts that verify the candidate, in addition to the parts that show the finding."""
+    """Phases of a trace (such as ``paths`` or ``second``) that must verify the candidate, in
+    addition to the phases that report the finding."""
     restricts: bool = False
-    """It only adds a check, which raises for inputs that the original may accept."""
+    """True if the rewrite only adds a check, which raises for inputs that the original may
+    accept."""
     suggestion: bool = False
-    """A snippet to adapt, which is never applied without a person."""
+    """True for a snippet that a person has to adapt; it is never applied automatically."""
 
     def then(self, further: Candidate) -> Candidate:
-        """Both as one: ``further`` was made for a finding that this one brings, in its text."""
+        """Return one candidate for both rewrites. ``further`` rewrites the text of this candidate,
+        to fix a finding that this candidate adds."""
         one, other = self.title, further.title
         told = (self.gives_up, further.gives_up)
         return Candidate(
@@ -67,7 +73,8 @@ class Candidate:
 
 
 def edits_between(before: str, after: str) -> tuple[TextEdit, ...]:
-    """The edits that make one text of the other: whole lines, in the order of the text."""
+    """Return the edits that convert the text ``before`` to the text ``after``: whole lines, in the
+    order of the text."""
     old, new = _LINE.findall(before), _LINE.findall(after)
     positions = TextPositions(before)
     starts = [0]

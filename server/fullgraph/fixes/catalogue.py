@@ -1,4 +1,4 @@
-"""The catalogue: all rewrites, and the candidates that they make for a finding."""
+"""The catalogue of rewrites, and the candidates (rewritten texts) that they make for a finding."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from fullgraph.fixes.site import Site, Text
 from fullgraph_engine.protocol import Finding, SeenValue
 
 Rewrite = Callable[[Site], Iterator[Candidate]]
-"""Makes candidates for a place, the likeliest first; none where it does not fit."""
+"""Function that makes candidates for the code at a finding, the likeliest first; none if its
+rewrite does not apply."""
 
 REWRITES: tuple[Rewrite, ...] = (
     checks.checks,
@@ -72,16 +73,17 @@ REWRITES: tuple[Rewrite, ...] = (
     custom_operators.of_rest,
     disable.left_untraced,
 )
-"""Ordered: rewrites that preserve the meaning of the program first, code that stays untraced last.
-"""
+"""Rewrites in the order in which they are tried: rewrites that preserve the meaning of the program
+first, rewrites that leave code untraced last."""
 
 
 def candidates(
     text: Text, finding: Finding, seen: Sequence[SeenValue] = ()
 ) -> tuple[Candidate, ...]:
-    """Return the candidates for a finding, in the order in which to try them.
+    """Return the rewritten texts that may fix a finding, in the order in which to try them, without
+    duplicates.
 
-    Candidates that give the same text are one.
+    ``seen`` are values that the trace saw at source ranges of the text.
     """
     site = Site(text, finding, seen)
     found: dict[str, Candidate] = {}

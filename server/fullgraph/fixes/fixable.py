@@ -1,4 +1,5 @@
-"""Which findings the catalogue is about. Loads nothing that parses or rewrites code."""
+"""Select the findings that some rewrite may fix, without importing modules that parse or rewrite
+code."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _LEFT_ALONE = ("frame-skipped/no-ops", "export/dynamic-shapes", "recompile/limit
 
 
 def fixable(finding: Finding) -> bool:
-    """Whether the catalogue is about findings of this code."""
+    """Whether the catalogue of rewrites has rewrites for findings with this code."""
     if any(codes.matches_selector(finding.code, code) for code in _LEFT_ALONE):
         return False
     return any(codes.matches_selector(finding.code, code) for code in _FIXABLE)

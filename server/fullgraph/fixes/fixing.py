@@ -1,4 +1,4 @@
-"""Fix what can be fixed in one text, one break after the other."""
+"""Fix all findings of one text that rewrites can fix, one after the other."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fullgraph_engine.protocol import Analyze, Finding, Part
 
 _SAFE: tuple[Grade, ...] = ("safe",)
 _MOST_ROUNDS = 60
-"""Fixes of one text; each of them means that it is traced again."""
+"""Maximum number of fixes applied to one text; the text is traced again after each."""
 
 
 @dataclass(frozen=True)
 class Offered:
-    """A finding and what became of its candidates."""
+    """A finding, and the outcome of the search for its fixes."""
 
     finding: Finding
     search: Search = field(default_factory=Search)
@@ -30,14 +30,14 @@ class Fixed:
     """The result of fixing a text.
 
     Each fix of ``applied`` starts from the text that the fix before it produced. ``left`` are the
-    breaks of the last text, with the fixes that were not applied.
+    graph breaks of the last text, with fixes that were verified but not applied.
     """
 
     text: str
     applied: tuple[Fix, ...] = ()
     left: tuple[Offered, ...] = ()
     problem: str = ""
-    """Why nothing could be tried, in a sentence."""
+    """Sentence that explains why fixes could not be tried; empty otherwise."""
 
 
 async def fixed(
@@ -49,16 +49,17 @@ async def fixed(
     lines: Collection[int] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Fixed:
-    """Trace a text and apply the best fix of these grades to each break until no break can be
-    fixed.
+    """Trace a text and apply the best fix with a grade in ``grades`` to each graph break, until
+    further fixes fail.
 
-    ``request`` describes how to trace the text. ``lines``, zero-based, restricts fixes to breaks
-    there. ``tell`` is called with each finding before its fixes are tried.
+    ``request`` describes how to trace the text; ``backend`` is true if fixes are compared with the
+    compiler backend as well. ``lines``, zero-based, restricts fixes to graph breaks there. ``tell``
+    is called with a message about each finding before its fixes are tried.
     """
     text = request.text
     applied: list[Fix] = []
     offered: dict[_Place, Offered] = {}
-    # What the probes themselves lead to is quickly traced again after each fix.
+    # The phases that only trace the given inputs are fast, so they are traced again after each fix.
     quick: tuple[Part, ...] = ("first",) if "first" in request.parts else request.parts
     rest = list(dict.fromkeys((quick, request.parts)))
     parts = rest.pop(0)
@@ -99,11 +100,13 @@ async def fixed(
 
 
 _Place = tuple[str, str, str, int]
-"""Code, message, the line's text, and which of several alike: stays when other lines change."""
+"""Key of a finding that stays the same when other lines change: code, message, text of the line,
+and index among findings with the same three."""
 
 
 def _places_with_targets(now: Traced) -> dict[_Place, tuple[Finding, list[str]]]:
-    """Each break once, with the targets that reach it, in the order of the text."""
+    """Return each graph break once, with the names of the traced functions that reach it, in the
+    order of the text."""
     lines = now.text.split("\n")
     found: dict[tuple[object, ...], tuple[Finding, list[str]]] = {}
     for finding in sorted(now.findings, key=lambda one: one.range):

@@ -1,4 +1,4 @@
-"""How long the targets of a text take: as they are, compiled, and compiled with the fixes."""
+"""Measure the run times of functions: in eager mode, compiled, and compiled with the fixes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from fullgraph_engine.protocol import (
 )
 
 _SECONDS = 240.0
-"""Maximum seconds for one target: Inductor's C++ compiler is slow."""
+"""Maximum seconds to measure one function; Inductor's C++ compiler is slow."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """One target with one probe. ``fixed`` is with ``fixes``, None where there are none."""
+    """Run times of one function with one set of inputs. ``plain`` is without fixes, ``fixed``
+    with ``fixes``; None without any fix."""
 
     target: str
     inputs: str
@@ -40,10 +41,10 @@ async def measured(
     reports: Iterable[TargetReport],
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Timed, ...]:
-    """Measure the targets that were traced and that no other target calls.
+    """Measure the traced functions that no other traced function calls.
 
-    ``request`` describes how they were traced. Fixes are the ones that ``fullgraph fix --unsafe``
-    applies.
+    ``request`` describes how they were traced. ``fixed`` times are with the fixes that ``fullgraph
+    fix --unsafe`` applies. ``tell`` is called with progress messages.
     """
     traced = [(one, one.probe) for one in reports if one.status == "traced" and one.probe]
     given = [(one, probe) for one, probe in traced if probe.origin != "harvest"]
@@ -77,9 +78,9 @@ _NOTHING = "It was not called a second time."
 async def _measure_targets(
     tracer: Tracer, request: Analyze, names: tuple[str, ...], tell: Callable[[str], None]
 ) -> dict[tuple[str, int], Measurement]:
-    """Return measurements by target and number of the probe.
+    """Return measurements by function name and number of its inputs.
 
-    Targets run one after the other, because they would slow each other down.
+    Functions are measured one after the other, because they would slow each other down.
     """
     found: dict[tuple[str, int], Measurement] = {}
     for name in names:

@@ -1,4 +1,4 @@
-"""The parsed text around a finding, for rewrites to read and to change."""
+"""The parsed source code around a finding, for rewrites to read and to change."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from fullgraph_engine.protocol import Finding, Position, Range, SeenKind, SeenVa
 _T = TypeVar("_T")
 _Kinds = Union[type, tuple[type, ...]]
 Change = Union[cst.CSTNode, cst.RemovalSentinel, cst.FlattenSentinel[Any]]
-"""Replacement of a node: a node, several nodes, or a removal."""
+"""Replacement of a syntax node: one node, several nodes, or a removal."""
 
 
 class Unparsable(ValueError):
-    """LibCST does not parse the text."""
+    """Raised if LibCST cannot parse a text."""
 
 
 class Text:
-    """One text, parsed once for all findings in it.
+    """The syntax tree of one text, parsed once for all findings in it.
 
     Raises:
-        Unparsable: it does not parse.
+        Unparsable: LibCST cannot parse the text.
     """
 
     def __init__(self, text: str) -> None:
@@ -47,7 +47,8 @@ class Text:
         self._read: dict[Callable[[cst.Module], Any], Any] = {}
 
     def once(self, read: Callable[[cst.Module], _T]) -> _T:
-        """Return the result of a function on the tree, computed once for all rewrites."""
+        """Return the result of ``read`` on the syntax tree, computed once and shared by all
+        rewrites."""
         if read not in self._read:
             self._read[read] = read(self.module)
         found: _T = self._read[read]
@@ -59,7 +60,7 @@ class Text:
 
     @cached_property
     def _line_starts(self) -> tuple[int, ...]:
-        """Bytes of the text before each line."""
+        """Number of bytes of the text before each line."""
         starts = [0]
         for number in range(len(self._positions)):
             chars = self._positions.start(number)
@@ -67,11 +68,12 @@ class Text:
         return tuple(starts[1:])
 
     def offset(self, position: Position) -> int:
-        """Bytes of the text before a position."""
+        """Return the number of bytes of the text before a position."""
         return self._line_starts[min(position.line, len(self._line_starts) - 1)] + position.byte
 
     def span(self, node: cst.CSTNode) -> tuple[int, int] | None:
-        """First byte of a node and the one behind its last; None for one without a place."""
+        """Return (start, end) of a node in bytes of the text, with an exclusive end; None for a
+        node without a known position."""
         span = self._spans.get(node)
         return None if span is None else (span.start, span.start + span.length)
 
@@ -79,19 +81,19 @@ class Text:
         return self._parents.get(node)
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """Yield the ancestors of a node, the innermost first."""
+        """Yield the ancestors of a node, from its parent up to the module."""
         above = self.parent(node)
         while above is not None:
             yield above
             above = self.parent(above)
 
     def around(self, node: cst.CSTNode, kinds: _Kinds) -> Any:
-        """Return the innermost ancestor of the given classes; None without one."""
+        """Return the nearest ancestor of a node with one of the given classes; None without one."""
         return next((one for one in self.ancestors(node) if isinstance(one, kinds)), None)
 
     def smallest(self, kinds: _Kinds, start: int, end: int) -> Any:
-        """Return the smallest node of the given classes that covers a range of bytes; None without
-        one."""
+        """Return the smallest node of the given classes that covers the bytes from ``start`` to
+        ``end``; None without one."""
         best: tuple[int, cst.CSTNode] | None = None
         for node, span in self._spans.items():
             covers = span.start <= start and end <= span.start + span.length
@@ -100,8 +102,8 @@ class Text:
         return best[1] if best is not None else None
 
     def within(self, kinds: _Kinds, start: int, end: int) -> list[Any]:
-        """Return the nodes of the given classes that lie wholly in a range of bytes, in the order
-        of the text."""
+        """Return the nodes of the given classes that lie completely between the bytes ``start`` and
+        ``end``, in the order of the text."""
         found = [
             (span.start, node)
             for node, span in self._spans.items()
@@ -111,7 +113,8 @@ class Text:
 
 
 class Site:
-    """Where a finding is in a text. ``seen`` are values that the tracer saw there."""
+    """The syntax tree around a finding. ``seen`` are values that the trace saw at source ranges of
+    the text."""
 
     def __init__(self, text: Text, finding: Finding, seen: Sequence[SeenValue] = ()) -> None:
         self.text = text
@@ -123,13 +126,13 @@ class Site:
         self._end = text.offset(finding.range.end)
 
     def kind(self, range_: Range) -> SeenKind | None:
-        """Return the kind of value of the expression at exactly this range; None where the tracer
-        did not see a value."""
+        """Return the kind of value (such as a tensor) that the trace saw for the expression at
+        exactly this range; None if unknown."""
         return self._seen.get(range_)
 
     def local(self, name: str) -> SeenKind | None:
-        """Return the kind of value of a local variable of the function; None where the tracer did
-        not see a value, or values of several kinds."""
+        """Return the kind of value of a local variable of the function around the finding; None if
+        unknown, or if the variable had several kinds."""
         function = self.function
         span = self.text.span(function.name) if isinstance(function, cst.FunctionDef) else None
         kinds = {
@@ -142,27 +145,28 @@ class Site:
 
     @cached_property
     def expression(self) -> cst.BaseExpression | None:
-        """The smallest expression that covers the finding."""
+        """The smallest expression that covers the range of the finding; None without one."""
         found: cst.BaseExpression | None
         found = self.text.smallest(cst.BaseExpression, self._start, self._end)
         return found
 
     @cached_property
     def statement(self) -> cst.SimpleStatementLine | cst.BaseCompoundStatement | None:
-        """The smallest statement that covers the finding."""
+        """The smallest statement that covers the range of the finding; None without one."""
         found: cst.SimpleStatementLine | cst.BaseCompoundStatement | None
         found = self.text.smallest(cst.BaseStatement, self._start, self._end)
         return found
 
     @cached_property
     def function(self) -> cst.FunctionDef | cst.Lambda | None:
-        """The function that the finding is in; None at the top of the module or of a class."""
+        """The nearest function around the finding; None at the top level of the module or of a
+        class."""
         found: cst.FunctionDef | cst.Lambda | None
         found = self.enclosing((cst.FunctionDef, cst.Lambda))
         return found
 
     def enclosing(self, kinds: _Kinds) -> Any:
-        """Return the innermost node of the given classes around the finding; None without one."""
+        """Return the nearest node of the given classes around the finding; None without one."""
         here = self.expression or self.statement
         if here is None or isinstance(here, kinds):
             return here
@@ -170,7 +174,8 @@ class Site:
 
     @property
     def constructors(self) -> list[cst.FunctionDef]:
-        """``__init__`` of the class around the finding, and of the classes in it."""
+        """The ``__init__`` methods of the class around the finding, and of the classes nested in
+        it."""
         of_class = self.enclosing(cst.ClassDef)
         found = m.findall(of_class, m.FunctionDef(m.Name("__init__"))) if of_class else ()
         return [one for one in found if isinstance(one, cst.FunctionDef)]
@@ -185,9 +190,10 @@ class Site:
         *,
         imports: Sequence[str] = (),
     ) -> str:
-        """Return the text with nodes replaced or removed, and with the ``import``s that it lacks.
+        """Return the text with nodes replaced or removed, and with ``import`` statements for
+        missing modules of ``imports``.
 
-        Nodes of ``changes`` must not lie in one another.
+        The nodes of ``changes`` must not contain each other.
         """
         module = self._rebuild(changes)
         for name in imports:
@@ -198,10 +204,10 @@ class Site:
         return module.code
 
     def _rebuild(self, pairs: Sequence[tuple[cst.CSTNode, Change]]) -> cst.Module:
-        """Return the module with nodes replaced.
+        """Return the module with the first node of each pair replaced by the second.
 
-        Only their ancestors are rebuilt: a visitor of the whole module takes a second for 1000
-        lines.
+        Only the ancestors of the nodes are rebuilt: a visitor of the whole module takes a second
+        for 1000 lines.
         """
         changes = {id(old): change for old, change in pairs}
         around = {id(above) for old, _ in pairs for above in self.text.ancestors(old)}
@@ -233,7 +239,7 @@ class Site:
 
 
 def _has_import(module: cst.Module, name: str) -> bool:
-    """Whether a module has ``import name`` at its top."""
+    """Whether a module has the statement ``import name`` at its top level."""
     return any(
         isinstance(small, cst.Import)
         and any(alias.asname is None and alias.evaluated_name == name for alias in small.names)
@@ -244,7 +250,7 @@ def _has_import(module: cst.Module, name: str) -> bool:
 
 
 class Replacing(cst.CSTTransformer):
-    """Puts other nodes in the place of some, in a part of a module."""
+    """A transformer that replaces given nodes by other nodes in a part of a module."""
 
     def __init__(self, changes: Sequence[tuple[cst.CSTNode, Change]]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Tracing a text for its findings, and judging a rewrite by the findings before and after."""
+"""Trace a text for its findings, and judge a rewrite by the findings before and after it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fullgraph_engine.protocol.evidence import BreakEvidence
 
 
 class Asked(Protocol):
-    """The events of a request, until the last."""
+    """A running request to the engine, with its events up to the last one."""
 
     def __aiter__(self) -> AsyncIterator[Event]: ...
 
@@ -42,7 +42,7 @@ class Tracer(Protocol):
 
 
 async def events(asked: Asked) -> AsyncIterator[Event]:
-    """Yield the events of a request, and cancel the request where the reader stops early."""
+    """Yield the events of a request. If the reader stops early, cancel the request."""
     try:
         async for event in asked:
             yield event
@@ -53,26 +53,28 @@ async def events(asked: Asked) -> AsyncIterator[Event]:
 
 @dataclass(frozen=True)
 class Traced:
-    """The findings and reports of some targets of a text."""
+    """The findings and reports of traces of some functions in a text."""
 
     text: str
     findings: tuple[Finding, ...] = ()
     reports: tuple[TargetReport, ...] = ()
     problem: str = ""
-    """Why the engine could not work on it, in a sentence."""
+    """Sentence that explains why the engine could not trace the text; empty otherwise."""
 
     def of_run(self, finding: Finding) -> Finding | None:
-        """The finding as a run of this text has it; None if none has."""
+        """Return this trace's version of a finding that another trace of the same text reported;
+        None if this trace did not report it."""
         return next((one for one in self.findings if same(one, finding)), None)
 
     def of(self, targets: Collection[str]) -> Traced:
-        """Return the findings and reports of some targets, and of executing the module."""
+        """Return the result for some functions only, with the findings from executing the
+        module."""
         findings = tuple(one for one in self.findings if one.target in ("", *targets))
         reports = tuple(one for one in self.reports if one.name in targets)
         return dataclasses.replace(self, findings=findings, reports=reports)
 
     def joined(self, other: Traced) -> Traced:
-        """Return this result joined with the result for other targets of the same text."""
+        """Return this result combined with the result for other functions of the same text."""
         return dataclasses.replace(
             self,
             findings=(*self.findings, *other.findings),
@@ -81,8 +83,8 @@ class Traced:
         )
 
     def complete(self, before: Traced) -> bool:
-        """Whether each target was traced to the end that ``before`` has, where both have asked for
-        that: then it is a good sign that a finding is missing."""
+        """Whether the functions that ``before`` traced were all traced without failure here. Only
+        then does a missing finding show that it was fixed."""
         names = {report.name for report in self.reports}
         return (
             not self.problem
@@ -92,12 +94,13 @@ class Traced:
 
     @property
     def speaks_against(self) -> bool:
-        """Whether it has findings that would speak against a change, were they new."""
+        """Whether some finding would be a reason to refuse a rewrite if the rewrite had added
+        it."""
         return any(_is_serious(one) or one.code.startswith("recompile") for one in self.findings)
 
 
 async def traced(tracer: Tracer, request: Analyze) -> Traced:
-    """Trace a text."""
+    """Trace the text of a request with the engine; return the findings and reports."""
     findings: list[Finding] = []
     reports: dict[tuple[str, int], TargetReport] = {}
     problem = ""
@@ -117,25 +120,28 @@ async def traced(tracer: Tracer, request: Analyze) -> Traced:
 
 
 def same(one: Finding, other: Finding) -> bool:
-    """Whether two findings of one text are the same break, reached in whatever run."""
+    """Whether two findings of one text are the same graph break, possibly reported by different
+    runs."""
     return (one.code, one.message, one.range) == (other.code, other.message, other.range)
 
 
 @dataclass(frozen=True)
 class Judgment:
-    """The effect of a rewrite on the findings of its targets, for a finding that it should end."""
+    """The effect of a rewrite on the findings of the traced functions, judged for the finding that
+    the rewrite should remove."""
 
     gone: bool
-    """The finding is not there any more, and every target was traced to the end."""
+    """True if the changed text does not have the finding any more, and every function was traced
+    without failure."""
     ended: tuple[Finding, ...] = ()
-    """Findings of any severity that the original has and the changed text does not have."""
+    """Findings of any severity that the original text has and the changed text does not have."""
     appeared: tuple[Finding, ...] = ()
-    """New ones of at least the severity of a warning, which the rewrite has brought."""
+    """Findings that only the changed text has, with at least the severity of a warning."""
     revealed: tuple[Finding, ...] = ()
-    """Later breaks, and sizes that became constants, in code that Dynamo did not trace because of
-    the finding."""
+    """Findings in code that Dynamo did not trace because of the removed finding: later graph
+    breaks, and sizes that became constants."""
     problem: str = ""
-    """Reason why the effect is unknown."""
+    """Sentence that explains why the effect is unknown; empty if it is known."""
 
     @property
     def better(self) -> bool:
@@ -143,8 +149,8 @@ class Judgment:
 
     @property
     def instead(self) -> Finding | None:
-        """The only break, or constant size, that appeared while the finding ended; None for other
-        outcomes."""
+        """The graph break, or size that became a constant, that replaced the removed finding, if
+        nothing else appeared; else None."""
         if self.problem or not self.gone or len(self.appeared) != 1:
             return None
         one = self.appeared[0]
@@ -152,7 +158,7 @@ class Judgment:
 
     @property
     def why(self) -> str:
-        """Why it is not, as a sentence; empty if it is better."""
+        """Sentence that explains why the changed text is not better; empty if it is better."""
         if self.problem:
             return self.problem
         if self.appeared:
@@ -163,15 +169,19 @@ class Judgment:
 
 
 def _only_of_program(before: Traced, after: Traced) -> str:
-    """Return the name of a program's region that is not traced outside of the program; empty if
-    there is none."""
+    """Return the name of a function that only the trace of a program compiles and that was not
+    traced now, so its findings are unknown; empty without one."""
     traced_names = {one.name for one in after.reports if one.status == "traced"}
     missing = (one for one in before.reports if one.region and one.name not in traced_names)
     return next((one.name for one in missing), "")
 
 
 def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
-    """Return the effect of a change of the text; both texts were traced in the same way."""
+    """Return the effect of a rewrite on ``finding`` and on other findings.
+
+    ``before`` and ``after`` are traces of the original and the changed text, with the same
+    functions and inputs.
+    """
     if not after.complete(before):
         region = _only_of_program(before, after)
         if region:
@@ -200,9 +210,9 @@ def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
         if new[key] <= old[key] or not _is_serious(one) or one.code.startswith("recompile"):
             continue
         opened = line != _CHANGED and (hides or line in untraced)
-        # A size that code which ran in eager mode before makes a constant.
+        # The code ran in eager mode before; now a size in it becomes a constant.
         sized = one.code.startswith("guard/") and (opened or line == finding.range.start.line)
-        # A break there is not a matter of export only.
+        # A graph break at this line does not only concern export.
         known = one.code.startswith("export/") and line in broken
         (revealed if known or sized or (opened and _is_break(one)) else appeared).append(one)
     ended = tuple(
@@ -210,11 +220,11 @@ def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
         for one in _distinct_places(before)
         if new[_finding_key(one, kept)] < old[_finding_key(one, kept)]
     )
-    # Which one of equal lines is missing is a guess.
+    # If equal lines follow one another, it is unknown which of them is missing.
     was = before.text.split("\n")
     gone = _finding_place(finding, was) in (_finding_place(one, was) for one in ended)
     more = len(_recompiles(after)) - len(_recompiles(before))
-    # A recompile for another reason is not better.
+    # A function that recompiles for another reason is not better.
     more += gone and finding.code.startswith("recompile")
     if more > 0:
         appeared += _recompiles(after)[-more:]
@@ -230,11 +240,13 @@ _CONSTANT_SIZES = (
 
 _CHANGED = -1
 _Key = tuple[str, str, int]
-"""Code, what it is, and line of the original text; ``_CHANGED`` for any line that was changed."""
+"""Key of a finding in both texts: code, title or message, and line in the original text;
+``_CHANGED`` for any changed line."""
 
 
 _MODULE_FAILS: _Key = "trace", "", _CHANGED
-"""Key of every statement at module level that raises: after one is fixed, the next one raises."""
+"""Key of all exceptions from statements at module level: after one is fixed, the next statement may
+raise."""
 
 
 def _is_of_module(finding: Finding) -> bool:
@@ -249,17 +261,18 @@ def _finding_key(finding: Finding, kept: Collection[int]) -> _Key:
 
 
 def _finding_words(finding: Finding) -> str:
-    """Return the title of a break, or the message.
+    """Return the title of a graph break; for other findings, the message.
 
-    A break may lose more of its function once an earlier break does not split the function any
-    more.
+    The message of a graph break may change once an earlier graph break does not split the function
+    any more.
     """
     evidence = finding.evidence
     return evidence.title if isinstance(evidence, BreakEvidence) else finding.message
 
 
 def _finding_place(finding: Finding, lines: Sequence[str]) -> tuple[str, str, int]:
-    """Code, what it is, and its line: of equal lines that follow one another, the first."""
+    """Return (code, title or message, line) of a finding; if equal lines follow one another, the
+    first of them."""
     number = finding.range.start.line
     while 0 < number < len(lines) and lines[number] == lines[number - 1]:
         number -= 1
@@ -267,7 +280,7 @@ def _finding_place(finding: Finding, lines: Sequence[str]) -> tuple[str, str, in
 
 
 def _distinct_places(traced: Traced) -> tuple[Finding, ...]:
-    """Each finding once, however many runs reached it."""
+    """Return each finding of a trace once, although several runs may have reported it."""
     return tuple({(one.code, one.message, one.range): one for one in traced.findings}.values())
 
 
@@ -280,7 +293,7 @@ def _is_break(finding: Finding) -> bool:
 
 
 def _hides_code(finding: Finding) -> bool:
-    """Whether Dynamo left code behind the finding to eager mode."""
+    """Whether Dynamo ran the code after the finding in eager mode, without tracing it."""
     evidence = finding.evidence
     return not isinstance(evidence, BreakEvidence) or evidence.outcome != "resumed"
 
@@ -290,7 +303,8 @@ def _recompiles(traced: Traced) -> list[Finding]:
 
 
 def _unchanged_lines(before: str, after: str) -> dict[int, int]:
-    """Return the unchanged lines: numbers in the new text, with numbers in the old text."""
+    """Return a dictionary of unchanged lines, from line number in the text ``after`` to line number
+    in ``before``."""
     matcher = difflib.SequenceMatcher(None, before.split("\n"), after.split("\n"), autojunk=False)
     return {
         block.b + offset: block.a + offset

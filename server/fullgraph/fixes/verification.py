@@ -1,4 +1,5 @@
-"""Try the candidates of a finding: trace each, compare what it does, and grade it."""
+"""Verify candidates (rewritten texts) for a finding: trace each, compare its behavior with the
+original, and grade it."""
 
 from __future__ import annotations
 
@@ -32,29 +33,32 @@ from fullgraph_engine.protocol.evidence import ExportEvidence
 Grade = Literal["safe", "unsafe", "suggestion"]
 """Grade of a fix, as in clippy and ruff.
 
-Safe: means the same for any input by construction, and was verified. Unsafe: was verified on the
-inputs that were tried, or gives something up. Suggestion: to adapt by hand; it ends the break, but
-it was not shown to do the same.
+Safe: equivalent for every input by construction, and verified. Unsafe: only verified for the inputs
+that were tried, or the user gives something up. Suggestion: a person has to adapt it; it removes
+the graph break, but was not shown to be equivalent.
 """
 
 LOOK_SECONDS = 15.0
-"""Maximum seconds to trace a changed text, added to ten times the trace of the original."""
+"""Maximum seconds to trace a changed text, in addition to ten times the seconds for the original
+text."""
 COMPARE_SECONDS = 10.0
-"""Maximum seconds to compare one candidate."""
+"""Maximum seconds to compare the behavior of one candidate with the original."""
 QUICK_SECONDS = 1.0
-"""Maximum seconds to compare a candidate after one was refused; most others differ on most inputs.
-"""
+"""Maximum seconds to compare a candidate after another was refused for a difference; a candidate
+that differs mostly differs for most inputs."""
 CALLER_SECONDS = 0.4
-"""Maximum seconds to compare another target that calls the compared one."""
+"""Maximum seconds to compare a function that calls the compared function."""
 _MOST_TARGETS = 3
-"""Targets that a finding is looked at in; a fix of a shared function is tried with these."""
+"""Maximum number of functions with the finding for which a fix is verified, if several traced
+functions share the code."""
 _MOST_TRIED = 12
-"""Maximum number of candidates of one finding to trace at each step."""
+"""Maximum number of candidates for one finding to trace, before each is combined with further
+rewrites."""
 _MOST_STEPS = 3
-"""Rewrites that one fix is made of."""
+"""Maximum number of rewrites that one fix combines."""
 _TOGETHER: tuple[Part, ...] = ("first", "paths")
 _FURTHER: tuple[Part, ...] = ("second", "forecast")
-"""Parts that a fix is traced with at the end: it must not add constants or recompiles."""
+"""Phases of a trace that verify a fix last: it must not add constants or recompiles."""
 
 
 class Tracer(Protocol):
@@ -66,12 +70,14 @@ class Tracer(Protocol):
 
 
 _LONGEST = 300_000
-"""Maximum characters of a text for which rewrites are tried; a longer text takes minutes."""
+"""Maximum number of characters of a text for which rewrites are tried; a longer text takes
+minutes."""
 
 
 @dataclass(frozen=True)
 class Fix:
-    """A candidate that was tried. ``findings`` is what it ends, the one it was made for first."""
+    """A verified candidate. ``findings`` are the findings that it removes, first the finding that
+    it was made for."""
 
     candidate: Candidate
     grade: Grade
@@ -79,31 +85,32 @@ class Fix:
     edits: tuple[TextEdit, ...]
     judgment: Judgment
     compared: tuple[Compared, ...] = ()
-    """Comparisons with the original, one for each compared target."""
+    """Comparisons with the original, one for each compared function."""
     seconds: float = 0.0
     """Seconds from the start of the search until the fix was verified."""
     doubt: str = ""
-    """Reason, as a sentence, why the grade is not better; empty for a safe fix."""
+    """Sentence that explains why the grade is not better; empty for a safe fix."""
     pins: tuple[Finding, ...] = ()
-    """Guards of code that only the fix compiles in one graph."""
+    """Findings about additional guards, in code that only the fixed text compiles in one graph."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A refused candidate, and the reason as a sentence."""
+    """A refused candidate, with the reason (``why``) as a sentence."""
 
     candidate: Candidate
     why: str
     instead: Finding | None = None
-    """Break that the candidate adds while it ends the finding, on a line of the changed text; None
-    for any other outcome."""
+    """Graph break that replaces the finding in the changed text, if it is the only new finding;
+    else None."""
     differs: bool = False
-    """It was executed, and does something else."""
+    """True if the changed code was executed and behaves differently."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """The outcome of the candidates of a finding; the best fixes come first."""
+    """The outcome of the search for fixes of a finding: verified fixes, best first, and refused
+    candidates."""
 
     fixes: tuple[Fix, ...] = ()
     refused: tuple[Refused, ...] = ()
@@ -113,8 +120,8 @@ _T = TypeVar("_T")
 
 
 class _Beside(Generic[_T]):
-    """Work that may start before its result is needed. It is cancelled where the result is not
-    needed."""
+    """Work that can start before it is known whether its result is needed; it is cancelled if
+    not."""
 
     def __init__(self, work: Callable[[], Coroutine[object, object, _T]]) -> None:
         self._work = work
@@ -135,12 +142,15 @@ class _Beside(Generic[_T]):
 
 
 _Look = tuple[str, tuple[str, ...], tuple[Part, ...]]
-"""Key of a trace: text, targets and parts."""
+"""Key of a trace: text, names of the traced functions, and phases of the trace."""
 
 
 class Verifier:
-    """Tries candidates for the findings of one text. ``request`` is how that text is analyzed,
-    ``known`` what came of it where it was."""
+    """Verifies candidates for the findings of one text.
+
+    ``request`` describes how the text is traced. ``known`` is the result of that trace if it was
+    traced before. ``backend`` also compares with the compiler backend.
+    """
 
     def __init__(
         self,
@@ -157,17 +167,19 @@ class Verifier:
         self._text: Text | None = None
         self._before: dict[tuple[tuple[str, ...], tuple[Part, ...]], Traced] = {}
         self._slow = True
-        """Comparing takes long, so that a short look at a doubtful candidate pays."""
+        """True if comparing takes long, so that a doubtful candidate is compared for a short time
+        first."""
         self._ahead: dict[_Look, asyncio.Task[Traced]] = {}
-        """Traces of the next candidates, for the case that the current candidate is refused."""
+        """Traces of the next candidates, started for the case that the current candidate is
+        refused."""
 
     async def fixes(
         self, finding: Finding, targets: Sequence[str], seen: Sequence[SeenValue] = ()
     ) -> Search:
-        """Try the candidates of a finding; the first safe one ends the search.
+        """Verify the candidates for a finding; the first safe fix ends the search.
 
-        Where none is verified, each candidate that only replaces the break by another break is
-        tried once more with the candidates for that break.
+        If none is verified, each candidate that only replaces the graph break by another one is
+        combined with rewrites for that one. ``targets`` are the functions with the finding.
         """
         try:
             return await self._search(finding, targets, seen)
@@ -187,7 +199,7 @@ class Verifier:
         before = await self._trace_original(only, parts)
         if before.of_run(finding) is None:
             return Search()
-        # Most candidates fail, so the fastest target goes first.
+        # Most candidates fail, so the function with the fastest trace goes first.
         cost = {report.name: report.seconds for report in before.reports}
         only = self._distinct_targets(sorted(only, key=lambda name: cost.get(name, 0.0)))
         found: list[Fix] = []
@@ -201,7 +213,7 @@ class Verifier:
                 if any(map(_is_settled, found)) and not better:
                     continue
                 if (refused or tried) and not found and number + 1 < len(made):
-                    # Where one has failed, most do.
+                    # If one candidate has failed, the next ones probably fail too.
                     self._look_ahead(made[number + 1], parts, only[:1])
                 hurried = any(one.differs for one in (*refused, *tried))
                 one = await self._try_candidate(
@@ -232,10 +244,10 @@ class Verifier:
         return Search(tuple(found), tuple(refused))
 
     async def together(self, fixes: Sequence[Fix]) -> Fix | None:
-        """Verify several fixes as one.
+        """Verify several fixes as one fix.
 
-        Fixes that touch lines of an earlier fix are left out. None without fixes, or where some of
-        their findings remain.
+        Fixes that touch lines of an earlier fix are left out. Return None without fixes, or if some
+        of their findings remain.
         """
         chosen = _without_overlaps(fixes)
         if len(chosen) < 2:
@@ -280,10 +292,12 @@ class Verifier:
         hurried: bool = False,
         likely: bool = False,
     ) -> Fix | Refused:
-        """Trace and compare one candidate.
+        """Trace one candidate, compare its behavior with the original, and return the graded fix or
+        the refusal.
 
-        ``others`` are targets that only call ``targets``, and get few cases. ``likely`` starts the
-        trace of the last parts at once.
+        ``others`` are functions that call ``targets``; they are compared with fewer inputs.
+        ``hurried`` compares for a short time first. ``likely`` starts the trace of the last phases
+        at once.
         """
         parts = _parts_of(candidate, parts)
         looking = _Beside(
@@ -314,7 +328,8 @@ class Verifier:
             calling = _Beside(called_by_others)
             begun.callback(calling.cancel)
             if not hurried and not candidate.suggestion:
-                # In parallel with comparing, which most candidates pass.
+                # The last phases are traced in parallel with the comparison, because most
+                # candidates pass it.
                 looking.begin()
                 calling.begin()
             compared = await self._compare_targets(
@@ -345,10 +360,10 @@ class Verifier:
         after: Traced,
         parts: tuple[Part, ...],
     ) -> Judgment | Refused:
-        """Judge a changed text against the original.
+        """Judge the trace of a changed text against the trace of the original text.
 
-        ``parts`` that the original was not traced with are traced only where the original may have
-        the same findings: `torch.export` may take longer than all other parts.
+        Phases in ``parts`` that were not traced for the original are traced only if the original
+        may have the same findings: `torch.export` may take longer than all other phases.
         """
         lacking = _missing_kernel(after)
         judgment = judged(before, after, finding)
@@ -362,10 +377,10 @@ class Verifier:
         return Refused(candidate, judgment.why, judgment.instead or lacking)
 
     def _only_guards(self, judgment: Judgment, finding: Finding, candidate: Candidate) -> bool:
-        """Whether a rewrite of a break adds only guards of code that it compiles in one graph:
-        constant sizes, and state that changes for the next call."""
+        """Whether all added findings are about guards of code that the rewrite moves into one
+        graph: sizes that become constants, and state that changes for the next call."""
         before, after = self._request.text.split("\n"), candidate.text.split("\n")
-        # What was disabled did not run in compiled code at all.
+        # Disabled code was not compiled at all, so its guards are new.
         whole = "disable" not in getattr(finding.evidence, "title", "")
         for one in judgment.appeared:
             line = one.range.start.line
@@ -384,10 +399,11 @@ class Verifier:
         targets: tuple[str, ...],
         parts: tuple[Part, ...],
     ) -> Judgment:
-        """Judge the parts that neither text was traced with.
+        """Judge the rewrite in the last phases of a trace, which were not traced for either text
+        yet.
 
-        The original is traced only where the changed text has findings that the original may have
-        as well, because that takes as long as the rest of the verification.
+        The original is traced only if the changed text has findings that the original may have as
+        well: that trace takes as long as the other verification.
         """
         rest = tuple(part for part in _FURTHER if part not in parts)
         after = await self._trace_changed(candidate.text, targets, rest)
@@ -406,14 +422,16 @@ class Verifier:
     async def _trace_changed(
         self, text: str, targets: tuple[str, ...], parts: tuple[Part, ...]
     ) -> Traced:
-        """A changed text, traced; what was looked at ahead, once."""
+        """Return the trace of a changed text, from the traces that were started in advance if
+        possible."""
         ahead = self._ahead.pop((text, targets, parts), None)
         if ahead is not None:
             return await ahead
         return await traced(self._tracer, self._trace_request(targets, parts, text))
 
     async def _trace_original(self, only: tuple[str, ...], parts: tuple[Part, ...]) -> Traced:
-        """Return the trace of the original text; it is traced once."""
+        """Return the trace of some functions of the original text, which is traced only once for
+        each choice of functions and phases."""
         if self._known is not None and parts == self._request.parts:
             return self._known.of(only)
         known = self._before.get((only, parts))
@@ -423,12 +441,14 @@ class Verifier:
         return known
 
     def _last_probe(self, target: str) -> int:
-        """Return the number of the last probe that the original was traced with."""
+        """Return the number of the last set of inputs that the function was traced with in the
+        original text."""
         numbers = (one.probe_number for one in self._reports if one.name == target)
         return max(numbers, default=0)
 
     def _distinct_targets(self, targets: Sequence[str]) -> tuple[str, ...]:
-        """Return the targets without targets whose only call is the call of an earlier target."""
+        """Return the functions, leaving out each whose only inputs are the inputs of an earlier
+        function in ``targets``."""
         calls = {name: name for name in targets}
         for one in self._reports:
             if one.probe is not None and one.name in calls and one.probe.same_as:
@@ -441,7 +461,7 @@ class Verifier:
 
     @property
     def _reports(self) -> Iterator[TargetReport]:
-        """How the original was traced, wherever it was."""
+        """Yield the reports of all traces of the original text so far."""
         known = (self._known,) if self._known is not None else ()
         return (one for each in (*known, *self._before.values()) for one in each.reports)
 
@@ -472,7 +492,8 @@ class Verifier:
         quick: bool = False,
         covering: bool = True,
     ) -> list[Compared] | Refused:
-        """Compare what the candidate and the original do, for each target.
+        """Compare the behavior of the candidate with the original, for each function; return the
+        refusal at the first difference.
 
         A suggestion is not compared: a person has to check it anyway. With ``quick``, a candidate
         that probably differs is first compared for a short time.
@@ -520,19 +541,21 @@ class Verifier:
 
 
 def _parts_of(candidate: Candidate, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return the parts that show whether a candidate ended the findings of ``parts``."""
+    """Return the phases of a trace that show whether a candidate removed a finding of the phases
+    ``parts``."""
     return tuple(dict.fromkeys((*parts, *candidate.parts)))
 
 
 def _is_settled(fix: Fix) -> bool:
-    """Whether a fix is verified and does not add guards."""
+    """Whether a fix is graded safe or unsafe (not a suggestion) and does not add guards."""
     return fix.grade != "suggestion" and not fix.pins
 
 
 def _continue_refused(refused: Sequence[Refused]) -> tuple[Candidate, ...]:
-    """Combine each refused candidate with the candidates for the break that it adds."""
+    """Combine each refused candidate that adds a graph break with the candidates for that graph
+    break."""
     further: list[Candidate] = []
-    # An operator without a fake kernel lacks nothing but that.
+    # The only fault of an operator without a fake kernel is the missing kernel.
     for one in sorted(refused, key=_brings_break):
         if one.instead is None or one.candidate.suggestion:
             continue
@@ -549,12 +572,13 @@ def _brings_break(refused: Refused) -> bool:
 
 
 _EMPTY_OR_ONE = re.compile(r"\[(?:[^\]]*, )?[01](?:, [^\]]*)?\]")
-"""Pattern, in probe notation, of a tensor with a dimension of size 0 or 1."""
+"""Pattern of a tensor in a probe comment with a dimension of size 0 or 1, such as ``[0, 4]``."""
 _SIZES = re.compile(r"\[[\d, ]*\]")
 
 
 def _may_differ(candidate: Candidate, compared: Compared) -> bool:
-    """Whether the candidate is allowed to differ from the original in this way."""
+    """Whether the fields of the candidate, such as ``loses`` and ``extends``, allow the
+    differences from the original."""
     if candidate.suggestion:
         return True
     lost = set(candidate.loses)
@@ -564,13 +588,13 @@ def _may_differ(candidate: Candidate, compared: Compared) -> bool:
     if compared.aspects and set(compared.aspects) <= lost:
         return True
     if not given or not cases:
-        return False  # it did not come to the end of one
+        return False  # no comparison was completed
     for case in cases:
         odd = _is_odd(case.inputs, first)
         extended = candidate.extends and (odd or case.outcome != "returned")
         odd = odd or _do_not_fit(case.inputs, first)
         fits = candidate.computes_more and odd and set(case.aspects) <= {"outcome", *lost}
-        # The sides have other dtypes, and the original computes only one side.
+        # The two values have different dtypes, and the original computes only one of them.
         other = candidate.computes_more and case.conditions.startswith("dtype")
         restricted = candidate.restricts and case is not compared.cases[0]
         if restricted and set(case.aspects) <= {"outcome", *lost}:
@@ -581,23 +605,25 @@ def _may_differ(candidate: Candidate, compared: Compared) -> bool:
 
 
 def _is_odd(inputs: str, given: str) -> bool:
-    """Whether some size is 0 or 1, unlike the sizes of the probe."""
+    """Whether some size in the inputs is 0 or 1, although the same size in the given inputs is
+    not."""
     return bool(set(_EMPTY_OR_ONE.findall(inputs)) - set(_EMPTY_OR_ONE.findall(given)))
 
 
 def _do_not_fit(inputs: str, given: str) -> bool:
-    """Whether only some tensors have the sizes of the probe, so that the shapes may not match."""
+    """Whether some tensors have the sizes of the given inputs and others do not, so that their
+    shapes may not fit together."""
     pairs = list(zip(_SIZES.findall(inputs), _SIZES.findall(given), strict=False))
     return len({one == other for one, other in pairs}) == 2
 
 
 _OF_A_DTYPE = ("outcome", "result", "gradient", "state", "input")
-"""Aspects that differ where code computes with tensors of several dtypes."""
+"""Aspects of behavior that differ if code computes with tensors of other dtypes."""
 
 
 def _parts_of_finding(finding: Finding) -> tuple[Part, ...]:
-    """Return the parts that show whether the finding is there; the first part shows how targets
-    end."""
+    """Return the phases of a trace that show whether the finding is there, with the first phase,
+    which shows whether functions fail."""
     if finding.path is not None:
         return "first", "paths"
     part = finding.run.part if finding.run is not None else "first"
@@ -605,7 +631,8 @@ def _parts_of_finding(finding: Finding) -> tuple[Part, ...]:
 
 
 def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, str]:
-    """Return the grade of a candidate without objections, and the reason why it is not better."""
+    """Return the grade of a candidate that passed all comparisons, and a sentence that explains why
+    the grade is not better."""
     doubts = [one.reason for one in compared if one.outcome == "unverified"]
     differs = [one.reason for one in compared if one.outcome == "differs"]
     if candidate.suggestion or doubts:
@@ -631,7 +658,7 @@ def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tupl
 
 def _missing_kernel(after: Traced) -> Finding | None:
     """Return the finding that an operator of the changed text does not have a fake kernel, with its
-    calls."""
+    recorded calls; None if there is none."""
     for one in after.findings:
         if isinstance(one.evidence, ExportEvidence) and one.evidence.calls:
             return one
@@ -639,12 +666,12 @@ def _missing_kernel(after: Traced) -> Finding | None:
 
 
 def _is_refused(compared: Compared) -> bool:
-    """Whether the changed text raises for an input that the original accepts."""
+    """Whether the changed text raises an exception for an input that the original accepts."""
     return any(not one.same and one.outcome == "returned" for one in compared.cases)
 
 
 def _without_overlaps(fixes: Sequence[Fix]) -> list[Fix]:
-    """Return fixes that touch different lines, earlier fixes first."""
+    """Return the fixes that do not touch lines of an earlier fix in the list."""
     chosen: list[Fix] = []
     taken: set[int] = set()
     for fix in fixes:
@@ -660,7 +687,7 @@ def _without_overlaps(fixes: Sequence[Fix]) -> list[Fix]:
 
 
 def _apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
-    """Return the text after edits that do not overlap and are in its order."""
+    """Return the text after edits, which must not overlap and must be in the order of the text."""
     positions = TextPositions(text)
     for edit in reversed(edits):
         start, end = positions.offset(edit.range.start), positions.offset(edit.range.end)

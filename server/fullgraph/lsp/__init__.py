@@ -1,4 +1,5 @@
-"""The language server: a session behind the Language Server Protocol."""
+"""The language server: connects an analysis session to an editor by the Language Server
+Protocol."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ def serve(*, tcp: tuple[str, int] | None = None, boot: Path | None = None, engin
     Raises:
         OSError: The server cannot listen on the address.
     """
-    # The imports are delayed so that the first answer does not wait for the protocol library.
+    # The imports are delayed so that the answer to ``initialize`` does not wait for the protocol
+    # library.
     from fullgraph.lsp.transport import StandardStreams, serve_socket, serve_streams
 
     if tcp is not None:

@@ -1,4 +1,5 @@
-"""Kinds of code actions. They are paths: a request for a kind includes all kinds below it."""
+"""Kinds of code actions, written as dotted names: a request for a kind includes all kinds below
+it."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from lsprotocol import types
 
 
 def is_requested(kind: str, only: Iterable[types.CodeActionKind | str] | None) -> bool:
-    """Whether a request includes a kind of code action; without ``only`` it includes all kinds."""
+    """Whether a request for code actions includes ``kind``. ``only`` lists the requested kinds;
+    None includes all kinds."""
     return only is None or any(_includes_kind(requested, kind) for requested in only)
 
 

@@ -1,4 +1,5 @@
-"""Code actions that allow what the sandbox refused."""
+"""Code actions that allow an access of traced code, such as to a file, which the sandbox
+refused."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from fullgraph.session.analysis_unit import AnalysisUnit
 def allow_actions(
     context: ServerContext, unit: AnalysisUnit, findings: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
-    """Yield one code action for each entry that the user can add to the setting
-    ``sandbox.allow``."""
+    """Yield one code action for each refused access among ``findings``; it adds an entry to the
+    user's setting ``sandbox.allow``."""
     command = CLIENT_ALLOW if CLIENT_ALLOW in context.client.commands else ALLOW
     diagnostics = context.publication.diagnostics
     by_entry: dict[str, list[FileFinding]] = {}
@@ -39,7 +40,8 @@ def allow_actions(
 
 
 def _is_valid_entry(text: str) -> bool:
-    """Whether the setting accepts an entry; traced code may have raised an error with any text."""
+    """Whether ``text`` is a valid entry of the setting ``sandbox.allow``; traced code may have
+    raised an error with any text."""
     try:
         return text.isprintable() and str(parse_allowance(text)) == text
     except ValueError:

@@ -1,4 +1,4 @@
-"""Commands of ``workspace/executeCommand``."""
+"""Handlers of the commands that clients execute by ``workspace/executeCommand``."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ from fullgraph_engine.protocol.documents import DocumentKind
 
 
 async def analyze_file(context: ServerContext, arguments: list[Any]) -> dict[str, Any]:
-    """Trace a file, or one target of it, and answer when the run has ended; caches are not used."""
+    """Trace a file, or one function of it, without cached results, and answer when the traces have
+    ended."""
     uri, target = _parse_place(arguments)
-    # While this waits, the client may close the file or open it again.
+    # While this handler waits, the client may close the file or open it again.
     await context.session.wait_until_configured()
     unit = _find_unit(context, uri)
     if unit is None:
@@ -62,7 +63,8 @@ async def analyze_file(context: ServerContext, arguments: list[Any]) -> dict[str
 
 
 async def cancel_runs(context: ServerContext, arguments: list[Any]) -> None:
-    """Cancel the runs, repros and measurements of a file; of all files if no file is named."""
+    """Cancel the traces, reductions and measurements of a file; of all files if the arguments do
+    not name one."""
     uri, _ = _parse_place(arguments)
     for unit in list(context.session.units.values()):
         if not uri or unit.document.uri == uri:
@@ -72,12 +74,13 @@ async def cancel_runs(context: ServerContext, arguments: list[Any]) -> None:
 
 
 async def restart_engine(context: ServerContext, arguments: list[Any]) -> None:
-    """Look for torch again, restart every engine, and trace all open files again."""
+    """Search the interpreters for torch again, restart every engine process, and trace all open
+    files again."""
     await context.session.restart_engines()
 
 
 async def debug_information(context: ServerContext, arguments: list[Any]) -> dict[str, Any]:
-    """Return the state of the server for a bug report, as data and as text."""
+    """Return the state of the server for a bug report, as JSON data and as text."""
     session = context.session
     client = session.client
     facts: dict[str, Any] = {
@@ -111,13 +114,14 @@ async def debug_information(context: ServerContext, arguments: list[Any]) -> dic
 
 
 async def toggle_guards(context: ServerContext, arguments: list[Any]) -> bool:
-    """Show or hide all guards of a target as diagnostics; return whether they are shown now."""
+    """Show or hide all guards of a traced function as diagnostics; return whether they are shown
+    now."""
     unit, target = _toggle_target(context, arguments, lambda unit: unit.guards_shown)
     return target in unit.guards_shown
 
 
 async def toggle_untraced(context: ServerContext, arguments: list[Any]) -> bool:
-    """Fade or restore the lines of a target that were never traced; return whether they are faded
+    """Fade or restore the lines of a function that no trace executed; return whether they are faded
     now."""
     unit, target = _toggle_target(context, arguments, lambda unit: unit.untraced_shown)
     return target in unit.faded
@@ -134,7 +138,8 @@ def _toggle_target(
 
 
 async def emit_repro(context: ServerContext, arguments: list[Any]) -> dict[str, Any]:
-    """Reduce a finding, or the failure of a backend, to a small script and open the script."""
+    """Reduce a finding, or the failure of a backend, to a small script that reproduces it, and open
+    the script."""
     unit, _ = _unit_and_target(context, arguments)
     return await context.repros.emit_script(unit, _argument_object(arguments))
 
@@ -146,7 +151,8 @@ async def emit_issue(context: ServerContext, arguments: list[Any]) -> dict[str, 
 
 
 async def explain_allowance(context: ServerContext, arguments: list[Any]) -> str:
-    """Explain how to allow something, for clients that cannot change their settings themselves."""
+    """Return a text that explains how to allow a refused access, for clients that cannot change
+    their settings themselves."""
     entry = _argument_object(arguments).get("entry")
     try:
         allowance = parse_allowance(entry if isinstance(entry, str) else "")
@@ -162,10 +168,11 @@ async def explain_allowance(context: ServerContext, arguments: list[Any]) -> str
 
 def _show_command(kind: DocumentKind) -> Callable[[ServerContext, list[Any]], Awaitable[Any]]:
     async def show(context: ServerContext, arguments: list[Any]) -> dict[str, Any]:
-        """Open a document about a target; without a name, about the only target of the file.
+        """Open a document about a traced function; without a name, about the only function of the
+        file.
 
-        ``probe`` selects the run with that probe, counted from 0; without it the document has all
-        runs.
+        ``probe`` in the arguments selects the trace with the inputs of this number, counted from 0.
+        Without it the document has the traces with all inputs.
         """
         unit, target = _unit_and_target(context, arguments)
         probe = _argument_object(arguments).get("probe")
@@ -176,15 +183,15 @@ def _show_command(kind: DocumentKind) -> Callable[[ServerContext, list[Any]], Aw
 
 
 async def show_timings(context: ServerContext, arguments: list[Any]) -> dict[str, Any]:
-    """Open a document that shows where the time of a file's last run went."""
+    """Open a document that shows where the last trace of a file spent its time."""
     unit, _ = _unit_and_target(context, arguments)
     return await context.documents.show_timings(unit)
 
 
 async def measure_targets(context: ServerContext, arguments: list[Any]) -> dict[str, Any]:
-    """Open a document with the run times of a target, or of all targets of a file.
+    """Open a document with the run times of a function, or of all traced functions of a file.
 
-    Each target is measured in eager mode, compiled, and compiled with the verified fixes.
+    Each function is measured in eager mode, compiled, and compiled with the verified fixes.
     """
     unit, target = _unit_and_target(context, arguments)
     return await context.measures.show_measurements(unit, target)
@@ -236,7 +243,7 @@ def _find_unit(context: ServerContext, uri: str) -> AnalysisUnit | None:
 
 
 def _unit_and_target(context: ServerContext, arguments: list[Any]) -> tuple[AnalysisUnit, str]:
-    """Return the open file that the arguments name, and the name of the target; empty without one.
+    """Return the open file and the function name (may be empty) in the arguments of a command.
 
     Raises:
         JsonRpcInvalidParams: The file is not open.
@@ -254,8 +261,8 @@ def _argument_object(arguments: list[Any]) -> Mapping[str, Any]:
 
 
 def _parse_place(arguments: list[Any]) -> tuple[str, str]:
-    """Parse a URI and a target name, from two arguments or from one object as code lenses send
-    it."""
+    """Return (URI, function name) from the arguments of a command: two strings, or one object as
+    code lenses send it."""
     first = arguments[0] if arguments else ""
     if isinstance(first, Mapping):
         uri, target = first.get("uri", ""), first.get("target", "")

@@ -18,7 +18,8 @@ PATIENCE = 5.0
 
 
 class Configuration:
-    """The settings that the client sent last. Changes are applied to the session immediately."""
+    """The settings that the client sent last. Changes are applied to the session (the analysis of
+    the open files) immediately."""
 
     def __init__(
         self, connection: ClientConnection, session: Session, on_change: Callable[[], None]
@@ -27,10 +28,10 @@ class Configuration:
         self._session = session
         self._on_change = on_change
         self._settings: dict[str, Any] = {}
-        """Settings by folder; the empty name has the settings outside of all folders."""
+        """Settings by workspace folder; the empty name has the settings outside of all folders."""
         self._last_request = 0
         self._last_answered = 0
-        """Number of the latest request that the client answered."""
+        """Number of the latest request for settings that the client answered."""
 
     @property
     def can_request(self) -> bool:
@@ -72,9 +73,9 @@ class Configuration:
                 f"The settings of the editor could not be read ({why}); {used} count."
             )
         if folders != self._session.folders:
-            # The handler that changed the folders has sent its own request.
+            # Another request is under way: the handler that changed the folders has sent it.
             return
-        # Answers can arrive out of order; ignore an outdated one.
+        # Answers can arrive in another order than their requests; ignore an outdated one.
         if isinstance(answers, (list, tuple)) and request_number > self._last_answered:
             self._last_answered = request_number
             self._settings = dict(zip(scopes, map(_plain_data, answers), strict=False))

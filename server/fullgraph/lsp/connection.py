@@ -18,7 +18,8 @@ from fullgraph.session.session import MessageLevel
 logger = logging.getLogger(__name__)
 
 MOST_LOG = 64 * 1024
-"""Maximum number of characters of user output that one run may write to the client's log."""
+"""Maximum number of characters of output of the user's code that one trace may write to the
+client's log."""
 
 _PARENT_WATCH = 3.0
 """Interval in seconds between two checks whether the client's process still exists."""
@@ -31,8 +32,8 @@ _LEVELS = {
 
 
 class ClientConnection:
-    """Sends messages to one client and runs background tasks; every part of the server can use
-    it."""
+    """The connection to one client: sends messages and runs background tasks, for all parts of the
+    server."""
 
     def __init__(self, protocol: Protocol) -> None:
         self.protocol = protocol
@@ -44,11 +45,11 @@ class ClientConnection:
     # -- messages -----------------------------------------------------------------------------
 
     def to_json_data(self, value: Any) -> Any:
-        """Convert a type of the protocol to JSON data for sending."""
+        """Convert an object of the protocol library (lsprotocol) to JSON data for sending."""
         return self.protocol._converter.unstructure(value)
 
     def notify(self, method: str, params: Any) -> None:
-        """Send a notification; ``params`` is a type of the protocol or plain data."""
+        """Send a notification to the client; ``params`` is an object of lsprotocol or JSON data."""
         self.protocol.send_notification(method, params)
 
     async def request(self, method: str, params: Any) -> Any:
@@ -60,7 +61,7 @@ class ClientConnection:
         return await self.protocol.request(method, params)
 
     def request_in_background(self, method: str, params: Any) -> None:
-        """Send a request and ignore its result."""
+        """Send a request to the client and ignore its result."""
 
         async def send() -> None:
             try:
@@ -102,7 +103,7 @@ class ClientConnection:
         return getattr(chosen, "title", "")
 
     def log(self, text: str) -> None:
-        """Write to the client's log, at most ``MOST_LOG`` characters for each run."""
+        """Write to the client's log, at most ``MOST_LOG`` characters for each trace."""
         if self._logged_characters > MOST_LOG:
             return
         self._logged_characters += len(text)
@@ -111,7 +112,7 @@ class ClientConnection:
         self.notify(types.WINDOW_LOG_MESSAGE, types.LogMessageParams(types.MessageType.Log, text))
 
     def reset_log(self) -> None:
-        """Start counting logged characters again, for a new run."""
+        """Reset the count of logged characters to zero, because a new trace begins."""
         self._logged_characters = 0
 
     # -- tasks --------------------------------------------------------------------------------
@@ -135,8 +136,9 @@ class ClientConnection:
         await self._stopped.wait()
 
     def watch_parent(self, pid: int | None) -> None:
-        """Stop the server when the client's process ends, even if its pipes stay open."""
-        # The number of a client in another container does not identify a process here.
+        """Stop the server when the client's process with the number ``pid`` ends, even if its pipes
+        stay open."""
+        # The process number of a client in another container does not identify a process here.
         if pid is not None and pid > 0 and _is_alive(pid):
             self.run_in_background(self._watch_process(pid))
 

@@ -1,4 +1,4 @@
-"""The objects that handlers of LSP methods work with."""
+"""The objects that handlers of LSP methods use."""
 
 from __future__ import annotations
 

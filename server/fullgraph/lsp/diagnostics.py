@@ -1,4 +1,4 @@
-"""Convert findings to diagnostics."""
+"""Convert findings to LSP diagnostics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_HINTS = 3
 
 
 class DiagnosticBuilder:
-    """Builds diagnostics that fit the capabilities of the client."""
+    """Builds LSP diagnostics from findings, limited to fields that the client supports."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -76,7 +76,8 @@ class DiagnosticBuilder:
 
 
 def result_id(items: Sequence[dict[str, Any]]) -> str:
-    """Return a result id that only depends on the diagnostics, not on the version of the text."""
+    """Return a hash of diagnostics as their LSP result id. It does not depend on the version of the
+    text, so equal diagnostics keep it."""
     text = json.dumps(items, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
@@ -111,7 +112,8 @@ def _line_words(places: Iterable[Range]) -> str:
 
 
 def _client_data(item: FileFinding, document: Document) -> dict[str, Any]:
-    """Return additional data for clients with their own display of findings, as JSON."""
+    """Return the ``data`` of a diagnostic as JSON, for clients with their own display of
+    findings."""
     finding = item.finding
     name = document.name
     place = FindingFile(name.rsplit("/", 1)[-1], name, document.positions)

@@ -1,4 +1,5 @@
-"""Documents about targets, which the engine writes when a reader opens them."""
+"""Documents about traced functions (graphs, guards, events, bytecode), which the engine writes on
+request."""
 
 from __future__ import annotations
 
@@ -15,12 +16,13 @@ from fullgraph_engine.protocol import TargetDone
 from fullgraph_engine.protocol.documents import DocumentKind
 
 _MOST_KEPT = 8
-"""Maximum number of cached documents, which can be opened without another engine run."""
+"""Maximum number of cached documents, which can be opened again without tracing."""
 
 
 @dataclass(frozen=True)
 class DocumentKey:
-    """Identifies a document about a target of an open file."""
+    """Identifies a document about a function of an open file: the file's URI, the kind of document,
+    the function's name."""
 
     uri: str
     kind: DocumentKind
@@ -30,13 +32,18 @@ class DocumentKey:
 ShowProgress = Callable[[DocumentKey, Callable[[], None]], Callable[[], None]]
 """Callback that shows progress while a document is written.
 
-It gets a function that cancels the writing, and returns a function that removes the progress.
+Its second argument is a function that cancels the writing. It returns a function that removes the
+progress.
 """
 
 
 @dataclass
 class _DocumentRun:
-    """An engine run that writes a document, the inputs it depends on, and its waiting requests."""
+    """A trace that writes a document.
+
+    ``inputs`` (text and settings) tell whether the document is still current. ``readers`` counts
+    the requests that wait for it.
+    """
 
     inputs: object
     task: asyncio.Task[DocumentDraft | str]
@@ -44,7 +51,7 @@ class _DocumentRun:
 
 
 class DocumentService:
-    """Writes documents in engine runs of their own, one at a time, and caches them."""
+    """Writes each document in a trace of its own, one at a time, and caches the documents."""
 
     def __init__(self, session: Session, show_progress: ShowProgress) -> None:
         self._session = session
@@ -55,11 +62,11 @@ class DocumentService:
     async def read_text(
         self, unit: AnalysisUnit, kind: DocumentKind, target: str, probe: int | None = None
     ) -> str:
-        """Return a document about the current text; if the text changes meanwhile, about the new
-        text.
+        """Return the text of a document about the current text of a file; if the text changes
+        meanwhile, about the new text.
 
-        ``probe`` selects the run with that probe; without it the document has all runs. Cancelling
-        the last waiting request cancels the engine run.
+        ``probe`` selects the trace with the inputs of this number; without it the document has the
+        traces with all inputs. Cancelling the last waiting request cancels the trace.
         """
         await self._session.wait_until_configured()
         found: DocumentDraft | str | None = (
@@ -72,15 +79,15 @@ class DocumentService:
         return (found if probe is None else found.for_probe(probe)).build_text(short_name(unit))
 
     async def _read_draft(self, unit: AnalysisUnit, key: DocumentKey) -> DocumentDraft | str:
-        """Return a document, or a sentence that explains why there is none."""
+        """Return a document, or a sentence that explains why the document could not be written."""
         while True:
             run = self._find_or_start(unit, key)
             run.readers += 1
             try:
                 return await asyncio.shield(run.task)
             except asyncio.CancelledError:
-                # Either this request was cancelled, or the document that it waits for was: the text
-                # was edited, or closed and possibly opened again.
+                # Either this request was cancelled, or the task that writes the document was: the
+                # text was edited, or closed and possibly opened again.
                 is_open = self._session.units.get(unit.document.uri) is unit
                 superseded = is_open and self._runs.get(key, run) is not run
                 if not (superseded and run.task.cancelled()):
@@ -92,7 +99,7 @@ class DocumentService:
                 run.readers -= 1
 
     def discard_finished(self, uri: str) -> None:
-        """Discard the finished documents of a file because a new run of it has ended."""
+        """Discard the finished documents of a file because a new trace of the file has ended."""
         for key, run in list(self._runs.items()):
             if key.uri == uri and run.task.done():
                 del self._runs[key]
@@ -109,7 +116,7 @@ class DocumentService:
         if known is not None and known.inputs == inputs and not _has_failed(known.task):
             return known
         run = _DocumentRun(inputs, asyncio.create_task(self._write_draft(unit, key)))
-        # Store the new document first: requests that wait for the old one look it up.
+        # Store the new document first: requests that wait for the old document look it up.
         self._runs.pop(key, None)
         self._runs[key] = run
         if known is not None:
@@ -153,11 +160,11 @@ class DocumentService:
 
 
 def _known_guards(unit: AnalysisUnit, target: str) -> DocumentDraft | None:
-    """Return the guards that the last run reported, or None if they may be incomplete or
-    outdated."""
+    """Return a document with the guards that the last trace of the file reported; None if they may
+    be incomplete or outdated."""
     shown = [shown_report for shown_report in unit.reports() if shown_report.report.name == target]
     guards = unit.results.target_details(target).guards
-    # Without one report for each probe, guards cannot be assigned to their probes.
+    # Without one report for each set of inputs, guards cannot be assigned to their inputs.
     traced = all(
         shown_report.current and shown_report.report.status == "traced" for shown_report in shown
     )
@@ -171,7 +178,7 @@ def _known_guards(unit: AnalysisUnit, target: str) -> DocumentDraft | None:
 
 
 def short_name(unit: AnalysisUnit) -> str:
-    """Return the file's name as documents show it."""
+    """Return the file name that documents display."""
     return unit.document.name.rsplit("/", 1)[-1]
 
 

@@ -1,4 +1,4 @@
-"""Convert edits to the types of LSP."""
+"""Convert edits of a text to the types of LSP."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from fullgraph_engine.protocol import TextEdit
 
 
 def text_edits(document: Document, edits: Sequence[TextEdit]) -> list[types.TextEdit]:
-    """Convert edits of a document to text edits in the position encoding of the client."""
+    """Convert edits of an open text to LSP text edits, in the position encoding of its client."""
     return [types.TextEdit(range_in(document, edit.range), edit.text) for edit in edits]
 
 
 def workspace_edit(
     client: ClientCapabilities, document: Document, edits: Sequence[TextEdit]
 ) -> types.WorkspaceEdit:
-    """Convert edits of the current document to one workspace edit, which a single undo reverts."""
+    """Convert edits of the current version of an open text to one LSP workspace edit, which a
+    single undo reverts."""
     lsp_edits = text_edits(document, edits)
     if not client.document_changes:
         return types.WorkspaceEdit(changes={document.uri: lsp_edits})
-    # With a version the client refuses the edit if the text has changed.
+    # The version of the text makes the client refuse the edit if the text has changed.
     identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
     return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, lsp_edits)])

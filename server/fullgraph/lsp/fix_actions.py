@@ -1,4 +1,4 @@
-"""Code actions that apply verified fixes."""
+"""Code actions that apply verified fixes of findings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _WORDS = {"safe": "safe fix", "unsafe": "unsafe fix", "suggestion": "suggestion"
 def fix_actions(
     context: ServerContext, unit: AnalysisUnit, findings: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
-    """Yield the fixes of findings, best first; only safe fixes are marked as preferred."""
+    """Yield code actions that apply the fixes of findings, best first; only safe fixes are marked
+    as preferred."""
     open_documents = context.session.documents()
     for item in findings:
         diagnostic = context.publication.diagnostics.for_finding(
@@ -40,7 +41,8 @@ def fix_actions(
 def fix_all_actions(
     context: ServerContext, unit: AnalysisUnit, only: Sequence[types.CodeActionKind | str] | None
 ) -> Iterator[types.CodeAction]:
-    """Yield an action that applies all safe fixes of the file, if they were verified together."""
+    """Yield a code action that applies all safe fixes of the file, if a trace has verified them
+    together. ``only`` are the requested kinds of actions."""
     fix = context.fixes.find_combined_fix(unit)
     if fix is not None and is_requested(FIX_ALL_KIND, only):
         yield types.CodeAction(

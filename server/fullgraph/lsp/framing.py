@@ -22,8 +22,8 @@ class MessageReader:
         self._stream = stream
 
     async def readline(self) -> bytes:
-        """Return the next header line in the form of the base protocol; empty at the end of
-        input."""
+        """Return the next header line with the spelling of the LSP base protocol; empty at the end
+        of input."""
         try:
             line = await self._stream.readuntil(b"\n")
         except asyncio.IncompleteReadError:
@@ -50,7 +50,8 @@ class MessageReader:
             return b""
 
     async def _skip_line(self, count: int) -> None:
-        """Discard the rest of a line; ``count`` bytes of it are in the buffer."""
+        """Discard input up to the end of the current line; ``count`` bytes of the line are in the
+        buffer."""
         while True:
             await self._stream.readexactly(count)
             try:

@@ -23,8 +23,8 @@ _LONGEST_HEADER = 4096
 
 @dataclass(frozen=True)
 class Greeting:
-    """The bytes read so far, which the protocol library still has to handle, and the answered
-    requests."""
+    """Input that was read before the protocol library was loaded, for the library to parse, and the
+    ids of requests that were answered already."""
 
     read: bytes
     answered: frozenset[int | str] = frozenset()

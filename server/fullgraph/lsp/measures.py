@@ -1,4 +1,4 @@
-"""Measure targets for a client: in eager mode, compiled, and compiled with the fixes."""
+"""Measure functions for a client: in eager mode, compiled, and compiled with the fixes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class Measures:
-    """Runs the measurements of one client one at a time, because they would slow each other
-    down."""
+    """Runs the measurements that one client requests, one at a time, because they would slow each
+    other down."""
 
     def __init__(
         self,
@@ -34,13 +34,13 @@ class Measures:
         self._documents = documents
         self._lock = asyncio.Lock()
         self._tasks: dict[asyncio.Task[tuple[Timed, ...]], str] = {}
-        """Running and waiting measurements, with the URI of their file."""
+        """Tasks of running and waiting measurements, with the URI of the measured file."""
 
     async def show_measurements(self, unit: AnalysisUnit, target: str) -> dict[str, Any]:
-        """Measure targets and open a document with the results, which takes minutes.
+        """Measure a function and open a document with the results, which takes minutes.
 
-        Without a name it measures the targets of the file that no other target calls. Cancelling
-        the request or its progress ends the measurement.
+        If ``target`` is empty, it measures all traced functions of the file that no other traced
+        function calls. Cancelling the request or its progress bar ends the measurement.
         """
         reports = [shown.report for shown in unit.reports() if target in ("", shown.report.name)]
         if not any(report.status == "traced" for report in reports):

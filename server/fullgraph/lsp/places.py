@@ -1,4 +1,4 @@
-"""Convert ranges of the engine to ranges of LSP."""
+"""Convert source ranges of the engine (UTF-8 bytes) to ranges of LSP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fullgraph_engine.protocol import Range
 
 
 def lsp_range(range_: Range, text: TextPositions, encoding: Encoding) -> types.Range:
-    """Convert a range in UTF-8 bytes to a range in units of ``encoding``."""
+    """Convert a range in UTF-8 bytes of ``text`` to a range in units of ``encoding``."""
     return types.Range(
         start=types.Position(*text.character(range_.start, encoding)),
         end=types.Position(*text.character(range_.end, encoding)),
@@ -21,7 +21,7 @@ def lsp_range(range_: Range, text: TextPositions, encoding: Encoding) -> types.R
 
 
 def range_in(document: Document, range_: Range) -> types.Range:
-    """Convert a range in UTF-8 bytes to the position encoding of the document's client."""
+    """Convert a range in UTF-8 bytes to the position encoding negotiated with the client."""
     return lsp_range(range_, document.positions, document.encoding)
 
 
@@ -39,9 +39,9 @@ def position_key(position: types.Position) -> tuple[int, int]:
 
 
 class OtherTexts:
-    """Reads the texts of other files that findings refer to.
+    """Reads the texts of files, other than the displayed one, that findings refer to.
 
-    An open file has the text of the editor. Files on disk are cached by modification time.
+    An open file has the text in the editor. Files on disk are cached by modification time.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,8 @@ class OtherTexts:
     def find_location(
         self, path: str, range_: Range, document: Document, open_documents: dict[str, Document]
     ) -> types.Location | None:
-        """Return the location of a range; None if the file cannot be read."""
+        """Return the LSP location of a range in UTF-8 bytes in the file at ``path``; None if the
+        file cannot be read."""
         if path == document.name:
             return types.Location(document.uri, range_in(document, range_))
         for open_document in open_documents.values():

@@ -1,4 +1,5 @@
-"""Code actions that write a probe, found by trying inputs, into the file."""
+"""Code actions that write inputs, which the engine found by trying, into the file as a probe
+comment."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def probe_fixes(unit: AnalysisUnit, params: types.CodeActionParams) -> Iterator[Fix]:
-    """Yield edits that write a target's probe above it, for a request on the line of its name."""
+    """Yield edits that write the inputs of a function into a comment above it, for a request on the
+    line of its name."""
     for shown in unit.reports():
         probe, range_ = shown.report.probe, shown.report.range
         line = range_in(unit.document, range_).start.line
@@ -32,7 +34,8 @@ def probe_fixes(unit: AnalysisUnit, params: types.CodeActionParams) -> Iterator[
 
 
 def _complete_comment(document: Document, line: int, probe: str) -> TextEdit | None:
-    """Return an edit that adds inputs to a comment with constructor arguments only; else None."""
+    """Return an edit that adds inputs to a probe comment with constructor arguments only; None for
+    any other comment."""
     for comment in comments_of(document.positions, line):
         if comment.text.startswith("init(") and "#" not in comment.text:
             return TextEdit(comment.range(document.positions), probe)
@@ -40,7 +43,8 @@ def _complete_comment(document: Document, line: int, probe: str) -> TextEdit | N
 
 
 def _insert_comment(document: Document, line: int, probe: str) -> TextEdit:
-    """Return an edit that inserts a probe comment above the decorators of a definition."""
+    """Return an edit that inserts a probe comment (the inputs to trace with) above the decorators
+    of a definition."""
     positions = document.positions
     first = line
     while positions.line(first - 1).lstrip().startswith("@"):

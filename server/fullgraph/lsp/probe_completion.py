@@ -1,4 +1,4 @@
-"""Completion inside probe comments."""
+"""Completion inside probe comments, which define the inputs that a function is traced with."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def probe_completion(document: Document, line: int, character: int) -> dict[str,
     column = document.offset_at(line, character) - positions.start(line)
     if comment is None or column < comment.start:
         return None
-    # Include trailing blanks, because the cursor may be behind them.
+    # Include trailing blanks of the comment, because the cursor may be behind them.
     comment_with_blanks = ProbeComment(line, comment.start, positions.line(line)[comment.start :])
     offset = column - comment.start
     found = complete_probe(comment_with_blanks, offset, scope_at(document.text, positions, line))

@@ -1,4 +1,4 @@
-"""Progress bars of long runs in the client."""
+"""Progress bars of long traces and other jobs in the client."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fullgraph_engine.protocol import Event, Importing, TargetDone, TargetsFound
 from fullgraph_engine.protocol.documents import DocumentKind
 
 PATIENCE = 0.3
-"""Delay in seconds before the progress of a run is shown; most runs end sooner."""
+"""Delay in seconds before the progress of a trace or job is shown; most end sooner."""
 
 _PAUSE = 0.1
 
 
 class ClientProgress:
-    """Shows progress bars for runs and other jobs.
+    """Shows progress bars for traces and other jobs in one client.
 
-    Each bar has its own token, which is created with the bar and dropped at its end.
+    Each bar has an LSP progress token, which is created with the bar and dropped at its end.
     """
 
     def __init__(self, connection: ClientConnection, session: Session) -> None:
@@ -36,10 +36,10 @@ class ClientProgress:
         self._jobs: dict[JobBar, Callable[[], None]] = {}
 
     def start_run(self, unit: AnalysisUnit, *, cancellable: bool) -> None:
-        """Show the progress of a new run.
+        """Show the progress of a new trace of a file.
 
-        Only runs that the user requested can be cancelled, because clients show a button over the
-        text for those.
+        ``cancellable`` is true if the user requested it: for a bar that can be cancelled, clients
+        show a button over the text.
         """
         if not self._session.client.work_done_progress:
             return
@@ -47,8 +47,8 @@ class ClientProgress:
         self._bars[unit] = self._create_bar(f"Tracing {name}", cancellable=cancellable)
 
     def make_cancellable(self, unit: AnalysisUnit) -> None:
-        """Replace the bar of the current run by one with a cancel button, because the user
-        requested it."""
+        """Replace the progress bar of a file's trace by a bar with a cancel button, because the
+        user has requested the trace."""
         if (bar := self._bars.get(unit)) is not None and not bar.cancellable:
             bar.end()
             self._bars[unit] = bar.copy_cancellable(self._create_token())
@@ -68,9 +68,10 @@ class ClientProgress:
         return self.start_job(f"Writing down {TITLES[kind]} of {target}", cancel).end
 
     def start_job(self, title: str, cancel: Callable[[], None], kind: str = "") -> JobBar:
-        """Show the progress of a job.
+        """Show the progress of a job, such as a reduction; return its progress bar.
 
-        ``cancel`` is called when the user cancels it; ``kind`` becomes a part of the token.
+        ``cancel`` is called when the user cancels the job. ``kind`` becomes a part of the progress
+        token.
         """
         bar: _ProgressBar | None = None
         if self._session.client.work_done_progress:
@@ -88,7 +89,8 @@ class ClientProgress:
         return "/".join(filter(None, ("fullgraph", kind, str(next(self._tokens)))))
 
     def cancel(self, token: int | str) -> None:
-        """Cancel the run or job of a token because the user pressed its button."""
+        """Cancel the trace or job whose progress bar has this token, because the user pressed its
+        button."""
         for unit, bar in list(self._bars.items()):
             if bar.token == token:
                 unit.cancel()
@@ -98,7 +100,7 @@ class ClientProgress:
 
 
 class JobBar:
-    """The progress bar of a job; without effect if the client does not show progress."""
+    """The progress bar of a job. Its methods do nothing if the client does not show progress."""
 
     def __init__(self, bar: _ProgressBar | None, on_end: Callable[[], object]) -> None:
         self._bar = bar
@@ -140,7 +142,7 @@ class _ProgressBar:
         self._task = asyncio.create_task(self._show_when_slow())
 
     def copy_cancellable(self, token: str) -> _ProgressBar:
-        """Return a bar with the same progress and a new token that the user can cancel."""
+        """Return a bar with the same progress, a new token, and a cancel button."""
         bar = _ProgressBar(self._connection, self._session, self._title, token, True)
         bar._targets, bar._done, bar._last_report = self._targets, self._done, self._last_report
         return bar

@@ -1,7 +1,7 @@
-"""JSON-RPC on top of pygls.
+"""The JSON-RPC protocol of the server, on top of pygls.
 
 pygls provides the types, the framing and the bookkeeping of requests. Its built-in handlers are
-removed because they store texts and a future for every change, which the session does better;
+removed: they store texts and a future for every change, which the analysis session does better.
 ``methods`` has the handlers of this server.
 """
 
@@ -31,15 +31,18 @@ _INVALID_PARAMS = -32602
 
 
 class Protocol(LanguageServerProtocol):
-    """Sends exactly one response to each request, and error messages without internals."""
+    """The JSON-RPC protocol of one connection. It sends exactly one response to each request, and
+    error messages without internals."""
 
     def __init__(self, server: Any, converter: Any) -> None:
         super().__init__(server, converter)
         self.fm.builtin_features.clear()
         self.answered: set[int | str] = set()
-        """Ids of requests that were answered before the protocol library was loaded."""
+        """Ids of requests that were answered before the protocol library was loaded, and must
+        not be answered again."""
         self.initialize_params: dict[str, Any] = {}
-        """Parameters as the client sent them; pygls drops keys that its types do not have."""
+        """Parameters of the handled message as the client sent them; pygls drops keys that its
+        types do not have."""
         self.initialized = False
         self.on_broken: Callable[[], None] = lambda: None
         self._open_requests: set[int | str] = set()
@@ -81,7 +84,7 @@ class Protocol(LanguageServerProtocol):
         super()._handle_notification(method_name, params)
 
     def _handle_cancel_notification(self, msg_id: int | str) -> None:
-        # Ids of our own requests are in the same table, and must not be cancelled.
+        # The same table has the ids of requests by the server, which the client must not cancel.
         if msg_id in self._open_requests and msg_id in self._request_futures:
             super()._handle_cancel_notification(msg_id)
 
@@ -96,7 +99,8 @@ class Protocol(LanguageServerProtocol):
         super()._handle_response(msg_id, result, error)
 
     def cancel_open(self) -> None:
-        """Answer all open requests except the current one with "cancelled"."""
+        """Answer all open requests of the client, except the request being handled, with the
+        error "cancelled"."""
         for msg_id in list(self._open_requests):
             future = self._request_futures.get(msg_id)
             if msg_id != self.msg_id and future is not None:
@@ -134,7 +138,7 @@ class Protocol(LanguageServerProtocol):
     def _send_response(
         self, msg_id: int | str, result: Any | None = None, error: Any | None = None
     ) -> None:
-        """Send a response, unless the request has one already."""
+        """Send a response to a request of the client, unless the request was answered before."""
         if msg_id in self.answered:
             self.answered.discard(msg_id)
             self._open_requests.discard(msg_id)
@@ -151,7 +155,8 @@ class Protocol(LanguageServerProtocol):
             self._send_data({"jsonrpc": self.VERSION, "id": msg_id, "result": result})
         else:
             super()._send_response(msg_id, result, error)
-        # Not earlier: if the result cannot be serialized, pygls answers the request with an error.
+        # The request counts as answered only now: if the result cannot be serialized, pygls answers
+        # it with an error.
         self._open_requests.discard(msg_id)
 
     def _send_data(self, data: Any) -> None:
@@ -165,7 +170,7 @@ class Protocol(LanguageServerProtocol):
             self.on_broken()
 
     def send_notification(self, method: str, params: Any) -> None:
-        """Send a notification; ``params`` is a type of the protocol or plain data."""
+        """Send a notification to the client; ``params`` is an object of lsprotocol or JSON data."""
         if hasattr(params, "__attrs_attrs__"):
             params = self._converter.unstructure(params)
         self._send_data({"jsonrpc": self.VERSION, "method": method, "params": params})
@@ -196,7 +201,7 @@ class ClientErrorFilter(logging.Filter):
 
 @dataclass(frozen=True)
 class _MalformedMessage:
-    """A message whose parameters do not fit its method."""
+    """A message from the client whose parameters do not fit its method."""
 
     id: int | str | None
     method: str

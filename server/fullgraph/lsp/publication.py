@@ -1,4 +1,4 @@
-"""Publish findings to the client, either by pushing diagnostics or by asking it to pull them."""
+"""Publish findings to the client, by pushing diagnostics or by asking the client to pull them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.session import Session
 
 PAUSE = 0.05
-"""Minimum seconds between two pushes while a run reports findings."""
+"""Minimum seconds between two pushes of diagnostics while a trace reports findings."""
 
 REFRESH_PAUSE = 0.2
-"""Minimum seconds between two requests to pull; each makes the client pull every open file."""
+"""Minimum seconds between two requests that ask the client to pull; each makes the client pull
+every open file."""
 
 _PAUSE_FACTOR = 4
-"""Ratio of the pause after a publication to the time that building its diagnostics took."""
+"""Ratio of the pause after a publication to the seconds that building its diagnostics took."""
 
 
 class Publication:
-    """Publishes the first change immediately, and combines changes that follow within a pause."""
+    """Publishes findings to one client: the first change immediately, changes that follow within a
+    pause together."""
 
     def __init__(self, connection: ClientConnection, session: Session) -> None:
         self._connection = connection
@@ -42,8 +44,8 @@ class Publication:
         return self._session.client
 
     def publish_changes(self, unit: AnalysisUnit, *, final: bool) -> None:
-        """Publish the findings of a file; unless ``final``, wait for the end of the current
-        pause."""
+        """Publish the findings of a file; unless ``final`` (its trace has ended), wait for the end
+        of the current pause."""
         self._due[unit.document.uri] = unit
         if final and self._client.inlay_hint_refresh:
             self._connection.request_in_background(types.WORKSPACE_INLAY_HINT_REFRESH, None)
@@ -59,7 +61,11 @@ class Publication:
             )
 
     def answer_pull(self, unit: AnalysisUnit | None, previous: str | None) -> Any:
-        """Answer a pull request; ``previous`` is the result id of the client's last answer."""
+        """Answer a request of the client to pull diagnostics; ``previous`` is the result id of the
+        client's last answer.
+
+        ``unit`` is the open file, None if it is not open.
+        """
         items = self._build_items(unit) if unit is not None else []
         identity = result_id(items)
         if identity == previous:
@@ -101,7 +107,7 @@ class Publication:
         items = self._build_items(unit)
         state = document.version, result_id(items)
         last = self._published.get(document.uri)
-        # Before the end of the first run, an empty list would claim that the file is free of
+        # Before the end of the first trace, an empty list would claim that the file is free of
         # findings.
         if last == state or (last is None and not items and (unit.busy or unit.waiting)):
             return

@@ -1,4 +1,5 @@
-"""Code actions that make repros. The reduction starts when the user chooses one."""
+"""Code actions that reduce a finding to a repro script. The reduction starts when the user chooses
+one."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ from fullgraph.session.repro import is_reproducible
 def repro_actions(
     context: ServerContext, unit: AnalysisUnit, findings: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
-    """Yield actions for findings that a script can reproduce, and for an open repro script
-    itself."""
+    """Yield actions that reduce a finding to a small script, and actions on such a script if the
+    open file is one."""
     copy = COPY_ISSUE if COPY_ISSUE in context.client.commands else REPRO_ISSUE
     if context.repros.jobs.find_at_path(unit.document.path) is not None:
         yield _repro_action("Copy as issue", copy, {"uri": unit.document.uri})
@@ -43,8 +44,8 @@ def repro_actions(
 def reduce_actions(
     unit: AnalysisUnit, params: types.CodeActionParams
 ) -> Iterator[types.CodeAction]:
-    """Yield an action on the line of a target that compiles it with Inductor and reduces a
-    failure."""
+    """Yield an action, on the line of a function's name, that compiles it with Inductor and reduces
+    a failure to a script."""
     line, anywhere = params.range.start.line, params.context.only is not None
     target = target_at(unit, line, anywhere=anywhere)
     if target is not None:

@@ -1,4 +1,5 @@
-"""Make repros for a client: open the scripts, report the outcome, write issues."""
+"""Make repros (small scripts that reproduce a finding) for a client: open scripts, report outcomes,
+write issues."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ class Repros:
         self.jobs = ReproJobs(session, self._create_bar)
 
     async def emit_script(self, unit: AnalysisUnit, argument: Mapping[str, Any]) -> dict[str, Any]:
-        """Make a script and open it; the answer contains the text if the client cannot open
-        documents."""
+        """Make the script that an argument of a command describes, and open it. The answer contains
+        the text if the client cannot open documents."""
         wanted, item = find_wanted(unit, argument)
 
         async def make_script() -> dict[str, Any]:
@@ -74,8 +75,8 @@ class Repros:
         return await self._await_result(make_issue())
 
     async def _await_result(self, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-        """Wait for a result. If the client cancels its request, the reduction ends with its best
-        script."""
+        """Return the result of ``work``. If the client cancels its request, the reduction ends with
+        its best script so far."""
         task = asyncio.create_task(work)
         try:
             return await asyncio.shield(task)
@@ -146,7 +147,8 @@ class Repros:
         return {**answer, "uri": kept.path.as_uri(), "shown": shown}
 
     async def _offer_script(self, path: Path, words: str, *, calm: bool) -> None:
-        """Report that a script was written, and open it if the user presses the button."""
+        """Report that a script was written to ``path``, and open it if the user presses the button
+        of the message."""
         level = MessageLevel.INFORMATION if calm else MessageLevel.WARNING
         chosen = await self._connection.offer_choices(level, f"{path.name}: {words}", "Open")
         if chosen:
@@ -154,8 +156,8 @@ class Repros:
             await self._connection.show_document(path.as_uri(), client, focus=True)
 
     async def _show_unfocused(self, uri: str) -> bool:
-        """Open a document without taking the focus, because the user may have continued
-        elsewhere."""
+        """Open a document without moving the focus to it, because the user may be editing another
+        text."""
         return await self._connection.show_document(uri, self._session.client, focus=False)
 
     async def _open_unsaved(self, name: str, text: str) -> str | None:
@@ -203,7 +205,8 @@ async def _wait_for_end(task: asyncio.Task[Any]) -> None:
 
 
 def command_argument(unit: AnalysisUnit, item: FileFinding) -> dict[str, Any]:
-    """Describe a finding as the argument of a repro command, with positions of the client."""
+    """Return the argument of a repro command for a finding, with positions in the client's
+    encoding."""
     start = range_in(unit.document, item.finding.range).start
     return {
         "uri": unit.document.uri,
@@ -217,7 +220,7 @@ def command_argument(unit: AnalysisUnit, item: FileFinding) -> dict[str, Any]:
 def find_wanted(
     unit: AnalysisUnit, argument: Mapping[str, Any]
 ) -> tuple[Wanted, FileFinding | None]:
-    """Find the finding, or the target with a backend, that a command's argument describes.
+    """Find what the argument of a command describes: a finding, or a function with a backend.
 
     Only the line of a finding is required; the other keys select among several findings.
 

@@ -1,4 +1,5 @@
-"""The language server of one client: passes messages to a session, and its events to the client."""
+"""The language server of one client: passes messages of the client to an analysis session, and
+shows the events of the session."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ logger = logging.getLogger(__name__)
 
 
 class Server(LanguageServer):
-    """Runs the handlers of ``methods``, and shows the events of the session to the client."""
+    """Runs the handlers in ``methods`` for messages of the client, and shows the events of the
+    analysis session to the client."""
 
     protocol: Protocol
 
@@ -56,8 +58,8 @@ class Server(LanguageServer):
             self.feature(method)(handler)
 
     async def run(self, reader: asyncio.StreamReader) -> int:
-        """Handle messages until ``exit``, or until the client disconnects; return the exit
-        status."""
+        """Handle messages until the client sends ``exit`` or disconnects; return the exit status of
+        the process."""
         import threading
 
         messages = asyncio.create_task(
@@ -80,10 +82,10 @@ class Server(LanguageServer):
         return 0 if self.protocol.is_shut_down else 1
 
     def report_server_error(self, error: Exception, source: Any) -> None:
-        """Log an error. A message to the client about a failed message would cause the next
-        failure."""
+        """Log an error without a message to the client: a message about a failed message would
+        cause the next failure."""
         if isinstance(error, JsonRpcException) and not isinstance(error, JsonRpcInternalError):
-            return  # the client has it as an answer
+            return  # the client has received the error as the answer to its request
         logger.error("%s: %s", getattr(source, "__name__", source), error, exc_info=error)
 
     # -- events of the session ----------------------------------------------------------------

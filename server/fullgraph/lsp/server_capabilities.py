@@ -42,10 +42,11 @@ COMMANDS = (
     REPRO_ISSUE,
     ALLOW,
 )
-"""Names of commands, distinct from commands of clients, because VS Code rejects duplicates."""
+"""Names of commands that the server executes. Clients' commands have other names, because VS Code
+rejects duplicates."""
 
 SHOW_KIND = "source.fullgraph.show"
-"""Kind of code actions that open a document; clients list them last."""
+"""Kind of code actions that open a document about a traced function; clients list them last."""
 
 COPY_ISSUE = "fullgraph.copyIssue"
 """Client command that copies the text of the ``REPRO_ISSUE`` answer to the clipboard."""
@@ -54,13 +55,14 @@ CLIENT_ALLOW = "fullgraph.allow"
 """Client command that adds an entry to the user's setting ``sandbox.allow``."""
 
 REPRO_KIND = "quickfix.fullgraph.repro"
-"""Kind of code actions that make a repro; clients list them with the fixes of a diagnostic."""
+"""Kind of code actions that reduce a finding to a script; clients list them with the fixes of a
+diagnostic."""
 
 FIX_ALL_KIND = "source.fixAll.fullgraph"
 """Kind of the code action that applies all safe fixes of a file; editors may run it on save."""
 
 REDUCE_KIND = "source.fullgraph.reduce"
-"""Kind of code actions that compile a target with a backend and reduce failures."""
+"""Kind of code actions that compile a function with a backend and reduce failures to a script."""
 
 TOKEN_TYPES = (
     "type",
@@ -73,15 +75,16 @@ TOKEN_TYPES = (
     "string",
     "enumMember",
 )
-"""Types of semantic tokens, in the order of the legend."""
+"""Types of semantic tokens; the tokens refer to them by index."""
 
 STATUS = "fullgraph/status"
 TRUST = "fullgraph/trust"
 FOCUSED = "fullgraph/focused"
-"""Notification of clients whose window received the focus."""
+"""Notification from the client that its window received the focus."""
 TRACE = "fullgraph/trace"
 CHANGED = "fullgraph/changed"
-"""Notification for clients that display traces: the answer to ``TRACE`` may have changed."""
+"""Notification to clients that display traces: the answer to a ``TRACE`` request may have
+changed."""
 
 
 def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
@@ -97,8 +100,8 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
         "inlayHintProvider": {"resolveProvider": True},
         "codeLensProvider": {"resolveProvider": False},
         "completionProvider": {
-            # Without ",", where a list would cover signature help. Blanks and brackets are for
-            # probe comments; elsewhere the answer is empty.
+            # The "," is missing because a list of completions would cover signature help.
+            # Blanks and brackets are for probe comments; elsewhere the list is empty.
             "triggerCharacters": [".", "=", '"', "'", " ", "[", "@", "("],
             "resolveProvider": True,
         },
@@ -125,7 +128,7 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
             ]
         }
     if client.pull_diagnostics:
-        # Offered only to clients that pull, because a client pulls as soon as it sees the offer.
+        # Only offered to clients that support pulling; they pull as soon as they see the offer.
         capabilities["diagnosticProvider"] = {
             "identifier": "fullgraph",
             "interFileDependencies": True,

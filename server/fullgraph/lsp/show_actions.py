@@ -1,4 +1,4 @@
-"""Code actions that open a document about a target."""
+"""Code actions that open a document (graphs, guards, events, bytecode) about a traced function."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _COMMANDS: dict[DocumentKind, str] = {
 
 
 def show_actions(unit: AnalysisUnit, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
-    """Yield actions on the line of a target's name; if requested by kind, also on the lines below
-    it."""
+    """Yield actions that open documents, on the line of a function's name; if the request names
+    their kind, also on the lines below."""
     wanted = params.context.only
     if not is_requested(SHOW_KIND, wanted):
         return
@@ -63,7 +63,8 @@ def show_actions(unit: AnalysisUnit, params: types.CodeActionParams) -> Iterator
 
 
 def target_at(unit: AnalysisUnit, line: int, *, anywhere: bool) -> str | None:
-    """Return the target whose name is on a line; with ``anywhere``, else the nearest one above."""
+    """Return the name of the traced function whose name is on a line; with ``anywhere``, else the
+    function that starts nearest above."""
     above = None
     for shown in unit.reports():
         report = shown.report

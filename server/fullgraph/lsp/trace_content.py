@@ -1,4 +1,4 @@
-"""Convert a target's trace to plain data for clients: graphs, breaks, sizes and guards."""
+"""Convert the trace of a function to JSON data for clients: graphs, breaks, sizes and guards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fullgraph_engine.protocol.sources import in_user_words
 from fullgraph_engine.protocol.trace_steps import TraceStep
 
 MOST_GUARDS = 200
-"""Maximum number of guards of one kind in the content."""
+"""Maximum number of guards of one kind in the data."""
 
 _OUTCOMES = {
     "resumed": "Python does this, and the next graph goes on behind it.",
@@ -70,10 +70,10 @@ _NOWHERE = Range(Position(0, 0), Position(0, 0))
 
 @dataclass(frozen=True)
 class _TraceTarget:
-    """A target with a report for each probe.
+    """A traced function, with a report for each set of inputs that it was traced with.
 
-    ``runs`` is empty during the target's first run. ``name`` is empty until the run has found the
-    targets of the file.
+    ``runs`` is empty during the first trace. ``name`` is empty until the engine has listed the
+    functions of the file.
     """
 
     name: str
@@ -92,10 +92,12 @@ def trace_content(
     run: int | None = None,
     probe: int | None = None,
 ) -> dict[str, Any] | None:
-    """Return the trace of a target: by name, else the target at or above a line; None without one.
+    """Return the trace of a function as JSON data: by name, else of the function at or above a
+    line; None if there is none.
 
-    A target has one run for each probe. ``run`` is the index of the run, ``probe`` the number of
-    its probe. Without both, a line with a probe comment selects the run of that probe.
+    A function has one run for each set of inputs. ``run`` is the index of the run, ``probe`` the
+    number of its inputs. Without both, a line with a probe comment selects the run with the inputs
+    in the comment.
     """
     subjects = _list_targets(unit)
     written = None
@@ -120,7 +122,7 @@ def trace_content(
 
 
 def _list_targets(unit: AnalysisUnit) -> list[_TraceTarget]:
-    """Return all targets in the order of the text."""
+    """Return all traced functions of a file in the order of the text."""
     runs: dict[str, list[ShownReport]] = defaultdict(list)
     for shown in unit.reports():
         runs[shown.report.name].append(shown)
@@ -157,14 +159,15 @@ def _choose_target(
     nearest = subjects[number]
     if nearest.traced:
         return nearest
-    # A part of other targets, such as a layer of a model, was traced with them.
+    # A function that others call, such as a layer of a model, was traced as a part of them.
     end = starts[number + 1] if number + 1 < len(starts) else len(unit.document.positions)
     containing = (subject for subject in traced if _has_ops_in(unit, subject, starts[number], end))
     return next(containing, nearest)
 
 
 def _has_ops_in(unit: AnalysisUnit, subject: _TraceTarget, first: int, end: int) -> bool:
-    """Whether some operator of a target comes from these lines."""
+    """Whether some operator in the trace of a function comes from the lines ``first`` to ``end`` of
+    the file."""
     found = unit.results.target_details(subject.name).trace_steps
     steps = (step for steps in found.by_probe.values() for step in steps) if found else ()
     return any(first <= line < end for step in steps for line in step.ops_by_line)
@@ -186,7 +189,7 @@ def _target_header(
 def _pending_content(
     unit: AnalysisUnit, subject: _TraceTarget, names: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the content for a target whose first run has not ended."""
+    """Return the JSON data for a function whose first trace has not ended."""
     nothing = dict.fromkeys(("graphs", "ops", "breaks", "guards", "recompiles", "seconds"), 0)
     empty: dict[str, Any] = {"runs": [], "steps": [], "guardGroups": [], "remarks": []}
     return {
@@ -237,7 +240,7 @@ class _RunContent:
         number = 0
         for step in self._steps:
             if step.kind == "break":
-                # The range of a break is unknown after its line was edited.
+                # The range of a graph break is unknown after its line was edited.
                 if step.range is not None:
                     yield self._break_data(step, step.range)
                 continue
@@ -252,7 +255,7 @@ class _RunContent:
                 for line, ops in step.ops_by_line.items()
                 if line < len(self._unit.document.positions)
             ]
-            # After an edit, operators of the edited lines do not have a place.
+            # After an edit, the source range of operators in edited lines is unknown.
             elsewhere = step.ops - sum(place.ops for place in step.places)
             yield {
                 "kind": "graph",
@@ -295,8 +298,8 @@ class _RunContent:
         }
 
     def _call_range(self, stack: Sequence[Frame], inlined: int) -> dict[str, Any] | None:
-        """Return where the compiled function calls the code that breaks; None if it is not in the
-        file."""
+        """Return the range where the compiled function calls the code with the graph break; None if
+        it is not in the file."""
         frame = stack[-inlined] if 0 < inlined <= len(stack) else None
         if frame is None or frame.path != self._unit.document.name or not self._shown.current:
             return None
@@ -307,7 +310,7 @@ class _RunContent:
         )
 
     def _find_finding(self, step: TraceStep) -> FileFinding | None:
-        # A comment may hide the finding in the text, but not here.
+        # A comment may hide the finding in the text, but not in this data.
         for item in self._findings:
             if (item.finding.code, item.finding.range) == (step.code, step.range):
                 return item
@@ -327,7 +330,7 @@ class _RunContent:
         ]
 
     def _shapes_by_line(self) -> dict[int, list[str]]:
-        """Return the values of names by line, formatted as in inlay hints."""
+        """Return the traced values of variables by line, formatted as in inlay hints."""
         found = self._unit.results.target_details(self._subject.name).shapes
         places = found.by_probe.get(self._probe, {}) if found is not None else {}
         by_line: dict[int, list[str]] = defaultdict(list)
@@ -363,7 +366,8 @@ class _RunContent:
         }
 
     def _other_findings(self) -> Iterator[dict[str, Any]]:
-        """Yield findings of the run, except the breaks among its steps."""
+        """Yield the findings of the run, except graph breaks among the steps of the
+        trace."""
         breaks = {(step.code, step.range) for step in self._steps if step.kind == "break"}
         for item in remove_ignored(self._findings, self._unit.document.positions):
             if (item.finding.code, item.finding.range) in breaks:

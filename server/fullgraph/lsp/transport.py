@@ -1,4 +1,4 @@
-"""Byte streams to one client, and the lifetime of the server that uses them."""
+"""Byte streams between the server and one client, and the lifetime of the server that uses them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def serve_streams(streams: StandardStreams, *, boot: Path | None, engine: str) -
     async def main() -> int:
         early = await _start_early_engine(engine, boot)
         try:
-            # The event loop is not running yet, so engine messages wait in the pipe.
+            # The event loop is not running yet, so messages from the engine wait in the pipe.
             with _interrupt_immediately():
                 greeting = greet(lambda: os.read(streams.read, _CHUNK), writer.write)
         except BrokenPipeError:
@@ -93,8 +93,8 @@ def serve_streams(streams: StandardStreams, *, boot: Path | None, engine: str) -
 
 @contextlib.contextmanager
 def _interrupt_immediately() -> Iterator[None]:
-    """Raise KeyboardInterrupt immediately; the event loop would wait for the blocking read to
-    end."""
+    """Make an interrupt raise KeyboardInterrupt immediately; the event loop would wait for the
+    blocking read to end."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -103,8 +103,8 @@ def _interrupt_immediately() -> Iterator[None]:
 
 
 async def _start_early_engine(interpreter: str, boot: Path | None) -> EarlyEngine | None:
-    """Start the engine of an interpreter; None if it cannot work, which is reported when it is
-    needed."""
+    """Start the engine process with an interpreter before a file needs it. None if the start fails;
+    the failure is reported when a file needs the engine."""
     if not interpreter:
         return None
     from fullgraph.engines import EarlyEngine, InterpreterNotFound, find_interpreter, torch_on_disk
@@ -120,7 +120,7 @@ async def _start_early_engine(interpreter: str, boot: Path | None) -> EarlyEngin
     except InterpreterNotFound:
         return None
     if torch_on_disk(found.path, os.environ) is False:
-        # Another interpreter with torch will be used.
+        # The session will use another interpreter with torch.
         return None
     settings = resolve_settings(environment_source(os.environ)).settings
     early = EarlyEngine(found.path, boot, settings.engine_keep_seconds)
@@ -182,7 +182,8 @@ def _run_main(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
 
 
 def _pump_input(descriptor: int, reader: asyncio.StreamReader, greeting: Greeting) -> None:
-    """Read standard input in a thread of its own and feed it to the reader.
+    """Read standard input in a thread of its own and feed the bytes to ``reader``, after the bytes
+    that ``greeting`` has read.
 
     The event loop would have to make standard input non-blocking, which also affects file
     descriptors that share it, often standard output. A thread of a pool would delay the exit,
@@ -203,7 +204,7 @@ def _pump_input(descriptor: int, reader: asyncio.StreamReader, greeting: Greetin
                 else:
                     loop.call_soon_threadsafe(reader.feed_eof)
             except RuntimeError:
-                # The loop is closed, because the server has ended.
+                # The event loop is closed, because the server has ended.
                 return
             if not data:
                 return

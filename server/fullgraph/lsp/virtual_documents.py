@@ -1,4 +1,4 @@
-"""Show documents in the way that the client supports: by a URI scheme, as a file, or as text."""
+"""Show documents in a way that the client supports: by a URI scheme, as a file, or as text."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 SCHEME = "fullgraph"
 
 VirtualKind = DocumentKind | Literal["timings", "measured"]
-"""Kind of a document. Timings and measurements are about a file, whose name replaces the target;
-they do not need the engine."""
+"""Kind of a document. The kinds "timings" and "measured" are about a whole file, so they have its
+name instead of a function's; they do not need the engine."""
 _KINDS: tuple[VirtualKind, ...] = (*DOCUMENT_KINDS, "timings", "measured")
 
 
@@ -41,7 +41,7 @@ class DocumentAddress:
     """The URI of a document, such as ``fullgraph:/graph/Net/Net.graph.py?file%3A///model.py``.
 
     An editor uses the last part of the path as title and to detect the language. A document about
-    the run with one probe is ``fullgraph:/graph/Net/1/Net.probe2.graph.py?…``.
+    the trace with one set of inputs is ``fullgraph:/graph/Net/1/Net.probe2.graph.py?…``.
     """
 
     kind: VirtualKind
@@ -66,7 +66,8 @@ class DocumentAddress:
 
     @classmethod
     def parse(cls, text: str) -> DocumentAddress | None:
-        """Parse a URI; None if it is not the address of a document. Clients escape differently."""
+        """Parse a URI, however the client escaped it; None if it is not the address of a
+        document."""
         parts = urlsplit(text)
         path = parts.path.split("/")
         probe = path[3] if len(path) == 5 else ""
@@ -81,7 +82,7 @@ class DocumentAddress:
 
 
 class VirtualDocuments:
-    """Opens and refreshes documents in one client."""
+    """Opens documents in one client, and refreshes them when their content changes."""
 
     def __init__(
         self, connection: ClientConnection, session: Session, progress: ClientProgress
@@ -90,16 +91,16 @@ class VirtualDocuments:
         self._session = session
         self._folder: Path | None = None
         self._open: dict[str, DocumentAddress] = {}
-        """Documents that the client has requested, by URI, so that it can be notified of
+        """URIs of documents that the client has requested, so that it can be notified of
         changes."""
         self._measurements: dict[str, tuple[str, Sequence[Timed]]] = {}
-        """Measurements by the URI of their file, with the text that was measured."""
+        """Measurements by the URI of the measured file, with the text that was measured."""
         self._service = DocumentService(
             session, lambda key, cancel: progress.start_document(key.target, key.kind, cancel)
         )
 
     async def read_content(self, uri: str) -> str:
-        """Return the text of a document URI; problems are described in the text."""
+        """Return the text of the document with this URI; problems are described in the text."""
         address = DocumentAddress.parse(uri)
         if address is None:
             return f"{uri} is not an address of a document of fullgraph.\n"
@@ -112,20 +113,25 @@ class VirtualDocuments:
     async def show_target(
         self, unit: AnalysisUnit, kind: DocumentKind, target: str, probe: int | None = None
     ) -> dict[str, Any]:
-        """Open a document about a target; the answer contains the text if the client cannot open
-        it."""
+        """Open a document about the traced function ``target``; the answer contains the text if the
+        client cannot open it.
+
+        ``probe`` is the number of the inputs whose trace the document describes; None for all.
+        """
         address = DocumentAddress(kind, target, unit.document.uri, probe)
         return await self._show_address(unit, address, focus=True)
 
     async def show_timings(self, unit: AnalysisUnit) -> dict[str, Any]:
-        """Open a document with the timings of a file's last run, without taking the focus."""
+        """Open a document that shows where the last trace of a file spent its time, without moving
+        the focus to it."""
         address = DocumentAddress("timings", short_name(unit), unit.document.uri)
         return await self._show_address(unit, address, focus=False)
 
     async def show_measured(
         self, unit: AnalysisUnit, text: str, timed: Sequence[Timed]
     ) -> dict[str, Any]:
-        """Open a document with measurements of a file's targets; ``text`` is what was measured."""
+        """Open a document with measurements of a file's functions; ``text`` is the source text that
+        was measured."""
         self._measurements[unit.document.uri] = text, timed
         address = DocumentAddress("measured", short_name(unit), unit.document.uri)
         self._refresh_open([str(address)])
@@ -157,13 +163,13 @@ class VirtualDocuments:
         return {"uri": str(address), "shown": False, "text": text}
 
     def run_ended(self, unit: AnalysisUnit) -> None:
-        """Refresh the open documents about a file after a run of it has ended."""
+        """Refresh the open documents about a file because a trace of the file has ended."""
         uri = unit.document.uri
         self._service.discard_finished(uri)
         self._refresh_open([shown for shown, address in self._open.items() if address.uri == uri])
 
     def _refresh_open(self, uris: Sequence[str]) -> None:
-        """Ask open documents to reload: the client requests the text of each again."""
+        """Ask the client to reload open documents: it requests the text of each URI again."""
         if not self._session.client.text_document_content:
             return
         for uri in uris:
@@ -180,16 +186,18 @@ class VirtualDocuments:
         self._open = {shown: a for shown, a in self._open.items() if a.uri != uri}
 
     def close(self) -> None:
-        """Delete the files that were written; editors that show one keep its text."""
+        """Delete the files with documents that were written; editors that show a file keep its
+        text."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
     def _write_file(self, address: DocumentAddress, text: str) -> Path:
-        """Write a document to a read-only file of the user."""
+        """Write a document to a read-only file of the user's own; return its
+        path."""
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="fullgraph-"))
-        # Each source file gets a folder, because targets of several files may have the same name.
+        # Each source file gets a folder, because functions of several files may have the same name.
         folder = self._folder / _plain_name(address.uri.rsplit("/", 1)[-1])
         folder.mkdir(exist_ok=True)
         path = folder / address.name

@@ -1,4 +1,5 @@
-"""Describe causes and costs of graph breaks in words."""
+"""Describe causes and costs of graph breaks (places where torch.compile splits a graph) in
+words."""
 
 from __future__ import annotations
 
@@ -9,15 +10,16 @@ from fullgraph.domain.phrases import amount, listing
 from fullgraph_engine.protocol import BreakCause, BreakCost, GraphCut
 
 _MOST_CUTS = 6
-"""Maximum number of cuts that a page lists."""
+"""Maximum number of split graphs that a page lists."""
 
 
 def cause_words(
     cause: BreakCause, line: int, format_path: Callable[[str], str] = short_path
 ) -> str:
-    """Describe a cause: ``the call of `print```, ``line 12``.
+    """Describe the cause of a graph break: ``the call of `print```, ``line 12``.
 
-    ``line`` is the zero-based line of the finding; ``format_path`` formats paths.
+    ``line`` is the zero-based line of the finding; ``format_path`` shortens the paths of other
+    files.
     """
     if cause.kind == "call":
         return f"the call of `{cause.function}`"
@@ -28,8 +30,8 @@ def cause_words(
 
 
 def cost_clause(cost: BreakCost) -> str:
-    """Describe a cost in a clause: ``cuts 340 ops into 120 + 220, syncs with the device
-    (`Tensor.item()`)``."""
+    """Describe the cost of a graph break in a clause: ``cuts 340 ops into 120 + 220, syncs with the
+    device (`Tensor.item()`)``."""
     facts = [_eager_words(cost)] if cost.eager else []
     dividing = [cut for cut in cost.cuts if cut.before and cut.after]
     if len(dividing) == 1 == len(cost.cuts):

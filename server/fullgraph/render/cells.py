@@ -19,7 +19,8 @@ def width(text: str) -> int:
 
 
 def printable(text: str) -> str:
-    """Make a line safe to print: tabs become spaces, control characters become visible symbols."""
+    """Make a line safe to print to a terminal: tabs become spaces, control characters become
+    visible symbols."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_visible_char(char) for char in text)
@@ -31,9 +32,10 @@ def printable_lines(text: str) -> list[str]:
 
 
 def wrap(text: str, limit: int) -> list[str]:
-    """Break a line at spaces into parts of at most ``limit`` cells, each with its indentation.
+    """Break a line at spaces into parts of at most ``limit`` terminal cells; each part repeats the
+    indentation of the line.
 
-    A longer word is kept whole, so that links and paths stay in one piece.
+    A word longer than ``limit`` is kept whole, so that links and paths stay in one piece.
     """
     indent = text[: len(text) - len(text.lstrip())]
     lines: list[str] = []
@@ -51,10 +53,10 @@ def wrap(text: str, limit: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Cropped:
-    """A part of a line.
+    """The part of a line that fits into the available width.
 
-    ``skipped`` is the number of code points before it; ``before`` and ``after`` are true if text
-    was left out on that side.
+    ``skipped`` is the number of code points left out before the part. ``before`` and ``after`` are
+    true if text was left out on that side.
     """
 
     text: str
@@ -64,7 +66,8 @@ class Cropped:
 
 
 def crop(line: str, start: int, limit: int) -> Cropped:
-    """Return the part of a line around code point ``start`` that fits into ``limit`` cells."""
+    """Return the part of a line around code point ``start`` that fits into ``limit`` terminal
+    cells."""
     if width(line) <= limit:
         return Cropped(line, 0, False, False)
     # At most a third of the cells shows text before ``start``.
@@ -87,7 +90,8 @@ def _visible_char(char: str) -> str:
     if code == 0x7F:
         return "\u2421"
     category = unicodedata.category(char)
-    # C1 controls, lone surrogates, and the bidirectional marks that can reorder a line of code.
+    # These are C1 controls, lone surrogates, and the bidirectional marks that can reorder a line of
+    # code.
     if category in {"Cc", "Cs", "Zl", "Zp"} or unicodedata.bidirectional(char) in _REORDERING:
         return "\ufffd"
     return char

@@ -1,4 +1,4 @@
-"""Results of a check, as the input of every output format."""
+"""Results of a run of ``fullgraph check``, as the input of every output format."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 class CheckedFile:
     """Results of one file.
 
-    ``path`` is as the user wrote it, ``absolute`` as the engine knows it. ``problem`` explains in a
-    sentence why the file could not be checked; it is empty otherwise. ``known`` counts the findings
-    that a baseline hides.
+    ``path`` is as the user wrote it, ``absolute`` as the engine reports it. ``timed`` are measured
+    run times, ``timings`` say where the check spent its time. ``problem`` explains in a sentence
+    why the file could not be checked; else it is empty. ``known`` counts the findings that a
+    baseline (a file of accepted findings) hides.
     """
 
     path: str
@@ -41,10 +42,10 @@ class CheckedFile:
 
 @dataclass(frozen=True)
 class CheckResults:
-    """Results of a whole check.
+    """Results of a run of ``fullgraph check`` over all files.
 
-    ``torch`` and ``python`` are versions, empty if no engine was needed. ``problems`` are not about
-    a single file: a missing path, an interpreter without torch.
+    ``torch`` and ``python`` are versions, empty if no file had to be traced. ``problems`` concern
+    the whole check: a missing path, an interpreter without torch.
     """
 
     files: tuple[CheckedFile, ...]
@@ -60,14 +61,14 @@ class CheckResults:
 
     @property
     def unanalyzed(self) -> bool:
-        """Whether a finding reports a target without inputs, or a program that did not run to its
-        end."""
+        """Whether a finding reports a function that was not traced because no inputs are known, or
+        a program that did not run to its end."""
         codes = (item.finding.code for item in self.findings())
         return any(code == "probe/missing" or code.startswith("program/") for code in codes)
 
     @property
     def known(self) -> int:
-        """Number of findings that a baseline hides."""
+        """Number of findings that a baseline (a file of accepted findings) hides."""
         return sum(file.known for file in self.files)
 
     def reaches(self, threshold: Severity) -> bool:

@@ -1,4 +1,5 @@
-"""Build a document about one target from the events of its runs."""
+"""Build a document about one traced function (its graphs, guards, events or bytecode) from the
+events of its runs."""
 
 from __future__ import annotations
 
@@ -56,12 +57,14 @@ _NOTHING: dict[DocumentKind, str] = {
 }
 
 OFF_COMMENT = "# fullgraph: off"
-"""First line of documents in Python, so that an editor does not trace them."""
+"""First line of documents in Python. It turns the analysis off, so that an editor does not trace
+the document."""
 
 
 def document_request(request: Analyze, kind: DocumentKind) -> Analyze:
-    """Convert a request for findings to a request for a document."""
-    # Only shape events differ in the second run, which makes the first dimensions dynamic.
+    """Convert a request to find problems in a file to a request for a document of one kind."""
+    # The second part of a run makes the first dimensions dynamic; only the document with shape
+    # events differs for it.
     wanted: tuple[Part, ...] = ("first", "second") if kind == "events" else ("first",)
     parts = tuple(part for part in wanted if part in request.parts)
     return dataclasses.replace(request, documents=(kind,), parts=parts)
@@ -69,20 +72,22 @@ def document_request(request: Analyze, kind: DocumentKind) -> Analyze:
 
 @dataclass
 class _RunParts:
-    """Document parts that the last attempt of a run wrote."""
+    """Pieces of a document that one run wrote. If the run was repeated, only pieces
+    of its last attempt are kept."""
 
     attempt: str = ""
     parts: list[DocumentPart] = field(default_factory=list)
 
 
 class DocumentDraft:
-    """A document about one target, built from the analysis events that it has received so far."""
+    """A document about one traced function (target), built from the engine's events received so
+    far."""
 
     def __init__(self, kind: DocumentKind, target: str, text: str = "") -> None:
         self.kind: DocumentKind = kind
         self.target = target
         self._text = text
-        """The analyzed text, to quote the lines that guards come from."""
+        """Text of the analyzed file, to quote the lines that caused guards."""
         self._guards: list[GuardsFound] = []
         self._runs: dict[RunId, _RunParts] = {}
         self._reports: list[TargetReport] = []
@@ -113,7 +118,7 @@ class DocumentDraft:
 
     @property
     def saved(self) -> tuple[SavedEvents, ...]:
-        """Saved events, with which a later run can be compared."""
+        """Saved shape events of the runs, with which the engine can compare a later run."""
         return tuple(
             SavedEvents(id_, part.number, part.archive)
             for id_ in sorted(self._runs)
@@ -123,12 +128,14 @@ class DocumentDraft:
 
     @property
     def differs(self) -> bool:
-        """Whether a run's events differ from the saved events that they were compared with."""
+        """Whether the shape events of a run differ from the saved events of an earlier run that
+        they were compared with."""
         return any(part.differs for run in self._runs.values() for part in run.parts)
 
     @property
     def found(self) -> bool:
-        """Whether the file has this target; True until the targets are known."""
+        """Whether the file has the function that the document is about; True until the engine has
+        listed the functions."""
         return self._known is None or self.target in self._known
 
     @property
@@ -139,13 +146,14 @@ class DocumentDraft:
 
     @property
     def complete(self) -> bool:
-        """Whether the analysis ended without problems."""
+        """Whether all runs of the function were traced without an error and without being
+        cancelled."""
         return not self.problem and not self._problem and not any(_run_troubles(self._reports))
 
     @property
     def problem(self) -> str:
-        """Sentence that explains why the document is empty; empty if it has content or all went
-        well."""
+        """Sentence that explains why the document is empty; empty if the document has content or no
+        error is known."""
         if self.written:
             return ""
         if self._problem:
@@ -155,7 +163,8 @@ class DocumentDraft:
         return " ".join(_run_troubles(self._reports))
 
     def for_probe(self, probe: int) -> DocumentDraft:
-        """Return a draft with the run of one probe only; this draft if no run has that probe."""
+        """Return a document with only the run for the inputs number ``probe``, counted from 0;
+        this document if no run had them."""
         reports = [report for report in self._reports if report.probe_number == probe]
         if not reports:
             return self
@@ -167,7 +176,7 @@ class DocumentDraft:
         return draft
 
     def build_text(self, name: str) -> str:
-        """Return the text of the document; ``name`` is the name of the file in it."""
+        """Return the text of the document; its header mentions the analyzed file by ``name``."""
         lines: list[str] = []
         about = _ABOUT[self.kind].format(target=self.target)
         header = [f"{about}. From {name}."]
@@ -195,7 +204,8 @@ class DocumentDraft:
         return list(_run_troubles(self._reports, written=self.written))
 
     def _labeled_parts(self) -> Iterator[tuple[list[str], DocumentPart]]:
-        """Yield all parts; the first part of each run has a label if there are several runs."""
+        """Yield (label lines, piece) for all pieces of the document. If there are several runs, the
+        first piece of each has a label."""
         if self.kind == "guards":
             yield from self._guard_parts()
             return
@@ -234,7 +244,8 @@ class DocumentDraft:
 
 
 def _cap_text(text: str) -> str:
-    """Cut a text after the last line that fits into ``MOST_TEXT`` characters, and say so."""
+    """Cut a text after the last line that fits into ``MOST_TEXT`` characters, and add a note about
+    the cut."""
     if len(text) <= MOST_TEXT:
         return text
     beginning = text[: text.rfind("\n", 0, MOST_TEXT) + 1]
@@ -249,7 +260,8 @@ def _report_facts(report: TargetReport) -> str:
 
 
 def _run_troubles(reports: list[TargetReport], *, written: bool = False) -> Iterator[str]:
-    """Yield a sentence for each run that did not complete."""
+    """Yield a sentence for each run that failed or did not have inputs. ``written`` is true if the
+    document has content."""
     for report in reports:
         if report.status == "no-probe":
             yield (

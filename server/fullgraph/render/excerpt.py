@@ -1,4 +1,4 @@
-"""Draw the source lines of a finding with the range marked below them."""
+"""Draw the source lines of a finding for a terminal, with the range of the finding underlined."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ _MOST_LINES = 6
 
 @dataclass(frozen=True)
 class _Row:
-    """A line of the excerpt; ``number`` is its zero-based line number, None for marks."""
+    """A line of the excerpt: pieces of text with their style.
+
+    ``number`` is the zero-based line number, None for lines that underline. ``sign`` separates the
+    number from the code.
+    """
 
     number: int | None
     parts: tuple[tuple[Style | None, str], ...]
@@ -25,7 +29,8 @@ class _Row:
 
 
 class Excerpt:
-    """Draws source excerpts of one finding, with a margin that fits all its line numbers."""
+    """Draws source excerpts of one finding behind a left margin as wide as its largest line
+    number."""
 
     def __init__(self, paint: Paint, margin: int) -> None:
         self.paint = paint
@@ -52,7 +57,8 @@ class Excerpt:
         return [self._draw_row(row) for row in rows]
 
     def draw_edit(self, text: TextPositions, edit: TextEdit) -> list[str]:
-        """Draw the lines that an edit removes and adds, with one line of context on each side."""
+        """Draw the lines that an edit removes (``-``) and adds (``+``), with one line of context on
+        each side."""
         first, last = edit.range.start.line, edit.range.end.line
         if not 0 <= first < len(text):
             return []
@@ -61,7 +67,7 @@ class Excerpt:
         tail = text.line(last)[text.column(edit.range.end) :]
         before = [text.line(number) for number in range(first, last + 1)]
         after = (head + edit.text + tail).split("\n")
-        # Unchanged lines at both ends are context.
+        # Lines that the edit leaves unchanged at both ends are drawn as context.
         start = 0
         while before and after and before[0] == after[0]:
             del before[0], after[0]
@@ -86,7 +92,7 @@ class Excerpt:
 
     @property
     def room(self) -> int:
-        """Number of cells for code to the right of the margin."""
+        """Number of terminal cells for code to the right of the margin."""
         return max(40, self.paint.code - self.margin - 4)
 
     def _single_line(self, text: TextPositions, place: Range, style: Style) -> Iterator[_Row]:
@@ -100,7 +106,7 @@ class Excerpt:
         code = left + cells.printable(part.text) + right
         yield _Row(number, ((None, code),))
         before = len(left) + cells.width(line[part.skipped : start])
-        # An empty range gets one mark.
+        # An empty range is underlined with one character.
         marked = cells.width(line[start : min(end, part.skipped + len(part.text))])
         yield _Row(None, ((None, " " * before), (style, "^" * max(1, marked))))
 
@@ -152,7 +158,8 @@ class Excerpt:
 
 
 def margin_width(*ranges: Range, extra: int = 0) -> int:
-    """Return the number of digits of the largest line number in an excerpt."""
+    """Return the number of digits of the largest line number in an excerpt of the ranges; ``extra``
+    is added to that number."""
     lines = [number for place in ranges for number in (place.start.line, place.end.line)]
     return len(str(max(lines, default=0) + 2 + extra))
 

@@ -1,4 +1,4 @@
-"""Format fixes as text and as JSON."""
+"""Format the results of ``fullgraph fix`` as text and as JSON."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FixedFile:
-    """Result of fixing one file; ``problem`` explains in a sentence why it was not fixed or
-    written."""
+    """Result of fixing one file: its text before and its fixes.
+
+    ``written`` is true if the file on disk was changed. ``problem`` explains in a sentence why the
+    file was not fixed or written; else it is empty.
+    """
 
     path: str
     before: str
@@ -34,9 +37,10 @@ class FixedFile:
 
 
 def fixed_text(file: FixedFile, paint: Paint, *, verbose: bool = False) -> str:
-    """Format the result of a file, with a line for each applied fix and each remaining break.
+    """Format the result of fixing a file, with a line for each applied fix and each graph break
+    that remains.
 
-    ``verbose`` adds the rewrites that were tried and refused.
+    ``verbose`` adds the rewrites that were tried, and why each was refused.
     """
     return "\n".join(_result_lines(file, paint, verbose))
 
@@ -76,7 +80,8 @@ def _result_lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]
 
 
 def upstream_cause(offered: Offered) -> BreakCause | None:
-    """Return the library code that causes a break which no rewrite of the file fixes; else None."""
+    """Return the library code that causes a graph break, if no rewrite of the file can fix it; else
+    None."""
     causes = offered.finding.causes
     verified_ones = (fix for fix in offered.search.fixes if fix.grade != "suggestion")
     if any(cause.own for cause in causes) or any(verified_ones):
@@ -85,9 +90,11 @@ def upstream_cause(offered: Offered) -> BreakCause | None:
 
 
 def issue_command(file: FixedFile, finding: Finding) -> str:
-    """Return the command that prints an issue with a minified repro.
+    """Return the shell command that prints the Markdown of an issue with a minified script that
+    reproduces the finding.
 
-    It is empty if the finding is in a fixed text that was not written to the file.
+    The command is empty if the finding only exists in a fixed text that was not written to the
+    file.
     """
     if file.fixed.text != file.before and not file.written:
         return ""
@@ -96,7 +103,8 @@ def issue_command(file: FixedFile, finding: Finding) -> str:
 
 
 def verification_words(fix: Fix) -> str:
-    """Describe in one clause what the verification of a fix showed."""
+    """Describe in one clause what the verification of a fix showed, such as equal results and fewer
+    graph breaks."""
     number = sum(len(comparison.cases) for comparison in fix.compared)
     first, *more = fix.findings
     parts = [
@@ -114,7 +122,8 @@ def verification_words(fix: Fix) -> str:
 
 
 def fixed_json(files: tuple[FixedFile, ...], torch: str, problems: tuple[str, ...]) -> str:
-    """Format all files as JSON; each fix has its edits, its grade and its verification."""
+    """Format the results of all files as JSON; each fix has its edits, its safety grade and its
+    verification."""
     document: dict[str, Any] = {
         "version": VERSION,
         "torch": torch or None,
@@ -172,7 +181,8 @@ def _offered_json(offered: Offered, text: str, file: FixedFile) -> dict[str, Any
 def fix_json(fix: Fix, text: str) -> dict[str, Any]:
     """Convert a fix to JSON data.
 
-    Ranges are in ``text``, which the fix edits, as zero-based lines and UTF-16 characters.
+    ``text`` is the text that the fix edits; its ranges become zero-based lines and UTF-16
+    characters.
     """
     positions = TextPositions(text)
     return {

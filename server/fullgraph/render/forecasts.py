@@ -1,4 +1,4 @@
-"""Describe which further calls recompile, for a code lens and for a page."""
+"""Describe which further calls of a function will recompile it, for a code lens and for a page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fullgraph_engine.protocol import ForecastRow
 from fullgraph_engine.protocol.recompiles import Verdict
 
 _MOST_NAMES = 3
-"""Maximum number of names in a code lens."""
+"""Maximum number of expressions in a code lens."""
 _MOST_REASONS = 3
 
 _VERDICTS: dict[Verdict, str] = {
@@ -20,8 +20,8 @@ _VERDICTS: dict[Verdict, str] = {
 
 
 def forecast_clause(rows: Iterable[ForecastRow]) -> str:
-    """Describe the rows that always recompile: ``recompiles with every other x.shape[0]``; else
-    empty."""
+    """Describe the changes of arguments that always recompile: ``recompiles with every other
+    x.shape[0]``; empty without such changes."""
     always = [row for row in rows if row.verdict == "always"]
     if any(row.kind == "call" for row in always):
         return "recompiles at every call"
@@ -35,9 +35,9 @@ def forecast_clause(rows: Iterable[ForecastRow]) -> str:
 def forecast_page(
     target: str, rows: Sequence[ForecastRow], notes: Sequence[str], *, fresh: bool
 ) -> str:
-    """Describe all forecasts of a target as Markdown.
+    """Describe as Markdown which further calls recompile the function ``target``.
 
-    ``fresh`` is false if they are from a trace before the last one.
+    ``fresh`` is false if the forecast is from a trace before the last one.
     """
     age = "" if fresh else " (before the last trace)"
     lines = [f"**Calls of `{target}` with something else**{age}", ""]

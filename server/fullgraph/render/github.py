@@ -1,4 +1,5 @@
-"""Format findings as workflow commands of GitHub Actions, which annotate the changed lines."""
+"""Format findings as workflow commands of GitHub Actions, which annotate the lines in a pull
+request."""
 
 from __future__ import annotations
 
@@ -15,12 +16,14 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning"}
 
 
 def file_github(file: CheckedFile) -> str:
-    """Format the findings of a file, one workflow command per line; empty without findings."""
+    """Format the findings of a file as workflow commands of GitHub Actions, one per line; empty
+    without findings."""
     return "\n".join(_file_commands(file))
 
 
 def problem_github(problem: str, path: str = "") -> str:
-    """Format a problem of the check as an annotation."""
+    """Format a problem of the check, such as a missing file at ``path``, as a workflow command that
+    adds an annotation."""
     place = f" file={_escape_property(path)}" if path else " title=fullgraph"
     return f"::error{place}::{_escape_data(problem)}"
 

@@ -1,4 +1,5 @@
-"""Format guards for people: as a text of all frames, and for a single expression."""
+"""Format guards for people: all guards of a function by compiled frame, or the guards on one
+expression."""
 
 from __future__ import annotations
 
@@ -22,9 +23,10 @@ _MOST_SHOWN = 12
 def guards_text(
     frames: Iterable[GuardedFrame], note: str = "", line_of: Callable[[int], str] | None = None
 ) -> str:
-    """Format guards by frame, then by the line that caused them; guards of library code come last.
+    """Format guards by compiled frame, then by the source line that caused them; guards of library
+    code come last.
 
-    ``line_of`` returns the text of a zero-based line.
+    ``note`` is added as the last line. ``line_of`` returns the text of a zero-based line.
     """
     lines: list[str] = []
     for frame in frames:
@@ -36,7 +38,8 @@ def guards_text(
 
 
 def frame_title(frame: GuardedFrame) -> str:
-    """Format the heading of a frame: ``forward, lines 12-20 [0/0]: 41 guards, entered 2 times``."""
+    """Format the heading of a compiled frame: ``forward, lines 12-20 [0/0]: 41 guards, entered 2
+    times``."""
     place = f"lines {frame.first_line + 1}-{frame.last_line + 1}"
     if frame.path:
         place = f"{frame.path}:{frame.first_line + 1}"
@@ -92,31 +95,32 @@ def _guard_count(guards: Iterable[FoundGuard]) -> str:
 
 @dataclass(frozen=True)
 class GuardQuery:
-    """An expression in the text: its code without spaces, and its zero-based line."""
+    """The expression whose guards are wanted: its code without spaces, and its zero-based line."""
 
     words: str
     line: int
 
     @property
     def path(self) -> str:
-        """Attributes after the first name: ``.training`` of ``self.training``."""
+        """Code of the expression after its first name: ``.training`` of ``self.training``."""
         return re.sub(r"^\w+", "", self.words)
 
 
 @dataclass(frozen=True)
 class GuardAnswer:
-    """Guards on an expression, and the number of guards on its attributes and items."""
+    """The guards on an expression, each with its compiled frame, and the number of guards on its
+    attributes and items (``nested``)."""
 
     guards: tuple[tuple[GuardedFrame, FoundGuard], ...]
     nested: int
 
 
 def find_guards(query: GuardQuery, frames: Iterable[GuardedFrame]) -> GuardAnswer:
-    """Find the guards on an expression.
+    """Find the guards on an expression among the compiled frames of a function.
 
-    A local matches within the lines of its frame, a global anywhere. Functions that were inlined
-    into a caller have other names; their guards match if they are caused by the same line and end
-    with the same attributes.
+    A local variable matches within the lines of its frame, a global variable anywhere. In a
+    function that Dynamo inlined, variables have other names; their guards match if the same line
+    caused them and they end with the same attributes.
     """
     found: list[tuple[GuardedFrame, FoundGuard]] = []
     nested = 0
@@ -147,7 +151,7 @@ def _is_caused_by_line(frame: GuardedFrame, guard: FoundGuard, line: int) -> boo
 
 
 def answer_markdown(query: GuardQuery, answer: GuardAnswer) -> str:
-    """Format the guards on an expression as Markdown; empty without guards."""
+    """Format the guards on an expression as Markdown; empty if it has none."""
     counted = Counter(
         (sentence, guard.kind) for _, guard in answer.guards for sentence in guard_sentences(guard)
     )

@@ -1,4 +1,4 @@
-"""The JSON output of a check. Lines and UTF-16 characters are zero-based."""
+"""The JSON output of ``fullgraph check``. Lines and UTF-16 characters are zero-based."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ def _target_json(file: CheckedFile, report: TargetReport) -> dict[str, Any]:
 
 
 def _region_json(file: CheckedFile, region: Region) -> dict[str, Any]:
-    """Convert a region to JSON data; ``site`` is the compiling call."""
+    """Convert a compiled function that a program ran to JSON data; ``site`` is the source range of
+    the torch.compile call."""
     return {
         "program": shown_path(file, region.program),
         "api": region.api,
@@ -121,7 +122,8 @@ def _region_json(file: CheckedFile, region: Region) -> dict[str, Any]:
 
 
 def _forecast_json(file: CheckedFile, forecast: ForecastFound) -> dict[str, Any]:
-    """Convert the forecast of a target with one probe to JSON data."""
+    """Convert the forecast of recompiles of a function, traced with one set of inputs, to JSON
+    data."""
     return {
         "run": str(forecast.run),
         "note": forecast.note,
@@ -154,7 +156,8 @@ def _probe_json(probe: ProbeInfo | None) -> dict[str, str] | None:
 
 
 def finding_source(file: CheckedFile, item: FileFinding) -> str:
-    """Return the code of a finding as one line, independent of its layout."""
+    """Return the source code of a finding as one line with normalized spaces, so that reformatting
+    does not change it."""
     return " ".join(file.text.text_in(item.finding.range).split())
 
 
@@ -212,7 +215,8 @@ def _cell_json(file: CheckedFile, place: Range) -> dict[str, Any]:
 
 
 def _cost_json(cost: BreakCost | None, rank: int | None) -> dict[str, Any] | None:
-    """Convert a cost to JSON data; ``rank`` is 1 for the costliest break of the file."""
+    """Convert the cost of a graph break to JSON data; ``rank`` is 1 for the costliest break of the
+    file, None without a rank."""
     if cost is None:
         return None
     derived = {"separated": cost.separated, "worth_fixing": cost.worth_fixing}

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def measured_document(path: str, timed: Sequence[Timed], *, current: bool) -> str:
-    """Format the document about a file; ``current`` is false if the text was edited since."""
+    """Format the document with the run times of a file's functions; ``current`` is false if the
+    text was edited since."""
     name = PurePath(path).name
     if not timed:
         return f"{name} was not measured since it was opened. Measure a target; this follows.\n"
@@ -30,7 +31,8 @@ def measured_document(path: str, timed: Sequence[Timed], *, current: bool) -> st
 
 
 def measured_text(timed: Sequence[Timed], paint: Paint = PLAIN) -> str:
-    """Format a few lines for each measured target."""
+    """Format a few lines for each measured function: its times in eager mode, compiled, and with
+    fixes."""
     return "\n".join(line for target in timed for line in _target_lines(target, paint))
 
 
@@ -50,7 +52,7 @@ def _target_lines(target: Timed, paint: Paint) -> list[str]:
 
 
 def _device_words(measurement: Measurement) -> str:
-    """Describe the device of a measurement; GPUs are not measured."""
+    """Describe the device of a measurement as words; runs that use a GPU are not measured."""
     threads = amount(measurement.threads, "thread")
     return f"on the CPU with {threads}; nothing is measured on a GPU"
 

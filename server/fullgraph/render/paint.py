@@ -9,7 +9,8 @@ from fullgraph.domain.codes import Severity
 
 
 class Style(enum.Enum):
-    """Role of a piece of text; the value is the parameters of its escape sequence."""
+    """Role of a piece of terminal text. The value has the parameters of its ANSI escape
+    sequence."""
 
     ERROR = "1;91"
     WARNING = "1;93"
@@ -33,7 +34,8 @@ SEVERITY_STYLES = {
 
 @dataclass(frozen=True)
 class Paint:
-    """Output style of a stream: colors or none, and the maximum columns of prose and of code."""
+    """Output style of a stream: whether it shows colors, and the maximum columns of prose
+    (``width``) and of ``code``."""
 
     color: bool = False
     width: int = 100

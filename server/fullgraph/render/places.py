@@ -14,7 +14,7 @@ from fullgraph_engine.protocol import Position, Range
 
 @dataclass(frozen=True)
 class Span:
-    """A half-open range of zero-based lines and UTF-16 characters."""
+    """A source range of zero-based lines and UTF-16 characters; the end is exclusive."""
 
     line: int
     character: int
@@ -23,13 +23,15 @@ class Span:
 
 
 def file_span(file: CheckedFile, path: str, place: Range) -> Span:
-    """Convert a range in the file itself, or in another file as it is on disk now."""
+    """Convert a range in the file at ``path`` to UTF-16 characters: the checked file, or another
+    file as it is on disk now."""
     text = file.text if path in (file.path, file.absolute) else _read_positions(path)
     return text_span(text, place)
 
 
 def text_span(text: TextPositions | None, place: Range) -> Span:
-    """Convert a range of a text; if the text is unknown, characters are bytes."""
+    """Convert a range in UTF-8 bytes to UTF-16 characters of ``text``; unchanged if the text is
+    unknown."""
     line, character = _utf16_position(text, place.start)
     end_line, end_character = _utf16_position(text, place.end)
     return Span(line, character, end_line, end_character)
@@ -50,5 +52,5 @@ def _read_positions(path: str) -> TextPositions | None:
 
 
 def shown_path(file: CheckedFile, path: str) -> str:
-    """Return the path of an event for display; the checked file's as the user wrote it."""
+    """Return a path for display: the checked file's as the user wrote it, other paths unchanged."""
     return file.path if path in (file.path, file.absolute) else path

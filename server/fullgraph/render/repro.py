@@ -1,4 +1,5 @@
-"""Describe repros: the progress of the reduction, its outcome, and the text of an issue."""
+"""Describe repros (small scripts that reproduce a finding): the progress of the reduction, its
+outcome, and the text of an issue."""
 
 from __future__ import annotations
 
@@ -19,11 +20,13 @@ _EFFECTS = {
     "recompile": "`torch.compile` recompiles",
     "trace": "`torch.compile` fails",
 }
-"""Effect of a finding on torch.compile, by the first part of its code."""
+"""Words for the effect of a finding on torch.compile, by the first part of its code, such as
+``graph-break``."""
 
 
 def reduction_words(state: ReductionState) -> str:
-    """Describe the progress of a reduction: ``143 → 37 lines · 212 tried · 4.1 s``."""
+    """Describe the progress of a reduction (lines at first → now): ``143 → 37 lines · 212 tried ·
+    4.1 s``."""
     last = state.last
     if last is None:
         return "Starting"
@@ -39,7 +42,8 @@ def reduction_words(state: ReductionState) -> str:
 
 
 def outcome_words(outcome: ReproOutcome) -> str:
-    """Describe an outcome: ``12 lines of 143, verified in a fresh Python · 212 tried · 4.1 s``."""
+    """Describe the outcome of a reduction: ``12 lines of 143, verified in a fresh Python · 212
+    tried · 4.1 s``."""
     found = outcome.found
     if found is None:
         return ""
@@ -52,12 +56,13 @@ def outcome_words(outcome: ReproOutcome) -> str:
 
 
 def repro_sentence(wanted: Wanted) -> str:
-    """Describe in one sentence what a repro shows."""
+    """Describe in one sentence the finding that the script has to reproduce."""
     if wanted.backend:
         failing = "gives other numbers than eager" if wanted.accuracy else "fails"
         return f'`torch.compile(backend="{wanted.backend}")` {failing}.'
     message = wanted.message.strip().split("\n", 1)[0].rstrip(".")
-    # Only fullgraph uses codes without an id.
+    # Codes without an id are only used by this project, so PyTorch's developers would not know
+    # them.
     identity = codes.graph_break_id(wanted.code)
     effect = _EFFECTS.get(
         wanted.code.partition("/")[0], "`torch.compile` does something unexpected"
@@ -67,7 +72,8 @@ def repro_sentence(wanted: Wanted) -> str:
 
 
 def issue_text(outcome: ReproOutcome) -> str:
-    """Return Markdown for an issue: a description, the script, its output and the environment."""
+    """Return the Markdown of an issue: a description, the script that reproduces the finding, its
+    output and the environment."""
     found = outcome.found
     parts = [repro_sentence(outcome.wanted)]
     if found is not None:
@@ -86,7 +92,8 @@ def issue_text(outcome: ReproOutcome) -> str:
 
 
 def outcome_json(outcome: ReproOutcome, path: str) -> dict[str, Any]:
-    """Convert an outcome to JSON data; ``path`` is where the script was saved, or empty."""
+    """Convert the outcome of a reduction to JSON data; ``path`` is the file where the script was
+    saved, or empty."""
     found = outcome.found
     return {
         "verified": outcome.verified,

@@ -1,5 +1,5 @@
-"""Format a check as SARIF 2.1.0 for code scanning services. Lines and UTF-16 columns count from
-one."""
+"""Format the results of a check as SARIF 2.1.0 for code scanning services. Lines and UTF-16 columns
+count from one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ _LEVELS = {
 
 
 def check_sarif(checked: CheckResults) -> str:
-    """Format the results of a check as SARIF with one run; problems become tool notifications."""
+    """Format the results of a check as SARIF with one run; problems of the check become tool
+    notifications."""
     rules = sorted({item.finding.code for item in checked.findings()})
     indices = {rule: index for index, rule in enumerate(rules)}
     run = {
@@ -129,7 +130,8 @@ def _message_text(item: FileFinding) -> str:
 
 
 def _finding_fingerprint(file: CheckedFile, item: FileFinding) -> str:
-    """Return a hash of a finding that does not change when its line moves."""
+    """Return a hash that identifies a finding for code scanning services and does not change when
+    its line moves."""
     finding = item.finding
     line = file.text.line(finding.range.start.line).strip()
     parts = (finding.code, finding.message, line)
@@ -178,8 +180,8 @@ def _region_json(place: Span) -> dict[str, int]:
 
 
 def _artifact_json(path: str) -> dict[str, str]:
-    """Return the location of a file: a URI for an absolute path, else relative to the check's
-    folder."""
+    """Return the SARIF location of a file: a URI for an absolute path, else a path relative to the
+    folder that was checked."""
     if Path(path).is_absolute():
         return {"uri": Path(path).as_uri()}
     return {"uri": quote(Path(path).as_posix())}

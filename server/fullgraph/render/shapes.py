@@ -1,4 +1,4 @@
-"""Describe traced values for a page."""
+"""Describe the values that a trace saw at a source expression, as a Markdown page."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from fullgraph.domain.shapes import times_words
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen
 
 MOST_SHOWN = 12
-"""Maximum number of distinct values on a page."""
+"""Maximum number of distinct values that a page lists."""
 
 
 def values_page(place: PlaceShapes, shown: str = "") -> str:
-    """Describe the traced values of a place in Markdown; ``shown`` is its code."""
+    """Describe the values that a trace saw at a source expression in Markdown; ``shown`` is the
+    code of the expression."""
     head = f"`{shown}` " if shown and "`" not in shown else ""
     if len(place.values) == 1:
         value = place.values[0]

@@ -1,4 +1,5 @@
-"""Fold user stacks: frames of user code in full, frames of libraries as a count."""
+"""Shorten stacks for display: frames of user code stay, consecutive frames of libraries become a
+count."""
 
 from __future__ import annotations
 
@@ -12,22 +13,22 @@ from fullgraph_engine.protocol import Frame
 
 @dataclass(frozen=True)
 class FoldedFrames:
-    """Consecutive library frames, folded into one line; ``package`` contains the innermost
-    frame."""
+    """Consecutive stack frames of library code, displayed as one line. ``package`` is the package
+    of the frame called last."""
 
     count: int
     package: str
 
 
 def is_library(path: str) -> bool:
-    """Whether a path is in an installed package, or is not a file."""
+    """Whether a path is in an installed package, or is not a file (``<string>``)."""
     return path.startswith("<") or match_library_folder(path) is not None
 
 
 def fold_stack(frames: Sequence[Frame]) -> list[Frame | FoldedFrames]:
-    """Replace library frames by a count.
+    """Replace consecutive stack frames of library code by a count.
 
-    Library frames before the first user frame are dropped. The innermost frame is never folded,
+    Library frames before the first user frame are dropped. The most recent call is never replaced,
     because it is where the finding is.
     """
     shown: list[Frame | FoldedFrames] = []

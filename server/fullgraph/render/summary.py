@@ -1,4 +1,4 @@
-"""Summarize the run of a target in one line, for a terminal and for a code lens."""
+"""Summarize the trace of a function in one line, for a terminal and for a code lens."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from fullgraph.domain.phrases import SEPARATOR, amount, seconds
 from fullgraph_engine.protocol import ProbeInfo, TargetReport
 
 MOST_CLAUSE = 48
-"""Maximum number of characters of an error in the title of a code lens."""
+"""Maximum number of characters of an error message in the title of a code lens."""
 MOST_INPUTS = 64
 """Maximum number of characters of the inputs in the title of a code lens."""
 
 
 def target_line(report: TargetReport) -> str:
-    """Summarize a run: ``3 graphs · 13 ops · 2 breaks · 41 guards · f32[4, 16] from get_inputs ·
-    fake · 0.52 s``."""
+    """Summarize the trace of a function: ``3 graphs · 13 ops · 2 breaks · 41 guards · f32[4, 16]
+    from get_inputs · fake · 0.52 s``."""
     if report.status == "no-probe":
         return _untraced_words(report)
     facts = list(_outcome_words(report))
@@ -39,7 +39,8 @@ def target_line(report: TargetReport) -> str:
 
 
 def _is_inside(report: TargetReport) -> bool:
-    """Whether Dynamo traced a target as part of a region, which counts its graphs."""
+    """Whether Dynamo traced the function as part of another compiled function, whose report counts
+    its graphs."""
     return report.region is None and bool(report.compiled)
 
 
@@ -50,10 +51,11 @@ def _untraced_words(report: TargetReport) -> str:
 
 
 def lens_title(report: TargetReport, *, with_probe: bool = True) -> str:
-    """Summarize a run for a code lens: ``3 graphs · 2 breaks · f32[4, 16] from get_inputs``.
+    """Summarize the trace of a function for a code lens: ``3 graphs · 2 breaks · f32[4, 16] from
+    get_inputs``.
 
     Guards have a lens of their own. Errors are cut; ``lens_tooltip`` has the full text.
-    ``with_probe`` is false if the probe comment is right below the lens.
+    ``with_probe`` is false if the comment with the inputs is right below the lens.
     """
     if report.status == "no-probe":
         return _untraced_words(report)
@@ -76,7 +78,8 @@ def _cut_message(words: str, most: int = MOST_CLAUSE) -> str:
 
 
 def _brief_inputs(probe: ProbeInfo) -> str:
-    """Return inputs short enough for a title; the constructor's arguments are left out first."""
+    """Return the inputs of a trace, short enough for a title; if they are too long, the
+    constructor's arguments are left out first."""
     inputs = probe_inputs(probe)
     if len(inputs) > MOST_INPUTS and probe.init:
         inputs = probe_inputs(replace(probe, init="…"))
@@ -84,14 +87,16 @@ def _brief_inputs(probe: ProbeInfo) -> str:
 
 
 def lines_words(report: TargetReport) -> str:
-    """Describe the traced lines: ``lines traced 41 of 52``; empty if unknown."""
+    """Describe how many lines of the function were executed: ``lines traced 41 of 52``; empty if
+    unknown."""
     if not report.lines or report.lines_traced is None:
         return ""
     return f"lines traced {report.lines_traced:,} of {report.lines:,}"
 
 
 def lens_tooltip(report: TargetReport) -> str:
-    """Return what the title leaves out: full errors and inputs, traced lines, and traced paths."""
+    """Return what ``lens_title`` leaves out: full errors and inputs, executed lines, and
+    alternative executions."""
     found = [words for words in _outcome_words(report) if _cut_message(words) != words]
     if (probe := report.probe) is not None and _brief_inputs(probe) != probe_inputs(probe):
         found.append(probe_inputs(probe))
@@ -100,14 +105,16 @@ def lens_tooltip(report: TargetReport) -> str:
 
 
 def paths_words(report: TargetReport) -> list[str]:
-    """Describe the alternative paths: ``also in eval mode``, and untraced paths with the reason."""
+    """Describe the alternative executions of a function: ``also in eval mode``, and the
+    alternatives that could not be traced, with the reason."""
     traced = [path.words for path in report.paths if path.status == "traced"]
     left = [f"not {path.words}: {path.reason}" for path in report.paths if path.status != "traced"]
     return [f"also {'; '.join(traced)}", *left] if traced else left
 
 
 def probe_words(probe: ProbeInfo) -> str:
-    """Describe a probe: ``f32[4, 16] from get_inputs``, with constructor arguments before it."""
+    """Describe the inputs that a function was traced with and where they come from: ``f32[4, 16]
+    from get_inputs``. Constructor arguments come first."""
     return _with_source(probe, probe_inputs(probe))
 
 
@@ -120,13 +127,14 @@ def _with_source(probe: ProbeInfo, inputs: str) -> str:
 
 
 def probe_inputs(probe: ProbeInfo) -> str:
-    """Return the inputs of a probe in probe notation: ``init(dim=16) f32[4, 16]``."""
+    """Return the inputs of a trace in the notation of probe comments: ``init(dim=16) f32[4,
+    16]``."""
     inputs = probe.inputs or "no inputs"
     return f"init({probe.init}) {inputs}" if probe.init else inputs
 
 
 def _outcome_words(report: TargetReport) -> Iterable[str]:
-    # The error may have many lines; the first one is the message.
+    # The error may have many lines; the first line is its message.
     error = (report.error or "").strip().split("\n", 1)[0]
     if report.status == "failed":
         yield f"failed: {error}" if error else "failed"
@@ -139,7 +147,7 @@ def _outcome_words(report: TargetReport) -> Iterable[str]:
 
 
 def _break_words(report: TargetReport) -> Iterable[str]:
-    # Without graphs, the absence of breaks means nothing.
+    # Without graphs, the absence of graph breaks means nothing.
     captured = report.graphs != 0 or report.region is None
     if report.breaks != 0 or captured:
         yield amount(report.breaks, "break")
@@ -152,8 +160,8 @@ def _break_words(report: TargetReport) -> Iterable[str]:
 
 
 def _origin_words(report: TargetReport) -> list[str]:
-    """Describe the inputs of a target; for a program, the number of calls and the compile
-    options."""
+    """Describe where the inputs of a function come from; for a program, the number of calls and the
+    compile options."""
     if report.probe is None:
         return []
     if report.probe.origin != "program":

@@ -1,4 +1,5 @@
-"""Format findings for a terminal: code, explanation, hints and stack, then a line per target."""
+"""Format findings for a terminal: code, explanation, hints and stack, then a line per traced
+function."""
 
 from __future__ import annotations
 
@@ -33,14 +34,15 @@ _MOST_COSTLY = 3
 
 @dataclass(frozen=True)
 class FindingFile:
-    """The file of a finding: its path as shown, its path in the engine, and its text."""
+    """The file that contains a finding: its path for display, its absolute path as the engine
+    reports it, and its text."""
 
     path: str
     absolute: str
     text: TextPositions
 
     def display_path(self, path: str) -> str:
-        """Return any path in the same form as the path of this file."""
+        """Return the path of any file in the style in which the path of this file is displayed."""
         if path in (self.absolute, self.path):
             return self.path
         folder = self.absolute.removesuffix(self.path) if self.absolute != self.path else ""
@@ -48,13 +50,14 @@ class FindingFile:
 
 
 def finding_text(item: FileFinding, place: FindingFile, paint: Paint = PLAIN) -> str:
-    """Format a finding in full, for ``fullgraph check`` and the ``rendered`` data of a
-    diagnostic."""
+    """Format a finding with excerpt, hints and stack, for ``fullgraph check`` and for the
+    ``rendered`` data of an LSP diagnostic."""
     return "\n".join(_finding_lines(item, place, paint))
 
 
 def file_text(file: CheckedFile, paint: Paint = PLAIN, *, quiet: bool = False) -> str:
-    """Format all results of a file; empty if there are none."""
+    """Format the findings and traced functions of a file; empty if there are none. ``quiet`` omits
+    the summary of the functions."""
     place = FindingFile(file.path, file.absolute, file.text)
     firsts = (item for item in file.findings if item.same_as is None)
     blocks = [finding_text(item, place, paint) for item in firsts]
@@ -68,7 +71,7 @@ def file_text(file: CheckedFile, paint: Paint = PLAIN, *, quiet: bool = False) -
 
 
 def check_text(checked: CheckResults, paint: Paint = PLAIN) -> str:
-    """Format the last line of a check: the number of findings, targets and files."""
+    """Format the last line of a check: the number of findings, traced functions and files."""
     counts = checked.count_severities()
     found = [
         paint(SEVERITY_STYLES[severity], _count_words(counts[severity], severity))
@@ -134,7 +137,8 @@ def _finding_lines(item: FileFinding, place: FindingFile, paint: Paint) -> Itera
 
 
 class _NoteLines:
-    """Formats the lines below an excerpt; each kind of note has a name in front."""
+    """Formats the lines below a source excerpt; each kind of note (help, stack) begins with its
+    name."""
 
     def __init__(self, excerpt: Excerpt) -> None:
         self._excerpt = excerpt
@@ -147,7 +151,7 @@ class _NoteLines:
         yield from self._wrap_note(f"{name}: ", text, style)
 
     def note_rows(self, name: str, rows: list[str]) -> Iterator[str]:
-        """Yield formatted lines, with the name before the first."""
+        """Yield already formatted lines, with the name of the note before the first."""
         head = f"{name}: "
         for number, row in enumerate(rows):
             lead = self.paint(Style.STRONG, head) if number == 0 else " " * len(head)
@@ -179,7 +183,7 @@ def _stack_lines(frames: tuple[Frame, ...], place: FindingFile, notes: _NoteLine
         line = _line_words(place, frame.line) if in_same_file else str(frame.line + 1)
         where = f"{place.display_path(frame.path)}:{line}"
         head = f"{cells.printable(where)} in {cells.printable(frame.function)}"
-        # The excerpt shows the code of the innermost frame, unless the frame is in another file.
+        # The excerpt shows the code of the most recent call, unless that frame is in another file.
         repeated = number == len(folded) - 1 and frame.path == place.absolute
         code = "" if repeated else cells.printable(_frame_source(frame, place).strip())
         rows.append(paint(Style.DIM, head) if is_library(frame.path) else head)
@@ -213,7 +217,8 @@ def _related_place(related: Related, place: FindingFile) -> str:
 
 
 def _line_words(place: FindingFile, line: int) -> str:
-    """Return a line number counted from 1; in a notebook, the cell and the line in it."""
+    """Return the number of a zero-based line for display, counted from 1; in a notebook, the cell
+    and the line in it."""
     cell = find_cell_in_file(place.path, place.text, line)
     return cell.words if cell is not None else str(line + 1)
 
@@ -227,7 +232,7 @@ def _reach_words(item: FileFinding) -> Iterator[str]:
         facts.append(seen_in if facts else f"seen {seen_in}")
     if len(item.targets) > 1:
         facts.append(f"by {listing(item.targets)}" if facts else f"of {listing(item.targets)}")
-    # A finding without a target was found while the file itself was executed.
+    # A finding without a function was reported while the module's top level was executed.
     if finding.mode == "real" and finding.target:
         facts.append("with real tensors" if facts else "seen with real tensors")
     if facts:
@@ -235,7 +240,8 @@ def _reach_words(item: FileFinding) -> Iterator[str]:
 
 
 def _shown_fixes(finding: Finding) -> tuple[Fix, ...]:
-    """Return the preferred fixes, else the first fix, because a terminal cannot offer a choice."""
+    """Return the preferred fixes of a finding; without any, the first fix, because a terminal
+    cannot offer a choice."""
     return tuple(fix for fix in finding.fixes if fix.preferred) or finding.fixes[:1]
 
 
@@ -265,7 +271,8 @@ def _file_summary(file: CheckedFile, paint: Paint) -> Iterator[str]:
 
 
 def _cause_lines(file: CheckedFile, place: FindingFile) -> Iterator[str]:
-    """Yield the causes of several findings, and the most expensive breaks."""
+    """Yield lines about the causes that several findings share, and about the most expensive graph
+    breaks."""
     for item in file.findings:
         if item.also:
             words = listing(

@@ -1,4 +1,4 @@
-"""Format where the time of a check or of an editor's run went, as text and as JSON."""
+"""Format where a check, or a trace in the editor, spent its time, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from fullgraph_engine.protocol.timings import Phase
 
 _PARTS: tuple[Part, ...] = get_args(Part)
 _MOST_FRAMES = 10
-"""Maximum number of frames in the text of a run; the JSON has all frames."""
+"""Maximum number of compiled frames in the text of a run; the JSON has all frames."""
 _MOST_DYNAMO = 6
 _RUNS = "runs"
-"""Name of the row with the time of a request outside of its own phases."""
+"""Name of the table row with the time of a request that none of its own phases includes."""
 _WIDTH = 14
 
 _PHASES: dict[Phase, str] = {
@@ -36,7 +36,7 @@ _PHASES: dict[Phase, str] = {
 
 
 def timings_document(path: str, timings: Sequence[Timings], *, current: bool) -> str:
-    """Format the document about the last run of a file.
+    """Format the document that shows where the last trace of a file spent its time.
 
     ``current`` is false if the text was edited since. Without timings, the document explains how to
     get them.
@@ -57,7 +57,8 @@ def timings_document(path: str, timings: Sequence[Timings], *, current: bool) ->
 
 
 def timings_text(timings: Sequence[Timings], paint: Paint = PLAIN, *, path: str) -> str:
-    """Format a table for the request, then one table for each run with a row for each phase."""
+    """Format a table for the whole request, then a table for each run (one function with one set of
+    inputs), with a row for each phase."""
     targets = list(dict.fromkeys(entry.run.target for entry in timings if entry.run is not None))
 
     def sort_key(entry: Timings) -> tuple[int, ...]:
@@ -103,8 +104,8 @@ def _run_name(entry: Timings) -> str:
 
 
 def _frame_lines(entry: Timings, path: str) -> list[str]:
-    """Format the frames with the longest compile times; frames of other files include the file
-    name."""
+    """Format the compiled frames with the longest compile times; a frame in another file than
+    ``path`` includes its file name."""
     found: dict[tuple[str, str, int], list[float]] = {}
     for frame in entry.frames:
         found.setdefault((frame.function, frame.path, frame.line), []).append(frame.seconds)
@@ -125,7 +126,8 @@ def _place_words(frame_path: str, line: int, path: str) -> str:
 
 
 def timings_json(entry: Timings) -> dict[str, Any]:
-    """Convert timings to JSON data, in seconds; ``target`` is null for the request as a whole."""
+    """Convert timings to JSON data, in seconds; ``target`` (the traced function) is null for the
+    request as a whole."""
     plain = to_plain(entry)
     run = entry.run
     return {

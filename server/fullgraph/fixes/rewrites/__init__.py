@@ -1,1 +1,1 @@
-"""The rewrites of the catalogue: each module is about one kind of code."""
+"""The rewrites that may fix a finding: each module is about one kind of code."""

@@ -1,4 +1,4 @@
-"""Gradients, parameters and recurrent layers inside of compiled code."""
+"""Rewrites of gradients, parameters and recurrent layers in compiled code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WHOLE_PROGRAM = "It holds for the whole program"
 
 
 def attribute_of_tensor(site: Site) -> Iterator[Candidate]:
-    """``x.requires_grad = …`` and ``x.data = …`` by methods."""
+    """Replace assignments to ``x.requires_grad`` and ``x.data`` by calls of methods."""
     syntax = Syntax(site)
     small = syntax.small
     if small is None or not isinstance(small.node, cst.Assign) or len(small.node.targets) != 1:
@@ -44,7 +44,8 @@ def attribute_of_tensor(site: Site) -> Iterator[Candidate]:
 
 
 def traced_gradients(site: Site) -> Iterator[Candidate]:
-    """``torch.autograd.grad`` and ``backward`` in the graph, by a setting of Dynamo."""
+    """Trace ``torch.autograd.grad`` and ``backward`` in the graph, by a setting of Dynamo for the
+    whole program."""
     title = getattr(site.finding.evidence, "title", "")
     if "autograd.grad" in title or "backward()" in title:
         text = Syntax(site).with_setting("torch._dynamo.config.trace_autograd_ops = True")
@@ -59,7 +60,8 @@ def traced_gradients(site: Site) -> Iterator[Candidate]:
 
 
 def traced_recurrence(site: Site) -> Iterator[Candidate]:
-    """``nn.LSTM`` and its like in the graph, by a setting of Dynamo."""
+    """Trace recurrent layers such as ``nn.LSTM`` in the graph, by a setting of Dynamo for the whole
+    program."""
     title = getattr(site.finding.evidence, "title", "")
     if "RNN, GRU" in title:
         text = Syntax(site).with_setting("torch._dynamo.config.allow_rnn = True")
@@ -99,7 +101,7 @@ def legacy_variables(site: Site) -> Iterator[Candidate]:
     changes: list[tuple[cst.CSTNode, Change]] = []
     preserves = True
     for call in descendants(syntax.function or here):
-        # Of one in another, the inner one is left for the next time.
+        # If one call is nested in another, the inner call is left for the next fix.
         inside = any(old in syntax.text.ancestors(call) for old, _ in changes)
         if not isinstance(call, cst.Call) or syntax.called(call) not in _VARIABLE or inside:
             continue
@@ -146,7 +148,8 @@ _VARIABLE = ("torch.autograd.Variable", "torch.autograd.variable.Variable")
 
 
 def _without_variable(syntax: Syntax, call: cst.Call) -> tuple[str, bool] | None:
-    """The code that a ``Variable`` becomes, and whether it means the same for any input."""
+    """Return the code that replaces a call of ``Variable``, and whether it is equivalent for any
+    input; None if it cannot be replaced."""
     first, *more = call.args or (None,)
     if first is None or first.star or (first.keyword and first.keyword.value != "data"):
         return None

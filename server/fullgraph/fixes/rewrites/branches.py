@@ -41,14 +41,14 @@ from fullgraph_engine.protocol.behavior import Aspect
 
 _REPAIRS = re.compile("nan_to_num|clamp|clip|clamp_min|clamp_max|masked_fill|where|relu")
 CHOSEN: tuple[Aspect, ...] = ("random", "aliasing")
-"""Differences of every choice: the other side may draw random numbers, which shifts later ones, and
-the result is a new tensor."""
+"""Aspects that differ if both sides of an ``if`` are computed: the other side may draw random
+numbers, which shifts later ones, and the result is a new tensor."""
 SAID: tuple[Aspect, ...] = ("stdout", "stderr", "warning", "log")
-"""Aspects that differ when messages are removed."""
+"""Aspects of behavior that differ if messages are removed."""
 
 
 def branches(site: Site) -> Iterator[Candidate]:
-    """Rewrites of the ``if`` whose condition broke the graph."""
+    """Rewrite the ``if`` whose condition broke the graph, in several ways."""
     node = asked_by(site)
     if not isinstance(node, cst.If):
         return
@@ -60,7 +60,7 @@ def branches(site: Site) -> Iterator[Candidate]:
 
 
 def _skip_messages(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Branches that only print or log."""
+    """Run branches that only print or log outside of compiled code."""
     small = [one for line in statements_of(node.body) for one in _small_statements(line)]
     said = [one for one in small if not _rewrite_once(site, node, one)]
     syntax = Syntax(site)
@@ -84,7 +84,8 @@ def _skip_messages(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _rewrite_once(site: Site, node: cst.If, small: cst.CSTNode) -> bool:
-    """Whether a statement notes, for nothing but the condition around it, that it was met."""
+    """Whether a statement only stores that the condition was met, in a variable or attribute that
+    nothing outside of the ``if`` reads."""
     if isinstance(small, cst.Assign) and len(small.targets) == 1:
         place = small.targets[0].target
     elif isinstance(small, cst.AugAssign):
@@ -112,7 +113,8 @@ def _stored_places(node: cst.CSTNode) -> list[cst.CSTNode]:
 
 
 def eager_only(test: cst.BaseExpression) -> cst.BaseExpression:
-    """The condition, which is not evaluated in compiled code."""
+    """Return the condition with ``not torch.compiler.is_compiling() and`` before it, so that
+    compiled code does not evaluate it."""
     code = code_of(test)
     loose = isinstance(test, (cst.BooleanOperation, cst.IfExp, cst.NamedExpr, cst.Lambda))
     if not test.lpar and (loose or "\n" in code):
@@ -125,7 +127,7 @@ def _small_statements(line: Statement) -> Sequence[cst.CSTNode]:
 
 
 def _one_call(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Sides that do the same with other arguments."""
+    """Merge sides that make the same call with other arguments: choose the arguments."""
     condition = Conditions(site).read(node.test)
     then, other = statements_of(node.body), other_side(node)
     first, second = _only_call(then), _only_call(other)
@@ -158,7 +160,8 @@ def _one_call(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _only_call(statements: Sequence[Statement]) -> cst.Call | None:
-    """Return the only call of a side, also where its result is assigned."""
+    """Return the only call in a side of an ``if``, also if its result is assigned; None for other
+    sides."""
     if len(statements) != 1 or len(small := _small_statements(statements[0])) != 1:
         return None
     value = small[0].value if isinstance(small[0], (cst.Expr, cst.Assign)) else None
@@ -166,7 +169,8 @@ def _only_call(statements: Sequence[Statement]) -> cst.Call | None:
 
 
 def _is_hollow(line: Statement, call: cst.Call) -> str:
-    """The code of a statement without the values of the arguments of a call, and comments."""
+    """Return the code of a statement without comments and without the values of the arguments of
+    ``call``, to compare two statements."""
     args = [one.with_changes(value=cst.Name("_")) for one in call.args]
     new = line.deep_replace(call, call.with_changes(args=args))
     assert isinstance(new, cst.SimpleStatementLine)
@@ -193,7 +197,8 @@ def _by_where(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _top_level_if(site: Site, node: cst.If) -> cst.If:
-    """The first of a chain of ``elif`` that depend on the data of tensors."""
+    """Return the first ``if`` in a chain of ``elif`` whose conditions depend on the data of
+    tensors."""
     conditions = Conditions(site)
     parent = site.text.parent(node)
     while isinstance(parent, cst.If) and parent.orelse is node and conditions.asks(parent.test):
@@ -221,7 +226,8 @@ def _early_return(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _skipped_rest(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """``continue``: the rest of the loop is the other side."""
+    """Rewrite ``if …: continue``: the later statements of the loop body become the other side of
+    the ``if``."""
     place = siblings(site, node)
     then = statements_of(node.body)
     if place is None or node.orelse is not None or not then:
@@ -249,8 +255,8 @@ def _skipped_rest(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _do_always(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """A branch whose work changes nothing where its condition is false: it puts in order what the
-    condition asks for (``nan_to_num``, ``clamp``, elements under a mask)."""
+    """Remove the condition of a branch that changes nothing if the condition is false, such as
+    ``nan_to_num``, ``clamp`` or an assignment to elements under a mask."""
     then = statements_of(node.body)
     if node.orelse is not None or leaves(*then):
         return
@@ -267,8 +273,8 @@ def _do_always(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _for_any(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """``if mask.any(): … else: …``, where the first side does for no elements what the other
-    does."""
+    """Rewrite ``if mask.any(): … else: …`` to the first side only, which for an empty mask computes
+    the same as the other side."""
     test = node.test
     asks = isinstance(test, cst.Call) and code_of(test.func).rpartition(".")[2] == "any"
     if not asks or not isinstance(node.orelse, cst.Else):
@@ -285,7 +291,7 @@ def _for_any(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _drop_nothing(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """A branch that does nothing."""
+    """Remove a branch without any effect."""
     small = [one for line in statements_of(node.body) for one in _small_statements(line)]
     if node.orelse is None and all(isinstance(one, cst.Pass) for one in small):
         yield Candidate(
@@ -307,7 +313,8 @@ def _do_repairs(small: cst.CSTNode) -> bool:
 
 
 def _is_masked(target: cst.CSTNode) -> bool:
-    """Whether some elements of a tensor are assigned, chosen by another one."""
+    """Whether a target assigns to elements of a tensor that another tensor, such as a mask,
+    selects."""
     if not isinstance(target, cst.Subscript) or len(target.slice) != 1:
         return False
     chosen = target.slice[0].slice
@@ -328,7 +335,7 @@ def _without_tensors(condition: Condition, then: list[Statement]) -> list[Statem
 
 
 def _drop_shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """A branch that only saves work: leaves early with a result, or forgets a mask."""
+    """Remove a branch that only saves computation: it returns a result early, or drops a mask."""
     then = statements_of(node.body)
     small = [one for line in then for one in _small_statements(line)]
     if len(small) != 1:
@@ -340,7 +347,7 @@ def _drop_shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
     if not (leaves or forgets):
         return
     if isinstance(small[0], cst.Break) and isinstance(loop_around(site, node), cst.While):
-        return  # it may never end
+        return  # without the branch, the loop may never end
     condition = Conditions(site).read(node.test)
     if isinstance(condition, Either):
         plain = [part.code for part in condition.parts if isinstance(part, Plain)]
@@ -360,7 +367,7 @@ def _drop_shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _only_eager(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Move work without a result, for example a one-time initialization, out of compiled code."""
+    """Skip a branch without a result in compiled code, for example a one-time initialization."""
     then = statements_of(node.body)
     small = [one for line in then for one in _small_statements(line)]
     calls = all(isinstance(one, cst.Expr) and isinstance(one.value, cst.Call) for one in small)

@@ -1,4 +1,4 @@
-"""Checks of the data of tensors: ``assert``, and ``if`` with a ``raise``."""
+"""Rewrites of checks of the data of tensors: ``assert``, and ``if`` with a ``raise``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from fullgraph.fixes.site import Site
 
 
 def checks(site: Site) -> Iterator[Candidate]:
-    """Rewrites of the check whose condition broke the graph."""
+    """Rewrite the check (``assert``, or ``if`` with ``raise``) whose condition broke the graph."""
     node = asked_by(site)
     if isinstance(node, cst.Assert):
         yield from _rewrite_assert(site, node)
@@ -125,7 +125,8 @@ def _rewrite_assert(site: Site, node: cst.Assert) -> Iterator[Candidate]:
 
 
 def _test_codes(condition: Condition) -> Iterator[str]:
-    """Conditions that hold together, one for each ``assert``."""
+    """Yield the codes of conditions, one for each ``assert``; together they are equivalent to
+    ``condition``."""
     if isinstance(condition, Both):
         for part in condition.parts:
             yield from _test_codes(part)
@@ -138,7 +139,7 @@ def _test_codes(condition: Condition) -> Iterator[str]:
 
 
 def _message_parts(condition: Condition, message: str) -> Iterator[str]:
-    """Statements that together check a condition."""
+    """Yield statements that together check a condition and fail with ``message``."""
     if isinstance(condition, OfTensor):
         yield f"torch._assert_async({argument(condition.code)}, {message})"
     elif isinstance(condition, Plain):
@@ -166,7 +167,8 @@ def _message(raised: cst.BaseExpression | None, otherwise: str) -> str:
 
 
 def _constant_string(node: cst.BaseExpression) -> str | None:
-    """Return the code of a string in which names stand for values; None for other expressions."""
+    """Return the code of a string; in an f-string, the source code of each value replaces the
+    value. None for other expressions."""
     if isinstance(node, cst.SimpleString):
         return code_of(node)
     text = _text(node)

@@ -1,4 +1,5 @@
-"""Choosing between two values by a tensor, also between tuples, lists and dictionaries."""
+"""Code that chooses between two values by a boolean tensor, also between tuples, lists and
+dictionaries."""
 
 from __future__ import annotations
 
@@ -21,16 +22,16 @@ _NO_TENSORS = (
 
 
 class NotConvertible(Exception):
-    """Raised where code cannot be rewritten without a jump."""
+    """Raised if code cannot be rewritten to compute both sides and choose between the results."""
 
 
 def choice(code: str, first: str, second: str) -> str:
-    """Return the code of a choice: ``first`` where a tensor is true, and else ``second``.
+    """Return the code of ``first`` where the boolean tensor ``code`` is true, else ``second``.
 
     Tuples, lists and dictionaries of the same form are chosen element by element.
 
     Raises:
-        NotConvertible: the values are neither tensors nor of the same form.
+        NotConvertible: The values are neither tensors nor containers of the same form.
     """
     if first == second:
         return first
@@ -66,7 +67,7 @@ def _choose_each(code: str, first: list[str], second: list[str]) -> list[str]:
         raise NotConvertible("different lengths")
     pairs = zip(first, second, strict=True)
     parts = [choice(code, one, two) for one, two in pairs]
-    # A tuple inside does not have parentheses.
+    # A nested tuple does not have parentheses.
     return [
         f"({part})" if isinstance(cst.parse_expression(f"({part})"), cst.Tuple) else part
         for part in parts

@@ -1,4 +1,4 @@
-"""Conditions on tensors, as expressions whose value stays a tensor."""
+"""Conditions on tensors, converted to expressions whose value is a tensor."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from fullgraph.fixes.site import Site
 
 @dataclass(frozen=True)
 class Plain:
-    """A condition that Python decides without the data of a tensor."""
+    """A condition that Python can decide without the data of a tensor."""
 
     code: str
 
 
 @dataclass(frozen=True)
 class OfTensor:
-    """A condition on the data of a tensor. ``code`` is an expression for a boolean tensor that may
-    be an operand of any operator."""
+    """A condition on the data of a tensor. ``code`` is an expression for a boolean tensor, with
+    parentheses if an operator needs them."""
 
     code: str
 
 
 @dataclass(frozen=True)
 class Both:
-    """A conjunction: all conditions must hold."""
+    """A conjunction: all conditions in ``parts`` must hold."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True)
 class Either:
-    """A disjunction: one of the conditions must hold."""
+    """A disjunction: at least one of the conditions in ``parts`` must hold."""
 
     parts: tuple[Condition, ...]
 
 
 Condition = Union[Plain, OfTensor, Both, Either]
 _Judge = Callable[[cst.BaseExpression], bool]
-"""Says whether an expression is about a tensor."""
+"""Function that returns whether the value of an expression seems to be a tensor."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -99,7 +99,8 @@ _COMPARED: dict[type[cst.BaseCompOp], str] = {
 
 
 def operand(code: str) -> str:
-    """Code of an expression such that it may be an operand, or stand on several lines."""
+    """Return the code of an expression, in parentheses if it could not be an operand or span
+    several lines without them."""
     try:
         node = cst.parse_expression(code)
     except cst.ParserSyntaxError:
@@ -109,7 +110,8 @@ def operand(code: str) -> str:
 
 
 def argument(code: str) -> str:
-    """Code of an expression without parentheses around it, where it is an argument."""
+    """Return the code of an expression for use as an argument, without redundant parentheses around
+    it."""
     node = cst.parse_expression(code)
     bare = len(node.lpar) == 1 and "\n" not in code
     if not bare or isinstance(node, (cst.Tuple, cst.GeneratorExp, cst.NamedExpr)):
@@ -118,7 +120,7 @@ def argument(code: str) -> str:
 
 
 def negation(condition: Condition) -> Condition:
-    """The condition that holds where this one does not."""
+    """Return the condition that holds exactly if ``condition`` does not hold."""
     if isinstance(condition, Plain):
         return Plain(
             condition.code[4:] if condition.code.startswith("not ") else _negate(condition)
@@ -135,14 +137,15 @@ def _negate(condition: Plain) -> str:
 
 
 class Conditions:
-    """Reads conditions of the function that a finding is in."""
+    """Reads the conditions in the function around a finding: which parts depend on the data of
+    tensors."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
 
     def read(self, test: cst.BaseExpression, *, broke: bool = True) -> Condition:
-        """The condition that ``test`` is; where it ``broke`` the graph, some part of it asks for
-        the data of a tensor."""
+        """Return the parsed condition of the expression ``test``. ``broke`` is true if it broke the
+        graph, so that some part must depend on the data of a tensor."""
         found = self._read(test, self.is_tensor)
         if not _asks(found) and broke:
             found = self._read(test, lambda part: not self._is_plain(part))
@@ -151,8 +154,8 @@ class Conditions:
         return self._of_numbers(test, found) if broke else found
 
     def _of_numbers(self, test: cst.BaseExpression, found: Condition) -> Condition:
-        """Wrap a condition on numbers that data or chance decides in tensors, because numbers do
-        not have tensor operators."""
+        """Return the condition with its numbers wrapped in tensors, because numbers that data or
+        chance decides do not have tensor operators."""
         context = self._site.finding.context
         if not any(kind in context for kind in ("SymNodeVariable", "UnspecializedPythonVariable")):
             return found
@@ -170,7 +173,7 @@ class Conditions:
         return OfTensor(f"torch.tensor({code})")
 
     def asks(self, test: cst.BaseExpression) -> bool:
-        """Whether it seems to ask for the data of a tensor."""
+        """Whether the value of ``test`` seems to depend on the data of a tensor."""
         return _asks(self.read(test, broke=False))
 
     def _read(
@@ -196,7 +199,8 @@ class Conditions:
         return isinstance(node, cst.Attribute) and node.attr.value in _FACTS
 
     def _is_count(self, node: cst.BaseExpression) -> bool:
-        """Whether it is a variable of the function that gets nothing but whole numbers."""
+        """Whether an expression is a variable of the function to which only integers are
+        assigned."""
         function = self._site.function
         if not isinstance(node, cst.Name) or function is None:
             return False
@@ -212,7 +216,8 @@ class Conditions:
         )
 
     def is_tensor(self, node: cst.BaseExpression) -> bool:
-        """Whether the value of an expression seems to be a tensor, or depend on the data of one."""
+        """Whether the value of an expression seems to be a tensor, or a Python value that depends
+        on the data of a tensor."""
         if isinstance(node, cst.Name):
             return self._site.local(node.value) == "tensor"
         if isinstance(node, cst.Attribute):
@@ -252,7 +257,7 @@ class Conditions:
         return name in _REDUCTIONS or self.is_tensor(node.func.value)
 
     def tensor(self, node: cst.BaseExpression) -> str:
-        """Return an expression for a boolean tensor with the truth value of ``node``."""
+        """Return the code of a boolean tensor with the truth value that ``node`` has in Python."""
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
             return f"~{operand(self.tensor(node.expression))}"
         if isinstance(node, cst.BooleanOperation):
@@ -289,7 +294,8 @@ class Conditions:
         return f"({operand(self.value(right))} == {operand(self.value(left))}).any()"
 
     def _read_predicate(self, node: cst.Call) -> str | None:
-        """A call that asks something of whole tensors."""
+        """Return the code of a boolean tensor for a call that tests whole tensors, such as
+        ``bool(x)``, ``any(x)`` or ``x.item()``; None for other calls."""
         called = self._site.code(node.func)
         arguments = [argument.value for argument in node.args]
         if called in ("any", "all") and len(arguments) == 1:
@@ -334,7 +340,8 @@ class Conditions:
         return False
 
     def value(self, node: cst.BaseExpression) -> str:
-        """The value of an expression without what makes a Python number of it."""
+        """Return the code of an expression without calls that convert tensors to Python numbers,
+        such as ``.item()``."""
         code = self._site.code(node)
         if isinstance(node, cst.BinaryOperation):
             left, right = operand(self.value(node.left)), operand(self.value(node.right))
@@ -353,7 +360,8 @@ class Conditions:
         return code
 
     def _count_code(self, node: cst.BaseExpression) -> str | None:
-        """Return the code that counts elements without making a tensor of data-dependent size."""
+        """Return code that counts the elements in ``len(x[mask])`` or ``x[mask].numel()``
+        without selecting them; None for other expressions."""
         if not isinstance(node, cst.Call):
             return None
         sized: cst.BaseExpression | None = None
@@ -396,7 +404,7 @@ def _asks(condition: Condition) -> bool:
 
 
 def _join_parts(parts: Sequence[Condition], conjunction: bool) -> Condition:
-    """Merge neighboring parts of a condition where they have the same type."""
+    """Merge neighboring parts of the same type in a conjunction or disjunction."""
     kind = Both if conjunction else Either
     flat: list[Condition] = []
     for part in parts:
@@ -415,7 +423,7 @@ def _join_parts(parts: Sequence[Condition], conjunction: bool) -> Condition:
 
 
 def _in_parentheses(part: Plain, conjunction: bool) -> str:
-    """Return a part of a condition, in parentheses where ``and`` or ``or`` needs them."""
+    """Return the code of a part of a condition, in parentheses if ``and`` or ``or`` needs them."""
     node = cst.parse_expression(part.code)
     loose = (
         isinstance(node, cst.BooleanOperation)
@@ -426,7 +434,8 @@ def _in_parentheses(part: Plain, conjunction: bool) -> str:
 
 
 def asked_by(site: Site) -> cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf | None:
-    """The code whose condition the finding is in; None where it is in none."""
+    """Return the statement or expression whose condition contains the finding; None if no condition
+    contains it."""
     node: cst.CSTNode | None = site.expression
     if not site.finding.code.startswith(("graph-break/", "export/data-dependent")):
         return None

@@ -1,4 +1,5 @@
-"""A size that became a constant, and the constants of a function that its text determines."""
+"""The size that became a constant, and the integer constants in a function that the text
+determines."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from fullgraph.fixes.rewrites.syntax import reads, targets
 from fullgraph.fixes.site import Site
 
 SIZE = re.compile(r"(?P<name>\w+)\.shape\[(?P<axis>\d+)\]")
-"""The size of an input, as evidence names it."""
+"""Pattern of the size of an input in the evidence of a finding, such as ``x.shape[0]``."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """The size that became a constant, as the function can write it."""
+    """A size of a tensor argument that became a constant: argument name, dimension and value."""
 
     name: str
     axis: int
@@ -35,7 +36,8 @@ class Size:
 
 
 def constants(site: Site, function: cst.FunctionDef) -> Iterator[tuple[cst.BaseExpression, int]]:
-    """Return the expressions of a function whose value is an integer that the text determines.
+    """Yield (expression, value) for the expressions of a function whose value is an integer that
+    the text determines.
 
     These are literals, names that the module assigns once, entries of its dictionaries, defaults of
     arguments, and attributes that the constructor assigns a number.
@@ -57,7 +59,8 @@ def constants(site: Site, function: cst.FunctionDef) -> Iterator[tuple[cst.BaseE
 def _known_constants(
     node: cst.CSTNode, values: dict[str, int]
 ) -> Iterator[tuple[cst.BaseExpression, int]]:
-    """Yield the constants below a node; the name of a keyword or an attribute does not count."""
+    """Yield (expression, value) for the constants below a node; names of keywords and attributes
+    are skipped."""
     if isinstance(node, cst.Integer):
         yield node, node.evaluated_value
         return
@@ -80,7 +83,8 @@ def _dictionary_key(node: cst.CSTNode) -> str:
 
 
 def _of_module(site: Site) -> dict[str, int]:
-    """Names that a statement of the module assigns an integer, or a dictionary with some."""
+    """Return the integers that module-level statements assign to names or put into dictionaries, by
+    the code that reads them."""
     found: dict[str, int] = {}
     several: set[str] = set()
     for assign in m.findall(site.module, m.Assign(targets=[m.AssignTarget(m.Name())])):
@@ -101,7 +105,8 @@ def _of_module(site: Site) -> dict[str, int]:
 
 
 def _of_arguments(function: cst.FunctionDef) -> dict[str, int]:
-    """Arguments whose default is an integer: for calls that do not give another one."""
+    """Return the integer defaults of arguments by name; they only hold for calls that do not pass
+    the argument."""
     params = function.params
     return {
         param.name.value: param.default.evaluated_value
@@ -111,8 +116,8 @@ def _of_arguments(function: cst.FunctionDef) -> dict[str, int]:
 
 
 def _of_class(site: Site) -> dict[str, int]:
-    """Return the attributes to which a constructor assigns an integer or an argument with a known
-    value."""
+    """Return the attributes to which a constructor assigns an integer, or an argument with a known
+    integer value."""
     found: dict[str, int] = {}
     for made in site.constructors:
         defaults = _of_arguments(made)

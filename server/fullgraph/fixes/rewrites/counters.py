@@ -1,4 +1,4 @@
-"""Attributes that a call reads and changes, so that the next call recompiles."""
+"""Rewrites of attributes that each call reads and changes, so that the next call recompiles."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ _ATTRIBUTE = re.compile(r"^L\['self'\]\.(?P<name>\w+)$")
 
 
 _CHANGING = ("append", "extend", "add", "update", "insert", "setdefault")
-"""Methods of containers that change these."""
+"""Methods that change their container."""
 
 
 def counters(site: Site) -> Iterator[Candidate]:
-    """Count only when not compiling, where nothing else reads it; else count in a tensor."""
+    """Move a counter out of compiled code if nothing else reads it; else keep the count in a
+    tensor."""
     evidence = site.finding.evidence
     syntax = Syntax(site)
     small, function = syntax.statement, site.function
@@ -55,7 +56,8 @@ def counters(site: Site) -> Iterator[Candidate]:
 
 
 def _changed_place(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
-    """Return the target of an assignment, or the container that a call changes."""
+    """Return the target of an assignment, or the container that a method call changes; None for
+    other statements."""
     if isinstance(node, cst.AugAssign):
         return node.target
     if isinstance(node, cst.Assign) and len(node.targets) == 1:
@@ -67,7 +69,7 @@ def _changed_place(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
 
 
 def _count_mentions(node: cst.CSTNode, expression: cst.BaseExpression) -> int:
-    """How often an expression stands in a part of the text, other than behind ``global``."""
+    """Return how often an expression occurs in ``node``, except in ``global`` statements."""
 
     def is_it(one: Any) -> bool:
         return isinstance(one, cst.CSTNode) and one.deep_equals(expression)
@@ -79,7 +81,8 @@ def _count_mentions(node: cst.CSTNode, expression: cst.BaseExpression) -> int:
 def _first_time(
     site: Site, function: cst.FunctionDef, changed: cst.BaseExpression
 ) -> Iterator[Candidate]:
-    """``if self.first: self.first = False`` only when not compiling: nothing else asks for it."""
+    """Skip ``if self.first: self.first = False`` in compiled code, if nothing else reads the
+    attribute."""
     branch = site.enclosing((cst.If,))
     if branch is None or branch.orelse is not None:
         return
@@ -94,7 +97,7 @@ def _first_time(
 
 
 def _in_a_tensor(site: Site, name: str) -> Iterator[Candidate]:
-    """``self.step = 0`` in the constructor becomes a buffer."""
+    """Replace ``self.step = 0`` in the constructor by a buffer, so that the count is a tensor."""
     initial = m.Assign(
         targets=[m.AssignTarget(m.Attribute(value=m.Name("self"), attr=m.Name(name)))],
         value=m.OneOf(m.Integer(), m.Float()),

@@ -1,4 +1,5 @@
-"""Foreign functions as operators of torch, and fake kernels from the sizes that were seen."""
+"""Wrap code that Dynamo cannot trace in custom operators, and write fake kernels from recorded
+sizes."""
 
 from __future__ import annotations
 
@@ -46,13 +47,14 @@ _SKIPPED = "Attempted to call function marked as skipped"
 _LITERALS = (cst.BaseNumber, cst.SimpleString, cst.UnaryOperation)
 _CONSTANTS = ("True", "False", "None")
 Several = Union[int, Literal["list"]]
-"""How many tensors are returned: in a tuple, 0 for one in none, or a list of any number."""
+"""Form of an operator's result: a tuple of this many tensors, 0 for a single tensor, or "list" for
+a list of any length."""
 
 
 def wrapped(site: Site) -> Iterator[Candidate]:
     """Wrap a call of a function that Dynamo cannot trace in a custom operator.
 
-    ``faked`` adds the fake kernel afterwards, from the calls that were recorded.
+    Afterwards, ``faked`` adds the fake kernel, from recorded calls of the operator.
     """
     syntax = Syntax(site)
     call = smallest_call(syntax)
@@ -69,7 +71,7 @@ def wrapped(site: Site) -> Iterator[Candidate]:
         or isinstance(syntax.text.parent(call), cst.Expr)
     ):
         return
-    # Functions of torch are operators, or have reasons not to be.
+    # Functions of torch already are operators, or cannot be operators.
     if package in ("", "torch", *sys.stdlib_module_names):
         return
     parameters, arguments, inside = _arguments(call)
@@ -101,10 +103,10 @@ def _operator_definition(
     value: str,
     changed: Sequence[str] = (),
 ) -> str:
-    """Return the definition of an operator with parameters by name and type.
+    """Return the code of an operator's definition, with parameters as (name, type).
 
-    ``several`` is the number of tensors it returns. An operator with parameters ``changed`` returns
-    nothing.
+    ``several`` is the form of the result; ``value`` is the code of the returned value. An operator
+    that changes the parameters ``changed`` in place returns nothing.
     """
     tensor = syntax.spelled("torch.Tensor")
     if several == "list":
@@ -125,13 +127,16 @@ def _quote(name: str) -> str:
 
 
 _DECORATORS = ("torch.no_grad", "torch.inference_mode")
-"""Decorators that a function may have that becomes an operator."""
+"""Decorators that do not prevent a function from becoming an operator."""
 _NOT_MOVED = (cst.Yield, cst.Await, cst.Global, cst.Nonlocal)
 
 
 def of_function(site: Site) -> Iterator[Candidate]:
-    """The function of the file that the break is in, as an operator: its body stays as it is, in
-    a function that Dynamo does not look into. What a method reads of its module is given to it."""
+    """Make the function with the graph break an operator: its body moves unchanged to a function
+    that Dynamo does not trace.
+
+    Values that a method reads from ``self`` are passed as arguments.
+    """
     syntax = Syntax(site)
     function = syntax.function
     if function is None or not site.finding.code.startswith("graph-break"):
@@ -185,9 +190,9 @@ def of_function(site: Site) -> Iterator[Candidate]:
 
 
 def _changed_in_place(body: cst.CSTNode) -> set[str]:
-    """Return what a function changes by in-place methods and by assignments to elements.
+    """Return the names that a function changes by in-place methods and by assignments to elements.
 
-    Empty where the function returns a value.
+    Empty if the function returns a value.
     """
     found: set[str] = set()
     for one in walk(body):
@@ -209,9 +214,10 @@ _BLOCKS = (cst.If, cst.For, cst.While)
 
 
 def _enclosing_function(syntax: Syntax) -> tuple[cst.FunctionDef | None, tuple[cst.CSTNode, ...]]:
-    """Return the function around a break, and the statement of the break with its ancestors.
+    """Return the function around a graph break, and the statement with the break followed by its
+    ancestors.
 
-    None and nothing where a part of the function cannot become an operator.
+    Return None and an empty tuple if no part of the function can become an operator.
     """
     function, statement = syntax.function, syntax.site.statement
     if function is None or statement is None or function.asynchronous is not None:
@@ -222,7 +228,7 @@ def _enclosing_function(syntax: Syntax) -> tuple[cst.FunctionDef | None, tuple[c
 
 
 def of_block(site: Site) -> Iterator[Candidate]:
-    """Make an operator of a branch or a loop around the break.
+    """Make an operator of the branch or loop around a graph break.
 
     Values that it reads become parameters; values that later code reads become results.
     """
@@ -250,7 +256,8 @@ def of_block(site: Site) -> Iterator[Candidate]:
 def _operator_of_block(
     syntax: Syntax, function: cst.FunctionDef, node: cst.BaseCompoundStatement
 ) -> str | None:
-    """The text with a statement as an operator; None where it does more than assign variables."""
+    """Return the text with a statement replaced by a call of an operator; None if the statement
+    does more than assign variables."""
     site = syntax.site
     inside = list(descendants(node))
     if any(isinstance(one, (*_LEAVING, cst.FunctionDef, cst.ClassDef)) for one in inside):
@@ -263,7 +270,7 @@ def _operator_of_block(
     if not returned or given is None:
         return None
     name = free_name(site, function.name, "_")
-    # An operator returns none of its inputs, and nothing that shares their memory.
+    # An operator must not return its inputs, or tensors that share their memory.
     results = ", ".join(f"{key}.clone()" for key in returned)
     plain = _plain_function(name, given.parameters)
     body = node.visit(Replacing(given.changes))
@@ -278,9 +285,10 @@ def _operator_of_block(
 
 
 def of_rest(site: Site) -> Iterator[Candidate]:
-    """Make an operator of a function's statements from the break to the end.
+    """Make an operator of a function's statements, from the statement with the graph break to the
+    end.
 
-    This leaves earlier statements to be traced, for example calls of other modules.
+    Dynamo can then trace the earlier statements, for example calls of other modules.
     """
     syntax = Syntax(site)
     function, around = _enclosing_function(syntax)
@@ -288,7 +296,7 @@ def of_rest(site: Site) -> Iterator[Candidate]:
         return
     body = list(function.body.body)
     at = next((number for number, one in enumerate(body) if one in around), 0)
-    # What it fills may be made further up.
+    # The tensor that the statements fill may be created earlier in the function.
     possible = [
         one for one in range(1, at + 1) if _operator_parameters(syntax, function, body[one:], [])
     ]
@@ -307,8 +315,8 @@ def of_rest(site: Site) -> Iterator[Candidate]:
 def _operator_of_rest(
     syntax: Syntax, function: cst.FunctionDef, body: Sequence[cst.CSTNode], at: int
 ) -> str | None:
-    """The text with the statements of a function from one on as an operator; None where they do
-    not always return."""
+    """Return the text with the statements from index ``at`` on replaced by a call of an operator;
+    None if they may end without a ``return``."""
     nodes = body[at:]
     returned = _returned_tensors(syntax, function, *nodes)
     inside = [each for one in nodes for each in descendants(one)]
@@ -328,8 +336,8 @@ def _operator_of_rest(
 
 @dataclass(frozen=True)
 class _Given:
-    """The parameters of an operator by name and type, its arguments, and the changes that make the
-    statements read the parameters."""
+    """The parameters of an operator as (name, type), the arguments of its call, and the
+    replacements that make the moved statements read the parameters."""
 
     parameters: Sequence[tuple[str, str]]
     arguments: Sequence[str]
@@ -342,9 +350,10 @@ def _operator_parameters(
     nodes: Sequence[cst.CSTNode],
     returned: Sequence[str],
 ) -> _Given | None:
-    """Return the parameters of statements, or None where the statements cannot be an operator.
+    """Return the parameters for an operator of the statements ``nodes``, or None if they cannot
+    become an operator.
 
-    They cannot if they do not read values, change what other code sees, or use more of their module
+    They cannot if they do not read values, change what other code sees, or use more of ``self``
     than tensors and constants. ``returned`` are variables whose values are results.
     """
     outside = Outside.of(syntax.site, function, nodes[0])
@@ -378,7 +387,7 @@ def _operator_parameters(
 
 
 def _leaves_block(node: cst.CSTNode) -> bool:
-    """Whether a ``break`` or ``continue`` in a statement is of a loop around it."""
+    """Whether a ``break`` or ``continue`` in a statement belongs to a loop around the statement."""
     if isinstance(node, (cst.Break, cst.Continue)):
         return True
     if isinstance(node, (cst.For, cst.While)):
@@ -387,7 +396,7 @@ def _leaves_block(node: cst.CSTNode) -> bool:
 
 
 def _read_later(syntax: Syntax, function: cst.FunctionDef, node: cst.CSTNode) -> set[str]:
-    """Names in the code that may be executed after a statement of a function."""
+    """Return the names that code of the function may read after a statement has been executed."""
     loops = []
     for one in syntax.text.ancestors(node):
         if one is function:
@@ -408,8 +417,8 @@ def _read_later(syntax: Syntax, function: cst.FunctionDef, node: cst.CSTNode) ->
 
 @dataclass(frozen=True)
 class _Values:
-    """The values that code reads from its module: parameters by name, type and place, and the
-    changes that make the code read them."""
+    """The values that code reads from ``self``: parameters as (name, type, code that reads the
+    value), and the replacements that make the code read the parameters."""
 
     of_module: Sequence[tuple[str, str, str]]
     changes: Sequence[tuple[cst.CSTNode, Change]]
@@ -418,7 +427,8 @@ class _Values:
 def _values(
     syntax: Syntax, function: cst.FunctionDef, nodes: Sequence[cst.CSTNode]
 ) -> _Values | None:
-    """None where the code does more with its module than to read tensors and constants."""
+    """Return the values that the code of a method reads from ``self``; None if it does more with
+    ``self`` than read tensors and constants."""
     asked = asked_for(syntax, function, nodes)
     found = of_module(syntax, function, nodes, asked)
     if found is None:
@@ -440,7 +450,7 @@ def _is_variable(function: cst.FunctionDef, name: str) -> bool:
 
 
 def _plain_function(name: str, parameters: Sequence[tuple[str, str]]) -> cst.FunctionDef:
-    """The head of the function that an operator calls."""
+    """Return a function with these parameters and an empty body, for an operator to call."""
     given = ", ".join(one for one, _ in parameters)
     parsed = cst.parse_statement(f"def {name}_eager({given}):\n    pass\n")
     assert isinstance(parsed, cst.FunctionDef)
@@ -456,7 +466,8 @@ def _as_operator(
     change: tuple[cst.CSTNode, cst.BaseStatement],
     mutated: Sequence[str] = (),
 ) -> str:
-    """The text with an operator of a function in front of what a change is in."""
+    """Return the text with a function and an operator that calls it, in front of the definition
+    that ``change`` modifies."""
     site, (node, changed) = syntax.site, change
     top = next(one for one in (node, *syntax.text.ancestors(node)) if one in site.module.body)
     given = ", ".join(one for one, _ in parameters)
@@ -472,23 +483,24 @@ def _as_operator(
     new = [
         eager.with_changes(leading_lines=[one for one in leading if not one.comment]),
         operator.with_changes(leading_lines=BLANK),
-        # A comment may be its probe.
+        # A comment above the definition may be its probe comment (the inputs to trace with), so it
+        # stays there.
         rest.with_changes(leading_lines=[*BLANK, *(one for one in leading if one.comment)]),
     ]
     return site.replaced([(top, cst.FlattenSentinel(new))], imports=syntax.lacking("torch"))
 
 
 def _moved_decorators(function: cst.FunctionDef) -> list[cst.Decorator]:
-    """Return the decorators that move with the body."""
+    """Return the decorators that move with the body of a function to the new function."""
     return [one for one in function.decorators if dotted(callee(one.decorator)) != "staticmethod"]
 
 
 def _returned_tensors(
     syntax: Syntax, function: cst.FunctionDef, *nodes: cst.CSTNode
 ) -> Several | None:
-    """Return how the function returns tensors: their number, 0 for a single tensor, or "list".
+    """Return how a function returns tensors: their number, 0 for a single tensor, or "list".
 
-    None where its ``return`` statements differ, or where the end may be reached without one.
+    None if its ``return`` statements differ, or if the end may be reached without ``return``.
     """
     listed = f"list[{tensor_type(syntax)}]"
     counts: set[Several | None] = {None} if _is_passed(nodes[-1]) else set()
@@ -509,7 +521,7 @@ def _returned_tensors(
 
 
 def _is_passed(node: cst.CSTNode) -> bool:
-    """Whether the statements after this one may be executed, judging by syntax alone."""
+    """Whether execution may continue after this statement, judging by syntax alone."""
     if isinstance(node, (cst.IndentedBlock, cst.SimpleStatementLine, cst.SimpleStatementSuite)):
         return _is_passed(node.body[-1])
     if isinstance(node, cst.If):
@@ -520,8 +532,11 @@ def _is_passed(node: cst.CSTNode) -> bool:
 
 
 def _arguments(call: cst.Call) -> tuple[list[str], list[str], list[str]]:
-    """Names of the parameters that an operator needs, what it is called with, and what it gives to
-    the function: constants stay inside. Nothing where arguments are behind a star."""
+    """Return, for an operator that wraps a call: its parameter names, the arguments passed to it,
+    and the arguments that it passes to the function.
+
+    Literals are only passed to the function. All three are empty for a call with starred arguments.
+    """
     parameters: list[str] = []
     arguments: list[str] = []
     inside: list[str] = []
@@ -542,7 +557,8 @@ def _arguments(call: cst.Call) -> tuple[list[str], list[str], list[str]]:
 
 
 def _taken_apart(syntax: Syntax, call: cst.Call) -> int:
-    """Into how many variables the result is unpacked at once; 0 where it is not."""
+    """Return the number of variables that the statement unpacks the result of the call into; 0 if
+    it does not unpack."""
     small = syntax.small
     if small is None or getattr(small.node, "value", None) is not call:
         return 0
@@ -551,8 +567,8 @@ def _taken_apart(syntax: Syntax, call: cst.Call) -> int:
 
 
 def faked(site: Site) -> Iterator[Candidate]:
-    """Add a fake kernel for an operator of the file: each size is the size of an input, or a
-    constant."""
+    """Add a fake kernel for an operator of the file. Each size of its result is the size of an
+    input, or a constant, in all recorded calls."""
     evidence = site.finding.evidence
     if not isinstance(evidence, ExportEvidence) or not evidence.calls:
         return
@@ -599,8 +615,8 @@ def faked(site: Site) -> Iterator[Candidate]:
 def _register_derivative(
     syntax: Syntax, function: cst.FunctionDef, calls: Sequence[OperatorCall]
 ) -> list[Statement]:
-    """The gradient of an operator that calls a function of the file, by ``torch.func.vjp`` of that
-    function; nothing where it has none, or data decide about it."""
+    """Return statements that register the gradient of an operator, computed by ``torch.func.vjp``
+    of the function it calls; empty if it does not have one, or data decide about it."""
     inner = _only_call(function)
     parameters = [one.name.value for one in function.params.params]
     smooth = [
@@ -611,7 +627,7 @@ def _register_derivative(
     outputs = [form for one in calls for form in one.outputs]
     plain = inner in global_names(syntax) and not _without_gradient(syntax, inner)
     if any(of for one in calls for of in one.lists):
-        return []  # what is kept for the gradient are tensors
+        return []  # only tensors can be saved for the gradient
     if not plain or not smooth or not all(map(_is_float, outputs)):
         return []
     torch = syntax.spelled("torch.Tensor").rpartition(".")[0]
@@ -661,7 +677,8 @@ def {name}_gradient(ctx, {", ".join(grads)}):
 def _check_results(
     syntax: Syntax, function: cst.FunctionDef, calls: Sequence[OperatorCall], outputs: str
 ) -> cst.FunctionDef:
-    """Return an operator that raises where its result differs from its fake kernel.
+    """Return the operator with a check that raises if a result differs from the result of the fake
+    kernel.
 
     Data may decide the sizes, and only execution shows that.
     """
@@ -695,7 +712,8 @@ def _is_float(form: TensorForm | None) -> bool:
 
 
 def _only_call(function: cst.FunctionDef) -> str:
-    """The function that an operator hands all its arguments to; empty for any other body."""
+    """Return the name of the function to which an operator passes all its arguments; empty for any
+    other body."""
     code = code_of(function.body).strip()
     given = ", ".join(one.name.value for one in function.params.params)
     match = re.fullmatch(r"return (\w+)\((.*)\)", code)
@@ -710,7 +728,7 @@ def _without_gradient(syntax: Syntax, name: str) -> bool:
 
 
 def _defined_operator(syntax: Syntax, decorator: cst.BaseExpression) -> str:
-    """Return the operator that a decorator defines; empty for other decorators."""
+    """Return the name of the operator that a decorator defines; empty for other decorators."""
     if syntax.called(decorator) != _DEFINES:
         return ""
     first = cst.ensure_type(decorator, cst.Call).args[:1]
@@ -720,7 +738,7 @@ def _defined_operator(syntax: Syntax, decorator: cst.BaseExpression) -> str:
 
 
 def _registered_kernels(syntax: Syntax) -> set[str]:
-    """Return the operators with a fake kernel, by the names or functions that register it."""
+    """Return the operators with a fake kernel: the name or function in each registration."""
     text = syntax.module.code
     found = set(re.findall(r"""register_fake\(\s*["'](\w+::\w+)["']""", text))
     functions = set(re.findall(r"(\w+)\.register_fake\b", text))
@@ -737,9 +755,9 @@ def _registered_kernels(syntax: Syntax) -> set[str]:
 def _kernel_results(
     syntax: Syntax, calls: Sequence[OperatorCall], parameters: Sequence[str]
 ) -> Iterator[str]:
-    """Yield the code of the results of a fake kernel that fit all calls.
+    """Yield the code of each result of a fake kernel, fitting all recorded calls.
 
-    Nothing where sizes do not determine the results.
+    Yield nothing if the sizes of inputs do not determine the results.
     """
     first = calls[0]
     alike = all(
@@ -771,7 +789,8 @@ def _kernel_result(
     *,
     strided: bool,
 ) -> str | None:
-    """A tensor like one output; ``strided`` as an input of the same sizes is."""
+    """Return the code of a tensor like the output ``number`` in all calls; None if inputs do not
+    determine it. With ``strided``, it has the strides of an input with the same sizes."""
     outputs = [one.outputs[number] for one in calls]
     given: dict[str, list[TensorForm]] = {}
     lists: dict[str, list[tuple[TensorForm, ...]]] = {}
@@ -810,7 +829,8 @@ def _rank(forms: Sequence[TensorForm]) -> int:
 
 
 def _size_of_input(wanted: Sequence[int], given: Mapping[str, Sequence[TensorForm]]) -> str:
-    """A size of an output in all calls, as one of an input; empty where it is none."""
+    """Return the code of an input's size that equals ``wanted`` in all calls; empty without a
+    matching input."""
     for name, forms in given.items():
         for axis in range(_rank(forms)):
             if [one.sizes[axis] for one in forms] == wanted:
@@ -821,7 +841,8 @@ def _size_of_input(wanted: Sequence[int], given: Mapping[str, Sequence[TensorFor
 def _size_of_list(
     wanted: Sequence[int], lists: Mapping[str, Sequence[Sequence[TensorForm]]]
 ) -> str:
-    """Return the code of a size: the sum of one dimension over the tensors of a list."""
+    """Return the code of a size that equals ``wanted`` in all calls: the sum of one dimension over
+    the tensors of a list."""
     for name, listed in lists.items():
         for axis in range(min(map(_rank, listed))):
             if [sum(one.sizes[axis] for one in forms) for forms in listed] == wanted:

@@ -1,4 +1,4 @@
-"""The last resort: what cannot be traced in a function of its own, which is not traced."""
+"""The last resort: move code that cannot be traced to a new function that Dynamo does not trace."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BUILTINS = frozenset(dir(builtins))
 
 @dataclass(frozen=True)
 class _Way:
-    """How torch is kept from tracing a function; ``decorator`` is the name of what does that."""
+    """A way to prevent torch from tracing a function, by the name of a ``decorator``."""
 
     rewrite: str
     decorator: str
@@ -65,16 +65,17 @@ _DISABLE = _Way(
 
 
 _CHANGING = ("random.", "numpy.random.", "time.", "datetime.", "os.", "uuid.")
-"""Modules whose functions return something else in each call."""
+"""Beginnings of the names of functions that may return another value in each call."""
 _STEADY = (
     *("inspect.", "platform.", "sys.", "hashlib.", "json.loads", "re."),
     *("os.environ.", "os.getenv", "os.path.", "os.cpu_count", "shutil.which", "socket.gethostname"),
 )
-"""Functions that return the same all through a program, for the same arguments."""
+"""Functions that always return the same value for the same arguments during a program."""
 
 
 def left_untraced(site: Site) -> Iterator[Candidate]:
-    """The smallest call at the finding in a function with one of the decorators."""
+    """Move the smallest call around the finding to a function with one of the decorators that
+    prevent tracing."""
     syntax = Syntax(site)
     part = smallest_call(syntax)
     if part is None:
@@ -106,7 +107,7 @@ def left_untraced(site: Site) -> Iterator[Candidate]:
 
 
 def smallest_call(syntax: Syntax) -> cst.BaseExpression | None:
-    """The expression to take out: the innermost call around the finding."""
+    """Return the expression to move: the smallest call around the finding."""
     for node in syntax.around:
         if isinstance(node, (cst.Lambda, cst.CompFor, cst.BaseComp)):
             return None
@@ -114,7 +115,7 @@ def smallest_call(syntax: Syntax) -> cst.BaseExpression | None:
             return node
     small = syntax.small
     value = assigned(small.node) if small is not None else None
-    # Without a column, the finding is somewhere in the statement.
+    # Without a column, the finding may be anywhere in the statement.
     return value if isinstance(value, cst.Call) and not syntax.around else None
 
 
@@ -142,7 +143,7 @@ def _used_variables(syntax: Syntax, part: cst.BaseExpression) -> list[str] | Non
 
 
 def _names(node: cst.CSTNode) -> Iterator[str]:
-    """Names that an expression mentions, other than as attributes and keywords."""
+    """Yield the names that an expression mentions, except names of attributes and keywords."""
     if isinstance(node, cst.Name):
         yield node.value
     elif isinstance(node, (cst.Attribute, cst.Arg)):
@@ -153,7 +154,7 @@ def _names(node: cst.CSTNode) -> Iterator[str]:
 
 
 def global_names(syntax: Syntax) -> set[str]:
-    """Names that the module binds at its top."""
+    """Return the names that module-level statements bind."""
     found: set[str] = set()
     for statement in syntax.module.body:
         if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
@@ -203,8 +204,8 @@ def _extract_function(
 def in_function(
     syntax: Syntax, part: cst.BaseExpression, definition: str, instead: str
 ) -> str | None:
-    """Return the text with a definition before the statement at the top, and with ``instead`` for
-    the expression."""
+    """Return the text with a definition added before the module-level statement around the
+    expression, and with the expression replaced by ``instead``."""
     site = syntax.site
     top = next((one for one in syntax.text.ancestors(part) if one in site.module.body), None)
     if top is None:
@@ -224,11 +225,11 @@ def in_function(
 
 
 BLANK = [cst.EmptyLine(indent=False)] * 2
-"""Lines between definitions."""
+"""Blank lines between definitions."""
 
 
 def free_name(site: Site, part: cst.BaseExpression, prefix: str) -> str:
-    """A name for the function that the text does not have."""
+    """Return a name for a new function that the text does not contain yet."""
     called = part.func if isinstance(part, cst.Call) else part
     last = called.attr.value if isinstance(called, cst.Attribute) else dotted(called)
     name = prefix + (last.strip("_") or "value")

@@ -1,4 +1,4 @@
-"""Have sizes dynamic from the first call on, where Dynamo would find out with the second."""
+"""Make sizes dynamic from the first call on, which Dynamo would otherwise do at the second call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from fullgraph_engine.protocol.evidence import RecompileEvidence
 _LOCAL = re.compile(r"^L\['(?P<name>\w+)'\]$")
 _SIZE = re.compile(r"^`(?P<name>\w+)\.shape\[(?P<axis>\d+)\]` was (?P<size>\d+),")
 _MARKS = {False: "torch._dynamo.mark_dynamic", True: "torch._dynamo.decorators.mark_unbacked"}
-"""By whether the first size is 0 or 1."""
+"""Name of the function that marks a size as dynamic, by whether the size at the first call is 0 or
+1."""
 _NEEDS_CONSTANT = "Compiling raises where code needs such a size to be a constant."
 _NEEDS_TO_KNOW = "Compiling raises where code depends on such a size."
 _MOST_PLACES = 4
@@ -25,9 +26,11 @@ _MOST_PLACES = 4
 
 
 def dynamic(site: Site) -> Iterator[Candidate]:
-    """``dynamic=True`` where the file compiles a function that another size has recompiled, or
-    ``mark_dynamic`` where it calls it; ``mark_unbacked`` for a first size of 0 or 1, which are
-    constants for Dynamo otherwise."""
+    """Make a size dynamic: by ``dynamic=True`` where the file compiles the function, or by
+    ``mark_dynamic`` where it calls it.
+
+    ``mark_unbacked`` is for a first size of 0 or 1, which Dynamo otherwise makes a constant.
+    """
     evidence = site.finding.evidence
     if not isinstance(evidence, RecompileEvidence) or not evidence.detail.startswith("size "):
         return
@@ -46,7 +49,8 @@ def dynamic(site: Site) -> Iterator[Candidate]:
 
 
 def _compile_calls(syntax: Syntax, function: str) -> list[cst.BaseExpression]:
-    """``torch.compile`` as a decorator of a function, and its calls that may be given it."""
+    """Return the expressions with which the file compiles a function: ``torch.compile`` as its
+    decorator, and calls that may get it as argument."""
     found: list[cst.BaseExpression] = []
     for node in m.findall(syntax.module, m.FunctionDef(name=m.Name(function))):
         decorators = [one.decorator for one in cst.ensure_type(node, cst.FunctionDef).decorators]
@@ -55,7 +59,7 @@ def _compile_calls(syntax: Syntax, function: str) -> list[cst.BaseExpression]:
         assert isinstance(call, cst.Call)
         if syntax.called(call) == "torch.compile" and call.args:
             given = dotted(call.args[0].value).rpartition(".")[2]
-            # A module is compiled by its forward.
+            # Compiling a module compiles its ``forward``.
             if given == function or (function == "forward" and call.args[0].keyword is None):
                 found.append(call)
     return found
@@ -136,7 +140,7 @@ def _mark_arguments(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Can
             if one is not None
         ]
         lines = [cst.Expr(syntax.expression(code)) for code in codes]
-        # Dynamo refuses to trace a mark, where it traces the caller as well.
+        # If the caller is traced as well, Dynamo refuses to trace the call that marks a size.
         test = syntax.expression(f"not {syntax.spelled('torch.compiler.is_compiling')}()")
         eager = cst.If(test, cst.IndentedBlock([cst.SimpleStatementLine([one]) for one in lines]))
         imports = [one for mark in marks.values() for one in syntax.imports_for(mark)]
@@ -164,7 +168,8 @@ def _compiled_names(syntax: Syntax, function: str) -> Iterator[str]:
 
 
 def _arguments_by_name(call: cst.Call, names: list[str]) -> dict[str, cst.BaseExpression]:
-    """Return the arguments of a call by parameter name, without arguments after a star."""
+    """Return the arguments of a call by parameter name, up to the first starred argument. ``names``
+    are the parameters."""
     if isinstance(call.func, cst.Attribute) and names[:1] == ["self"]:
         names = names[1:]
     found: dict[str, cst.BaseExpression] = {}

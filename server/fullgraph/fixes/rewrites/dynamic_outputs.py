@@ -1,4 +1,5 @@
-"""Results whose size is decided by data, as results of a fixed size."""
+"""Rewrites of operations whose result size depends on data, to operations with a fixed result
+size."""
 
 from __future__ import annotations
 
@@ -31,13 +32,15 @@ _NEUTRAL = {
     "any": "False",
     "all": "True",
 }
-"""Neutral values of the reductions, for elements that a mask leaves out."""
+"""Value that does not change a reduction, by its name; it replaces elements that a mask leaves
+out."""
 
 CAPTURE = "torch._dynamo.config.capture_dynamic_output_shape_ops = True"
 
 
 def masked_reduction(site: Site) -> Iterator[Candidate]:
-    """``x[mask].sum()`` as ``x.masked_fill(~mask, 0).sum()``, and its like."""
+    """Rewrite reductions of selected elements: ``x[mask].sum()`` becomes ``x.masked_fill(~mask,
+    0).sum()``."""
     syntax = Syntax(site)
     for node in syntax.here:
         selected = _selection(syntax, node)
@@ -74,7 +77,8 @@ def masked_reduction(site: Site) -> Iterator[Candidate]:
 def _through_variable(
     syntax: Syntax, node: cst.BaseExpression, tensor: cst.BaseExpression, mask: cst.BaseExpression
 ) -> Iterator[Candidate]:
-    """Rewrite reductions of a variable that holds the selection, where nothing else reads it."""
+    """Rewrite reductions of a variable that holds the selected elements, if nothing else reads the
+    variable."""
     small = syntax.small
     if small is None or not isinstance(small.node, cst.Assign) or small.node.value is not node:
         return
@@ -104,7 +108,8 @@ def _through_variable(
 def _selection(
     syntax: Syntax, node: cst.CSTNode
 ) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
-    """The tensor and the mask of ``x[mask]`` or ``masked_select``."""
+    """Return the tensor and the mask of ``x[mask]`` or ``x.masked_select(mask)``; None for other
+    expressions."""
     if isinstance(node, cst.Subscript) and len(node.slice) == 1:
         index = node.slice[0].slice
         if isinstance(index, cst.Index) and not isinstance(index.value, cst.BaseNumber):
@@ -137,7 +142,8 @@ def _reduction_code(
 
 
 def masked_loss(site: Site) -> Iterator[Candidate]:
-    """``cross_entropy(x[mask], y[mask])`` by an index that the loss ignores."""
+    """Rewrite ``cross_entropy(x[mask], y[mask])``: left-out elements get a class index that the
+    loss ignores."""
     syntax = Syntax(site)
     for call in syntax.calls("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss"):
         if len(call.args) < 2 or any(arg.keyword is not None for arg in call.args[:2]):
@@ -163,7 +169,7 @@ def masked_loss(site: Site) -> Iterator[Candidate]:
             site.replaced(changes, imports=syntax.lacking("torch")),
         )
     for node in syntax.here:
-        # A loss without classes: the mean over what the mask leaves.
+        # A loss without class indexes becomes the mean over the elements that the mask selects.
         if not isinstance(node, cst.Call) or not syntax.called(node).endswith(
             ("_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits")
         ):
@@ -194,7 +200,7 @@ def masked_loss(site: Site) -> Iterator[Candidate]:
 
 
 def masked_assignment(site: Site) -> Iterator[Candidate]:
-    """``x[mask] = f(y[mask])`` and ``x[mask] += v``, by ``torch.where``."""
+    """Rewrite ``x[mask] = f(y[mask])`` and ``x[mask] += v`` with ``torch.where``."""
     syntax = Syntax(site)
     small = syntax.small
     if small is None or not isinstance(small.node, (cst.Assign, cst.AugAssign)):
@@ -231,7 +237,8 @@ def masked_assignment(site: Site) -> Iterator[Candidate]:
 
 
 def _listed_condition(syntax: Syntax, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the condition whose places ``nonzero`` or ``where`` lists."""
+    """Return the condition in ``nonzero(condition)`` or ``where(condition)``; None for other
+    expressions."""
     if not isinstance(node, cst.Call):
         return None
     name = syntax.called(node)
@@ -244,7 +251,7 @@ def _listed_condition(syntax: Syntax, node: cst.CSTNode) -> cst.BaseExpression |
 
 
 def _is_default(arg: cst.Arg) -> bool:
-    """Whether this is ``as_tuple=False``."""
+    """Whether this argument is ``as_tuple=False``, which is the default."""
     named = arg.keyword is not None and arg.keyword.value == "as_tuple"
     return named and isinstance(arg.value, cst.Name) and arg.value.value == "False"
 
@@ -261,7 +268,8 @@ def _is_dynamic(syntax: Syntax, node: cst.CSTNode) -> bool:
 
 
 def padded_places(site: Site) -> Iterator[Candidate]:
-    """``nonzero`` with as many places as there can be."""
+    """Rewrite ``nonzero`` to ``nonzero_static`` with the maximum result size; missing indexes
+    are -1."""
     syntax = Syntax(site)
     for node in syntax.here:
         condition = _listed_condition(syntax, node)
@@ -283,7 +291,7 @@ def captured(site: Site) -> Iterator[Candidate]:
     """Capture data-dependent sizes as symbols, by a setting of Dynamo for the whole program."""
     title = getattr(site.finding.evidence, "title", "").lower()
     syntax = Syntax(site)
-    # In a loop, Dynamo says only that.
+    # In a loop, the message of Dynamo only mentions the loop.
     in_loop = "loop" in title and any(_is_dynamic(syntax, node) for node in syntax.here)
     if not in_loop and "dynamic shape" not in title and "data-dependent output" not in title:
         return

@@ -1,4 +1,5 @@
-"""Functions that return early, as far as data decides: all results are computed, one is chosen."""
+"""Rewrites of functions whose early ``return`` depends on data: all results are computed, and one
+is chosen."""
 
 from __future__ import annotations
 
@@ -21,12 +22,11 @@ _LARGE = 3
 
 
 def returned(converter: Converter, statements: Sequence[Statement]) -> list[Statement]:
-    """Return statements that return the same values as these.
-
-    The first statement is an ``if``.
+    """Return statements that compute all results and choose one, with a single ``return``.
 
     Raises:
-        NotConvertible: some ends do not return values that can be chosen from.
+        NotConvertible: The values of the ``return`` statements are neither tensors nor containers
+            of the same form.
     """
     items, value = _returned_value(converter, list(statements), first=True)
     return [*items, converter.statement(f"return {value}")]
@@ -35,7 +35,8 @@ def returned(converter: Converter, statements: Sequence[Statement]) -> list[Stat
 def _returned_value(
     converter: Converter, statements: list[Statement], *, first: bool = False
 ) -> tuple[list[Statement], str]:
-    """Return the statements, and the code of the value that they return."""
+    """Return the statements without their ``return``, and the code of the value that they
+    return."""
     before: list[Statement] = []
     for index, statement in enumerate(statements):
         small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
@@ -69,7 +70,7 @@ def _choose_returns(
     then = statements_of(node.body)
     taken, then_value = _returned_value(converter, then)
     others, other_value = _returned_value(converter, rest)
-    # What one side computes first must not change what the other one reads.
+    # The code of one side must not change variables that the other side reads.
     read = {*names_read(*others), *names_read(cst.parse_expression(f"({other_value})"))}
     clashes = [name for name in names_bound(*taken) if name in read]
     changed, names = converter.side(taken, clashes) if clashes else (taken, {})

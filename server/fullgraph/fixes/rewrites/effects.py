@@ -1,6 +1,8 @@
-"""Output, clocks and other effects that compiled code cannot have, and often does not need.
+"""Rewrites of output, clocks and other effects, which compiled code cannot have and often does not
+need.
 
-The compiled code behaves differently, so only the rewrite that reorders output ``preserves``.
+With most of these rewrites, compiled code behaves differently; only reordering output is
+equivalent.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ _CLOCKS = words(
     """
 )
 _NUMBERS = _CLOCKS - {"datetime.datetime.now", "datetime.datetime.utcnow"}
-"""Clocks whose result is a number, which a constant can replace."""
+"""Clocks that return a number, which a constant can replace."""
 _PURE = words(
     """
     abs bool complex divmod dict float format getattr hasattr hex id int isinstance len list max
@@ -83,11 +85,12 @@ _QUERIES = words(
     strip square sqrt exp log reshape view flatten squeeze unsqueeze amax amin prod to round
     """
 )
-"""Methods that change nothing, of tensors and strings."""
+"""Methods of tensors and strings that do not change anything."""
 
 
 def not_when_compiling(site: Site) -> Iterator[Candidate]:
-    """Statements that only print, measure or wait, under ``not torch.compiler.is_compiling()``."""
+    """Run statements that only print, measure time or wait under ``if not
+    torch.compiler.is_compiling()``."""
     syntax = Syntax(site)
     small = syntax.small
     if small is None:
@@ -112,7 +115,7 @@ def not_when_compiling(site: Site) -> Iterator[Candidate]:
 
 
 class _Slice:
-    """Statements whose results nothing but output needs, from one of them on."""
+    """A statement, and all statements whose results are only used for output."""
 
     def __init__(self, syntax: Syntax) -> None:
         self._syntax = syntax
@@ -120,10 +123,11 @@ class _Slice:
         self.kinds: set[str] = set()
         self.attributes: list[str] = []
         self.calls: list[str] = []
-        """Calls in the arguments of output, which may have other effects."""
+        """Calls in the arguments of output functions, which may have other effects."""
 
     def add(self, node: cst.BaseSmallStatement) -> bool:
-        """Add a statement and all that needs it; False if something else needs it."""
+        """Add a statement and all statements that read its results; return False if some of them do
+        more than output."""
         if any(node is one for one in self.nodes):
             return True
         kind = _lost_effect(self._syntax, node)
@@ -143,7 +147,7 @@ class _Slice:
         for target in targets(node):
             variables = bound(target)
             if variables is None:
-                # An element may be one of a tensor, and an attribute may be read elsewhere.
+                # The element may be an element of a tensor, and other code may read the attribute.
                 if not self._only_set(target, value):
                     return False
                 self.attributes.append(f"`{self._syntax.site.code(target)}`")
@@ -154,8 +158,8 @@ class _Slice:
         return all(self._needed(name) for name in names)
 
     def _only_set(self, target: cst.BaseExpression, value: cst.BaseExpression) -> bool:
-        """Whether this keeps a number in an attribute of ``self`` that the module never reads, or
-        under a key in a dictionary there."""
+        """Whether an assignment only stores a number in an attribute of ``self`` that the module
+        never reads, or under a key of a dictionary there."""
         by_key = isinstance(target, cst.Subscript)
         attribute = target.value if isinstance(target, cst.Subscript) else target
         if not isinstance(attribute, cst.Attribute) or dotted(attribute.value) != "self":
@@ -195,7 +199,8 @@ def _is_read(small: Small, name: str) -> bool:
 
 
 def _lost_effect(syntax: Syntax, node: cst.BaseSmallStatement) -> str:
-    """Return the only effect of a statement; empty for statements with other effects."""
+    """Return words for the only effect of a statement, such as printing; empty for statements with
+    other effects."""
     if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call):
         return ""
     call = node.value
@@ -221,14 +226,14 @@ def _lost_effect(syntax: Syntax, node: cst.BaseSmallStatement) -> str:
 
 
 def watches(syntax: Syntax, node: cst.CSTNode) -> bool:
-    """Whether a statement only prints, measures or waits, or imports what does."""
+    """Whether a statement only prints, measures time or waits, or imports functions for that."""
     if isinstance(node, (cst.Import, cst.ImportFrom)):
         return True
     return isinstance(node, cst.Expr) and bool(_lost_effect(syntax, node))
 
 
 def _is_pure(syntax: Syntax, value: cst.BaseExpression) -> bool:
-    """Whether an expression changes nothing that anybody could see."""
+    """Whether evaluating an expression does not change anything visible to other code."""
     binds = (cst.Await, cst.Yield, cst.NamedExpr)
     if any(isinstance(node, binds) for node in descendants(value)):
         return False
@@ -236,7 +241,7 @@ def _is_pure(syntax: Syntax, value: cst.BaseExpression) -> bool:
 
 
 def _is_query(call: cst.Call) -> bool:
-    """Whether this calls a method of a tensor or a string that changes nothing."""
+    """Whether this calls a method of a tensor or a string that does not change anything."""
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _QUERIES:
         return False
     # ``self.norm(x)`` is a layer rather than a method of a tensor.
@@ -254,14 +259,14 @@ def _unknown_calls(syntax: Syntax, value: cst.BaseExpression) -> list[str]:
 
 
 def asks_only(syntax: Syntax, call: cst.Call) -> bool:
-    """Whether a call changes nothing that anybody could see."""
+    """Whether a call does not change anything visible to other code."""
     name = syntax.called(call)
     known = name in _PURE or name in _CLOCKS or name.startswith(_PURE_MODULES)
     return known or _is_query(call)
 
 
 def _is_number(syntax: Syntax, value: cst.BaseExpression) -> bool:
-    """Whether an expression is a number or a string, and no tensor."""
+    """Whether the value of an expression seems to be a number or a string, and not a tensor."""
     if isinstance(value, cst.BinaryOperation):
         return _is_number(syntax, value.left) or _has_clock(syntax, value)
     if m.matches(value, m.Call(func=m.Attribute(attr=m.Name("item") | m.Name("format")))):
@@ -276,7 +281,8 @@ def _has_clock(syntax: Syntax, value: cst.BaseExpression) -> bool:
 
 
 def clock_without_time(site: Site) -> Iterator[Candidate]:
-    """Replace clocks by zero in compiled code, everywhere in a function."""
+    """Replace calls of clocks by zero in compiled code, everywhere in the function around the
+    finding."""
     syntax = Syntax(site)
     if syntax.function is None or not any(syntax.calls(*_NUMBERS)):
         return
@@ -297,7 +303,8 @@ def clock_without_time(site: Site) -> Iterator[Candidate]:
 
 
 def reordered_output(site: Site) -> Iterator[Candidate]:
-    """Dynamo's list of functions that it may call after the graph."""
+    """Add a function to Dynamo's list of output functions that it may call after the graph
+    instead."""
     syntax = Syntax(site)
     functions = sorted({syntax.called(node) for node in syntax.here} & _REORDERED)
     if syntax.small is not None and not functions:
@@ -325,7 +332,7 @@ _REORDERED = frozenset(["print", "warnings.warn", "logging.info", "logging.warni
 
 
 def ignored_logger(site: Site) -> Iterator[Candidate]:
-    """Dynamo's list of logging functions that it leaves out."""
+    """Add a logging function to Dynamo's list of functions that it ignores."""
     syntax = Syntax(site)
     for call in syntax.here:
         if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
@@ -347,7 +354,8 @@ def ignored_logger(site: Site) -> Iterator[Candidate]:
 
 
 def _behind_definition(syntax: Syntax, name: str, line: str) -> str | None:
-    """The text with a statement behind the assignment of a global, or behind the imports."""
+    """Return the text with the statement ``line`` after the assignment of the global ``name``, or
+    after the imports; None without either."""
     if name in syntax.imported:
         return syntax.with_setting(line)
     for statement in syntax.module.body:

@@ -1,4 +1,4 @@
-"""``torch._check`` before statements whose conditions ``torch.export`` cannot decide."""
+"""Add ``torch._check`` before statements whose conditions ``torch.export`` cannot decide."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from fullgraph_engine.protocol.evidence import ExportEvidence
 
 
 def checked(site: Site) -> Iterator[Candidate]:
-    """Add a ``torch._check`` of the condition before the statement that needs it."""
+    """Add a ``torch._check`` of the condition that ``torch.export`` cannot decide, before the
+    statement that needs it."""
     evidence = site.finding.evidence
     if not isinstance(evidence, ExportEvidence) or evidence.problem != "data-dependent":
         return
@@ -48,7 +49,8 @@ def checked(site: Site) -> Iterator[Candidate]:
 
 
 def _has_one_value(check: str) -> bool:
-    """Whether an expression is equal to a number: the size would be a constant."""
+    """Whether a condition says that an expression equals a number, which would make the size a
+    constant."""
     tree = ast.parse(check, mode="eval").body
     if not isinstance(tree, ast.Compare) or not isinstance(tree.ops[0], ast.Eq):
         return False

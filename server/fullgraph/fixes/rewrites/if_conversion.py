@@ -1,7 +1,8 @@
-"""Branches without a jump: both sides are computed, and ``torch.where`` chooses.
+"""If-conversion: code that computes both sides of a branch, and chooses between the results with
+``torch.where``.
 
-Which side was taken was decided by the data of a tensor; what one side assigns gets a name of its
-own where the other one needs the old value.
+It replaces an ``if`` whose condition depends on the data of a tensor. A value that one side assigns
+gets a new name if the other side needs the old value.
 """
 
 from __future__ import annotations
@@ -48,12 +49,13 @@ _NOT_TENSORS = (
 _LOGS = re.compile("debug|info|warn|warning|warning_once|error|exception|critical|log")
 _MAKES = re.compile("clone|(new_)?(zeros|ones|empty|full)(_like)?|new_tensor|rand_?n?(_like)?")
 _LARGE = 3
-"""Maximum number of statements to repeat."""
+"""Maximum number of statements that may be duplicated."""
 
 
 @dataclass
 class _Value:
-    """The value that one side assigns to a name: its code, and the item that holds it."""
+    """The value that one side of an ``if`` assigns to a variable: its code, and the index of the
+    statement that assigns it (-1 if none)."""
 
     code: str
     item: int = -1
@@ -61,8 +63,11 @@ class _Value:
 
 @dataclass
 class _Side:
-    """One side as straight code. ``items`` are its statements, with new names; ``values`` says
-    what each name of the function is after them."""
+    """One side of an ``if`` as statements without branches.
+
+    ``items`` are its statements, with new variable names; ``names`` maps old names to new ones.
+    ``values`` has the value of each variable after the statements.
+    """
 
     items: list[Statement | None] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
@@ -70,7 +75,8 @@ class _Side:
 
 
 def statements_of(suite: cst.BaseSuite | None) -> list[Statement]:
-    """The statements of a suite; a comment behind its colon stands above the first."""
+    """Return the statements of a block; a comment after its colon moves above the first
+    statement."""
     if suite is None:
         return []
     if isinstance(suite, cst.SimpleStatementSuite):
@@ -83,14 +89,14 @@ def statements_of(suite: cst.BaseSuite | None) -> list[Statement]:
 
 
 def other_side(node: cst.If) -> list[Statement]:
-    """Return the statements that run where the condition of an ``if`` is false."""
+    """Return the statements that run if the condition of an ``if`` is false."""
     if isinstance(node.orelse, cst.Else):
         return statements_of(node.orelse.body)
     return [node.orelse] if node.orelse is not None else []
 
 
 def above(statement: Statement, lines: Iterable[cst.EmptyLine]) -> Statement:
-    """Return the statement with comment lines before it."""
+    """Return the statement with the comment lines added before it."""
     kept = [line for line in lines if line.comment is not None]
     new = statement.with_changes(leading_lines=[*kept, *statement.leading_lines])
     assert isinstance(new, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
@@ -111,16 +117,16 @@ def all_below(statements: Sequence[Statement], node: Statement) -> list[Statemen
 
 
 def block(statements: Sequence[Statement]) -> cst.IndentedBlock:
-    """An indented block; ``pass`` where there is nothing."""
+    """Return an indented block of the statements; it contains ``pass`` if there are none."""
     return cst.IndentedBlock(body=list(statements) or [cst.SimpleStatementLine([cst.Pass()])])
 
 
 class Converter:
-    """A converter of the branches of the function around a finding.
+    """Converts branches of the function around a finding to code that computes both sides.
 
-    ``in_place`` changes the tensor of a place in place where the code uses ``+=`` or assigns an
-    attribute: other names of the tensor then see the change, and it keeps its identity. ``sized``
-    raises where the other side would broadcast the value of the side that is kept.
+    ``in_place`` changes a tensor in place if the code uses ``+=`` or assigns an attribute: other
+    variables with the tensor see the change, and it stays the same object. ``sized`` adds a check
+    that raises if choosing would broadcast the unchanged value.
     """
 
     def __init__(self, site: Site, *, in_place: bool = False, sized: bool = False) -> None:
@@ -133,14 +139,16 @@ class Converter:
         self._taken = {name.split(".")[0] for name in (*names_read(around), *names_bound(around))}
         self._around = around
         self._kept: set[str] = set()
-        """Places whose tensor is changed, where others are assigned."""
+        """Variables and attributes whose tensor is changed in place instead of being replaced."""
         self.dropped: list[str] = []
-        """Code that does not run any more."""
+        """Code of the original that the new code does not execute."""
         self.optional: set[str] = set()
-        """Names that may be None before they are assigned: then there is nothing to choose from."""
+        """Variables that may be None before the branch assigns them, so that no old value can be
+        chosen."""
 
     def fresh(self, name: str) -> str:
-        """A name that the function does not have yet."""
+        """Return ``name``, with a number if needed, as a name that does not occur in the function
+        yet."""
         number, new = 1, name
         while new in self._taken:
             number += 1
@@ -149,10 +157,10 @@ class Converter:
         return new
 
     def statement(self, code: str) -> Statement:
-        """Code as a statement.
+        """Return the parsed statement of a code.
 
         Raises:
-            NotConvertible: it is none.
+            NotConvertible: The code is not a statement.
         """
         try:
             return cst.parse_statement(code, config=self._site.module.config_for_parsing)
@@ -160,11 +168,12 @@ class Converter:
             raise NotConvertible(str(error)) from error
 
     def branch(self, node: cst.If, *, at: cst.If | None = None) -> list[Statement]:
-        """A whole ``if`` without the jumps that depend on the data of tensors. ``at`` is the one
-        of the text, where ``node`` was made of it.
+        """Return statements that replace an ``if``: both sides are computed, one result is chosen.
+
+        ``at`` is the ``if`` in the original text, if ``node`` was constructed from it.
 
         Raises:
-            NotConvertible: a side does something else than compute values.
+            NotConvertible: A side has other effects than assigning values.
         """
         condition = self.conditions.read(node.test)
         outside = self.outside(at or node)
@@ -178,7 +187,8 @@ class Converter:
         other: list[Statement],
         outside: Outside,
     ) -> list[Statement]:
-        """Statements that do what one of two sides does."""
+        """Return statements with the effect of ``then`` if the condition holds, and of ``other`` if
+        not."""
         if isinstance(condition, OfTensor):
             return self._where(condition, then, other, outside)
         if isinstance(condition, Plain):
@@ -205,7 +215,8 @@ class Converter:
         return cst.If(test=cst.parse_expression(code), body=block(then), orelse=orelse)
 
     def outside(self, node: cst.CSTNode) -> Outside:
-        """Return the names that the function uses outside of a node of the text."""
+        """Return the names that the function reads outside of a node, and the names that it binds
+        before the node."""
         return Outside.of(self._site, self._around, node)
 
     def _where(
@@ -239,19 +250,20 @@ class Converter:
         return self._chosen(condition, sides, merged)
 
     def kept(self, node: cst.If, then: list[Statement], other: list[Statement]) -> list[str]:
-        """Return the names that the sides of an ``if`` of the text assign for later code."""
+        """Return the names that the sides of an ``if`` assign and that later code may read."""
         return _merged_places(then, other, self.outside(node))
 
     def side(
         self, statements: Sequence[Statement], apart: Sequence[str]
     ) -> tuple[list[Statement], dict[str, str]]:
-        """Statements that leave some names as they are, and which names they have instead."""
+        """Return the statements with new variable names, so that the variables in ``apart`` keep
+        their values; and the new name of each variable."""
         side = self._side(statements, "true", apart)
         names = {key: new for key, new in side.names.items() if key in side.values}
         return [item for item in side.items if item is not None], names
 
     def inner(self, statements: list[Statement], outside: Outside) -> list[Statement]:
-        """A side with its own branches converted."""
+        """Return the statements of one side, with the branches in it converted as well."""
         found: list[Statement] = []
         for statement in statements:
             if isinstance(statement, cst.If) and self.conditions.asks(statement.test):
@@ -280,7 +292,7 @@ class Converter:
         return side
 
     def _name(self, side: _Side, key: str, suffix: str) -> str:
-        """The name that a place has on a side from now on."""
+        """Return the new name of a variable or attribute on one side, from this statement on."""
         if key not in side.names:
             stem = "".join(c if c.isalnum() or c == "_" else "_" for c in key.split(".", 1)[-1])
             side.names[key] = self.fresh(f"{stem.strip('_')}_{suffix}")
@@ -393,7 +405,8 @@ class Converter:
         return f"{key}.copy_({code})" if key in self._kept else f"{key} = {code}"
 
     def _inline(self, sides: Sequence[_Side], keys: Sequence[str]) -> bool:
-        """Whether what the sides leave can be written where it is chosen."""
+        """Whether the values that both sides assign can be written directly in the expression that
+        chooses."""
         for side in sides:
             ends = [value.item for key, value in side.values.items() if key in keys]
             if any(end < 0 for end in ends):
@@ -417,8 +430,8 @@ class Converter:
 def _merged_places(
     then: Sequence[Statement], other: Sequence[Statement], outside: Outside
 ) -> list[str]:
-    """Return the places with a value after an ``if`` that depends on its sides, in the order of the
-    code."""
+    """Return the variables, attributes and elements whose value after an ``if`` depends on the side
+    taken, in the order of the code."""
     first, second = _assigned_places(then), _assigned_places(other)
     return [
         key
@@ -432,8 +445,8 @@ def _merged_places(
 def _is_own(
     key: str, then: Sequence[Statement], other: Sequence[Statement], outside: Outside
 ) -> bool:
-    """Whether a place is an element of a new tensor, which each side that assigns it has made: no
-    one else sees it."""
+    """Whether an element belongs to a new tensor that the assigning side created, so that no other
+    code sees the change."""
     root = re.split(r"[.\[]", key)[0]
     sides = [side for side in (then, other) if key in _assigned_places(side)]
     made = all(_makes_tensor(side, root) for side in sides)
@@ -441,7 +454,8 @@ def _is_own(
 
 
 def _makes_tensor(statements: Sequence[Statement], name: str) -> bool:
-    """Whether all that statements assign to a variable are tensors with memory of their own."""
+    """Whether all values that statements assign to a variable are tensors with memory of their
+    own."""
     values = [
         one.value
         for one in walk(*statements)
@@ -521,7 +535,8 @@ def is_message(node: cst.CSTNode) -> bool:
 
 
 def _is_simple(small: cst.BaseSmallStatement) -> tuple[str, cst.BaseExpression] | None:
-    """The one name or place that a statement assigns, and what it assigns; None for others."""
+    """Return the only variable or attribute that a statement assigns, and the value; None for other
+    statements."""
     if isinstance(small, cst.Assign) and len(small.targets) == 1:
         target = small.targets[0].target
         if isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)):
@@ -538,7 +553,8 @@ def _is_simple(small: cst.BaseSmallStatement) -> tuple[str, cst.BaseExpression] 
 
 
 def _changing_method(small: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
-    """Return the tensor that an in-place method changes, and its new value."""
+    """Return the code of the tensor that an in-place method changes, and its new value; None for
+    other statements."""
     if not isinstance(small, cst.Expr) or not isinstance(small.value, cst.Call):
         return None
     called = small.value.func
@@ -562,7 +578,7 @@ def _changing_method(small: cst.CSTNode) -> tuple[str, cst.BaseExpression] | Non
 
 
 def _changed_places(statements: Sequence[Statement]) -> list[str]:
-    """Return the places that in-place methods change."""
+    """Return the variables and attributes that in-place methods change."""
     found = [_changing_method(small) for small in walk(*statements)]
     return [one[0] for one in found if one is not None]
 
@@ -583,7 +599,7 @@ def _targets_are_names(small: cst.BaseSmallStatement) -> bool:
 def _with_targets(
     value: cst.BaseSmallStatement, original: cst.BaseSmallStatement, names: dict[str, str]
 ) -> cst.BaseSmallStatement:
-    """An assignment with other names for what it assigns."""
+    """Return an assignment with the names of its targets replaced."""
     if isinstance(original, cst.Assign):
         targets = [renamed(target, names) for target in original.targets]
         return value.with_changes(targets=targets)

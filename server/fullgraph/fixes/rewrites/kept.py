@@ -1,7 +1,7 @@
-"""Values that a call caches for the next call of the same size, for example a mask: computed in
-each call.
+"""Rewrites of values that a call caches for the next call with the same size, for example a mask:
+each call computes them.
 
-That costs little in compiled code, whereas the cache is guarded: each new size recompiles.
+Computing them costs little in compiled code, but the cache is guarded: each new size recompiles.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _ASSIGNS = (cst.Assign, cst.AnnAssign, cst.AugAssign)
 
 
 def kept(site: Site) -> Iterator[Candidate]:
-    """Remove the condition of ``if self.mask is None or …: self.mask = …``."""
+    """Remove the condition of ``if self.mask is None or …: self.mask = …``, so that each call
+    computes the value."""
     evidence = site.finding.evidence
     function = site.function
     if not isinstance(evidence, (ForecastEvidence, GuardEvidence, SpecializationEvidence)):
@@ -79,7 +80,8 @@ def _caching_branches(site: Site, function: cst.FunctionDef) -> Iterator[cst.If]
 
 
 def _is_kept(branch: cst.If, body: Sequence[cst.CSTNode]) -> bool:
-    """Whether a condition asks for what its side assigns, in attributes that stay."""
+    """Whether an ``if`` tests the attribute or entry that its body assigns, and that lasts for
+    later calls."""
     bound = [name for name in names_bound(*body) if not name.isidentifier()]
     asked = set(names_read(branch.test))
     return bool(bound) and any(
@@ -88,7 +90,7 @@ def _is_kept(branch: cst.If, body: Sequence[cst.CSTNode]) -> bool:
 
 
 def _by_key(site: Site, function: cst.FunctionDef, branch: cst.If) -> Iterator[Candidate]:
-    """Replace the entry of ``if n not in self.masks: self.masks[n] = …`` by a variable."""
+    """Replace the cache entry of ``if n not in self.masks: self.masks[n] = …`` by a variable."""
     asked = m.Comparison(comparisons=[m.ComparisonTarget(m.NotIn())])
     if not m.matches(branch.test, asked):
         return
@@ -125,7 +127,7 @@ def _key_alone(
     branch: cst.If,
     uses: Sequence[cst.CSTNode],
 ) -> cst.SimpleStatementLine | None:
-    """The statement that makes the key, where nothing else needs it."""
+    """Return the statement that computes the key, if only the cache needs the key; else None."""
     if not isinstance(key, cst.Name):
         return None
     inside = sum(len(reads(one, key.value)) for one in uses)
@@ -143,8 +145,8 @@ def _key_alone(
 
 
 def _of_sizes(function: cst.FunctionDef, body: Sequence[cst.CSTNode]) -> bool:
-    """Whether statements read no elements of what the function is given, so that they compute
-    the same for all calls with tensors of the same sizes."""
+    """Whether statements do not read elements of arguments, so that the result is the same for all
+    tensors of the same sizes."""
     params = function.params
     given = {one.name.value for one in (*params.posonly_params, *params.params)}
     data = (given | {one.name.value for one in params.kwonly_params}) - {"self"}
@@ -157,10 +159,7 @@ def _of_sizes(function: cst.FunctionDef, body: Sequence[cst.CSTNode]) -> bool:
 
 
 def _read(node: cst.CSTNode) -> set[str]:
-    """Return the names whose elements are read.
-
-    Reading only a size does not count.
-    """
+    """Return the names of variables whose elements are read; reading only a size does not count."""
     asked: list[tuple[cst.CSTNode, Change]] = [
         (one, cst.Name("_"))
         for one in descendants(node)

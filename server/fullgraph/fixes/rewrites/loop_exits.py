@@ -1,5 +1,5 @@
-"""Loops that the data of tensors end early, or whose iterations the data shorten: all iterations
-run, and the iterations after the end change nothing."""
+"""Rewrites of loops that data of tensors end early: all iterations run, and iterations after the
+end change nothing."""
 
 from __future__ import annotations
 
@@ -35,26 +35,29 @@ Loop = Union[cst.For, cst.While]
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda)
 _ENDING = (cst.Break, cst.Continue)
 LEAVING = (*_ENDING, cst.Return, cst.Raise)
-"""Statements that leave an iteration."""
+"""Statements that leave an iteration of a loop."""
 
 
 def loop_around(site: Site, node: cst.CSTNode) -> Loop | None:
-    """The loop that a ``break`` in a node would end."""
+    """Return the loop that a ``break`` in this node would end; None outside of loops."""
     kinds = (cst.For, cst.While, *_FUNCTIONS)
     found = next((one for one in site.text.ancestors(node) if isinstance(one, kinds)), None)
     return found if isinstance(found, (cst.For, cst.While)) else None
 
 
 def leaves(*nodes: cst.CSTNode) -> bool:
-    """Whether some of the code leaves an iteration."""
+    """Whether some of the code contains a statement that leaves an iteration of the loop around
+    it."""
     return any(isinstance(one, LEAVING) for one in walk(*nodes))
 
 
 def split(condition: Condition, kind: type[Both] | type[Either]) -> tuple[list[str], list[str]]:
-    """Return the tensors and the plain conditions that ``kind`` joins.
+    """Return (codes of tensors, codes of Python conditions) that ``condition`` joins.
+
+    ``kind`` is the type of the condition; a condition of another type counts as a single part.
 
     Raises:
-        NotConvertible: they are joined in another way.
+        NotConvertible: A part of the condition is itself a conjunction or disjunction.
     """
     parts = condition.parts if isinstance(condition, kind) else (condition,)
     tensors = [part.code for part in parts if isinstance(part, OfTensor)]
@@ -66,14 +69,14 @@ def split(condition: Condition, kind: type[Both] | type[Either]) -> tuple[list[s
 
 @dataclass
 class RunningOn:
-    """A loop whose iterations all run, independent of the data of tensors.
+    """A rewritten loop that runs all iterations, independent of the data of tensors.
 
     ``asked`` is the ``if`` whose condition broke the graph; None for the condition of the loop.
-    ``done`` names a tensor that is true once the original has left the loop. In a ``step`` it is
-    false when an iteration begins, and only tensors may end the loop.
+    ``done`` names a boolean tensor that becomes true once the original has left the loop. If
+    ``step`` is true, it is false when an iteration begins, and only tensors may end the loop.
 
     Raises:
-        NotConvertible: the loop is left by other statements than ``break`` and ``continue`` in
+        NotConvertible: The loop is left by other statements than ``break`` and ``continue`` in
             plain conditions, or its end depends on values that it computes.
     """
 
@@ -82,11 +85,11 @@ class RunningOn:
     asked: cst.If | None = None
     step: bool = False
     plain: str = field(default="", init=False)
-    """Part of the ``while`` condition that Python decides."""
+    """Part of the ``while`` condition that Python decides, without the data of tensors."""
     tensors: str = field(default="", init=False)
     """Part of the ``while`` condition that tensors decide."""
     ends: bool = field(default=False, init=False)
-    """Something else than tensors ends the loop."""
+    """True if the loop can also end without the data of tensors."""
 
     def __post_init__(self) -> None:
         self.converter = Converter(self.site)
@@ -96,7 +99,7 @@ class RunningOn:
         self.carried = [key for key in bound if key in outside.before]
         if not all(key.isidentifier() for key in self.late):
             raise NotConvertible("changes more than names")
-        # A first value is kept as it is: nothing was there before it.
+        # The first value of a variable is kept: it did not have a value before.
         started = (key for key in bound if _starts_as_none(self.site, key))
         self.converter.optional |= {*self.late, *started}
         self._own = Outside({*outside.read, *bound}, {*outside.before, *self.late})
@@ -114,17 +117,19 @@ class RunningOn:
 
     @property
     def first(self) -> list[Statement]:
-        """Return the statements before the loop."""
+        """Return the statements to insert before the loop."""
         codes = [*(f"{key} = None" for key in self.late), f"{self.done} = torch.tensor(False)"]
         return [self.converter.statement(code) for code in codes]
 
     def noted(self, code: str) -> Statement:
-        """Return the statement that sets ``done`` where a tensor is true."""
+        """Return the statement that sets ``done`` (the loop has ended) if the tensor ``code`` is
+        true."""
         code = code if code.startswith("~") else operand(code)
         return self.converter.statement(f"{self.done} = {self.done} | {code}")
 
     def _counted_names(self, statements: Sequence[Statement]) -> set[str]:
-        """Return the names by which Python ends the loop; they change as in the original."""
+        """Return the variables by which Python ends the loop; they change exactly as in the
+        original."""
         codes = [self.plain] if self.plain else []
         for one in walk(*statements):
             if isinstance(one, cst.If) and leaves(one):
@@ -152,9 +157,10 @@ class RunningOn:
     def _lower_statements(
         self, statements: Sequence[Statement], skipped: str, *, started: bool
     ) -> list[Statement]:
-        """Rewrite the statements of an iteration.
+        """Rewrite the statements of an iteration so that they do nothing after the loop has ended.
 
-        ``skipped`` is true after a ``continue``; ``started`` is whether the loop may be done.
+        ``skipped`` names a boolean tensor, true after a ``continue``, or is empty; ``started``
+        is true if the loop may have ended already.
         """
         new: list[Statement] = []
         kept: list[Statement] = []
@@ -204,7 +210,7 @@ class RunningOn:
         return new
 
     def _check_plain(self, line: cst.SimpleStatementLine, skipped: str) -> None:
-        """A ``break`` or ``continue`` that Python decides stays."""
+        """Check that a ``break`` or ``continue`` that Python decides can stay as it is."""
         (end, *rest) = line.body
         if rest or self.step or not isinstance(end, _ENDING):
             raise NotConvertible("an end of another kind")
@@ -216,7 +222,7 @@ class RunningOn:
     def _stop_statements(
         self, condition: Condition, then: list[Statement], skipped: str, started: bool
     ) -> list[Statement]:
-        """Build the statements that replace an ``if`` that ends the loop."""
+        """Return the statements that replace an ``if`` with a ``break``."""
         if isinstance(condition, Either):
             tensors, plain = split(condition, Either)
             if then or skipped:
@@ -237,7 +243,8 @@ class RunningOn:
     def _met_condition(
         self, name: str, code: str, then: list[Statement], skipped: str, started: bool
     ) -> list[Statement]:
-        """Build the condition that leaves the loop here, and the statements that run then."""
+        """Return statements that store in ``name`` whether the loop is left here, and that run
+        ``then`` if so."""
         out = [f"~{operand(one)}" for one in (self.done if started else "", skipped) if one]
         met = " & ".join([*out, operand(code)])
         steps = self.converter.lower(OfTensor(name), then, [], self._own)
@@ -250,7 +257,7 @@ def _is_endless(test: cst.BaseExpression) -> bool:
 
 
 def _read_behind(site: Site, loop: Loop) -> set[str]:
-    """Names that may be read after a loop."""
+    """Return the names that code after a loop may read."""
     found: set[str] = set()
     inner: cst.CSTNode = loop
     for one in site.text.ancestors(loop):

@@ -1,4 +1,4 @@
-"""Loops whose number of iterations depends on the data of tensors."""
+"""Rewrites of loops whose number of iterations depends on the data of tensors."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from fullgraph.fixes.rewrites.placing import in_place_of, siblings
 from fullgraph.fixes.site import Replacing, Site
 
 _BOUND = 100
-"""Iterations of a snippet that a person has to adapt."""
+"""Number of iterations in a snippet that a person has to adapt."""
 _ALWAYS = f"It always runs {_BOUND} iterations, and never more: choose the bound."
 
 
 def loops(site: Site) -> Iterator[Candidate]:
-    """Rewrites of the loop whose condition, or whose ``break``, broke the graph."""
+    """Rewrite the loop whose condition, or whose ``break``, broke the graph, in several ways."""
     node = asked_by(site)
     rewrites = (
         (_while_loop, _running_on)
@@ -71,7 +71,7 @@ def _while_loop(site: Site, node: cst.While) -> Iterator[Candidate]:
 
 
 def _body_and_condition(site: Site, node: cst.While) -> tuple[list[Statement], str]:
-    """The body of a loop, and its condition as the code of a tensor."""
+    """Return the body of a loop, and the code of its condition as a boolean tensor."""
     body = statements_of(node.body)
     if node.orelse is not None or leaves(*body):
         raise NotConvertible("leaves the loop")
@@ -83,7 +83,8 @@ def _body_and_condition(site: Site, node: cst.While) -> tuple[list[Statement], s
 
 
 def _running_on(site: Site, node: cst.If | cst.While) -> Iterator[Candidate]:
-    """``break`` and ``continue``: later iterations, or their rest, change nothing."""
+    """Run all iterations of a loop with ``break`` or ``continue``; skipped iterations change
+    nothing."""
     asked = node if isinstance(node, cst.If) else None
     loop = loop_around(site, node) if isinstance(node, cst.If) else node
     if loop is None or loop.orelse is not None or siblings(site, loop) is None:
@@ -128,7 +129,8 @@ def _running_on(site: Site, node: cst.If | cst.While) -> Iterator[Candidate]:
 
 
 def _rewrite_step(site: Site, loop: Loop, asked: cst.If | None) -> Iterator[Candidate]:
-    """Rewrite a loop that only tensors end, and that does not bind new names for later code."""
+    """Rewrite a loop that only data of tensors end, and that does not create variables for later
+    code, as ``while_loop``."""
     try:
         running = RunningOn(site, loop, asked, step=True)
     except NotConvertible:
@@ -151,7 +153,8 @@ def _by_while_loop(
     body: Sequence[Statement],
     first: Sequence[Statement] = (),
 ) -> Iterator[Candidate]:
-    """Rewrite a loop as ``while_loop`` of functions."""
+    """Rewrite a loop as a call of ``while_loop`` with functions for the condition and the body.
+    ``carried`` are the variables passed between iterations."""
     listed = ", ".join(carried)
     given = f"({listed},)" if len(carried) == 1 else f"({listed})"
     goes_on, step = converter.fresh("goes_on"), converter.fresh("step")
@@ -177,7 +180,8 @@ def _by_while_loop(
 
 
 def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """``return`` in a loop: all iterations are computed, and the first result is chosen."""
+    """Rewrite a loop with ``return``: all iterations are computed, and the first result is
+    chosen."""
     function = site.function
     loops = []
     for one in site.text.ancestors(node):
@@ -245,7 +249,8 @@ def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _returned_value(line: Statement) -> cst.BaseExpression | None:
-    """Return the value that a line returns; None for other lines, and for ``None``."""
+    """Return the value that a ``return`` statement returns; None for other statements, and for
+    ``return None``."""
     small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
     value = small.value if isinstance(small, cst.Return) else None
     return None if value is None or code_of(value) == "None" else value

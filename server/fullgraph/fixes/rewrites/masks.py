@@ -1,4 +1,5 @@
-"""Elements chosen by a mask, whose number depends on data: all are computed, the mask chooses."""
+"""Rewrites of elements that a mask selects, whose number depends on data: all elements are
+computed, and the mask chooses."""
 
 from __future__ import annotations
 
@@ -20,12 +21,13 @@ from fullgraph.fixes.site import Site
 
 _NEUTRAL = {"sum": "0", "prod": "1", "max": "-torch.inf", "min": "torch.inf"}
 _NEUTRAL |= {"amax": _NEUTRAL["max"], "amin": _NEUTRAL["min"]}
-"""Neutral values of reductions, for elements that the mask leaves out."""
+"""Value that does not change a reduction, by its name; it replaces elements that the mask leaves
+out."""
 _GIVES_UP = "All elements are computed, also those that the mask leaves out."
 
 
 def masks(site: Site) -> Iterator[Candidate]:
-    """Rewrites of the statement whose mask broke the graph, and of the ``if`` around it."""
+    """Rewrite the statement whose mask broke the graph, and the ``if`` around it."""
     asked = asked_by(site)
     if isinstance(asked, cst.If) and asked.orelse is None:
         for mask in _asked_masks(asked.test):
@@ -42,7 +44,7 @@ def masks(site: Site) -> Iterator[Candidate]:
 
 
 def _asked_masks(test: cst.BaseExpression) -> list[str]:
-    """Return the masks that a condition tests for selected elements."""
+    """Return the masks for which a condition tests whether any element is selected."""
     found = []
     for node in walk(test):
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
@@ -99,7 +101,7 @@ def _rewrite_reduction(site: Site, whole: cst.BaseExpression, mask: str) -> Iter
 def _rewrite_assignment(
     site: Site, place: Statement, statements: Sequence[Statement], mask: str
 ) -> Iterator[Candidate]:
-    """Statements that assign the chosen elements."""
+    """Yield rewrites of statements that assign to the selected elements."""
     for test in (mask, f"{operand(mask)}.unsqueeze(-1)"):
         try:
             new = [_for_all(one, mask, test) for one in statements]

@@ -1,4 +1,4 @@
-"""Which names code reads and binds, and code with other names."""
+"""Find the names that code reads and binds, and rename them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def code_of(node: cst.CSTNode) -> str:
 
 
 class _Reader(cst.CSTVisitor):
-    """A visitor that collects the names and places that code reads and binds, in the order of the
-    code.
+    """A visitor that collects the variables, attributes and elements that code reads and binds, in
+    the order of the code.
 
-    A place is an attribute or an element (``self.steps``, ``x[0]``), spelled as in the code.
+    Attributes and elements (``self.steps``, ``x[0]``) are spelled as in the code.
     """
 
     def __init__(self) -> None:
@@ -119,12 +119,14 @@ def _all(nodes: Sequence[cst.CSTNode]) -> _Reader:
 
 
 def names_read(*nodes: cst.CSTNode) -> dict[str, None]:
-    """Names and places that code reads, in the order of the code."""
+    """Return the variables, attributes and elements that code reads, in the order of the code; the
+    values are None."""
     return _all(nodes).read
 
 
 def names_bound(*nodes: cst.CSTNode) -> dict[str, None]:
-    """Names and places that code binds, in the order of the code."""
+    """Return the variables, attributes and elements that code binds, in the order of the code; the
+    values are None."""
     return _all(nodes).bound
 
 
@@ -159,7 +161,8 @@ class _Renaming(cst.CSTTransformer):
 
 
 def renamed(node: _Node, names: Mapping[str, str]) -> _Node:
-    """Return the node with these names and places renamed."""
+    """Return the node with variables, attributes and elements renamed, from the old to the new code
+    in ``names``."""
     if not names:
         return node
     new = node.visit(_Renaming(names))
@@ -168,7 +171,8 @@ def renamed(node: _Node, names: Mapping[str, str]) -> _Node:
 
 
 def walk(*nodes: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yield the nodes and their descendants, without nested functions and classes."""
+    """Yield the nodes and their descendants, without the contents of nested functions and
+    classes."""
     for node in nodes:
         yield node
         if not isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
@@ -176,7 +180,7 @@ def walk(*nodes: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 
 def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """A node and everything in it, from the outside, in the order of the text."""
+    """Yield a node and all its descendants, parents before children, in the order of the text."""
     pending = [node]
     while pending:
         node = pending.pop()

@@ -1,8 +1,8 @@
-"""The parameters of a custom operator: the values that code reads of its function and its module,
-by type.
+"""Find the parameters of a custom operator and their types: values that code reads from its
+function and from ``self``.
 
-Types are the types of operator schemas, as annotations spell them. An unknown value is taken for a
-tensor; verification finds out.
+Types are spelled as annotations for operator schemas. A value of unknown type is assumed to be a
+tensor; verification of the rewrite detects errors.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ _CONVERSIONS = {"int": "int", "len": "int", "float": "float", "bool": "bool", "s
 _NO_TENSORS = ("device", "dtype", "finfo", "iinfo", "Size", "Generator", "compile")
 """Functions and classes of torch whose results are not tensors."""
 _APART = ("chunk", "unbind", "tensor_split")
-"""Functions and methods that make several tensors of one."""
+"""Functions and methods that split a tensor into several tensors."""
 _NUMBERS = ("int", "float", "bool")
 _SIZES = ("size", "dim", "numel", "ndimension")
 _SCOPES = (cst.ClassDef, cst.FunctionDef)
 
 
 def tensor_type(syntax: Syntax) -> str:
-    """How the text refers to the type of tensors."""
+    """Return how the text spells the type of tensors, such as ``torch.Tensor`` or ``Tensor``."""
     return syntax.spelled("torch.Tensor")
 
 
 def of_signature(syntax: Syntax, function: cst.FunctionDef) -> list[tuple[str, str]]:
-    """Names and types of the parameters; nothing where an operator cannot have them."""
+    """Return (name, type) of each parameter of a function; empty if an operator cannot have these
+    parameters."""
     params = function.params
     others = (params.kwonly_params, params.posonly_params, params.star_kwarg)
     if any(others) or isinstance(params.star_arg, cst.Param):
@@ -47,9 +48,9 @@ def of_signature(syntax: Syntax, function: cst.FunctionDef) -> list[tuple[str, s
 
 
 def _of_parameter(syntax: Syntax, function: cst.FunctionDef, number: int) -> str | None:
-    """Return the type of a parameter, by its annotation, its default or the calls in the file.
+    """Return the type of a parameter, from its annotation, its default or the calls in the file.
 
-    Empty where it is unknown; None for a type that operators do not have.
+    Empty if the type is unknown; None for a type that operators do not support.
     """
     one, tensor = function.params.params[number], tensor_type(syntax)
     written = one.annotation.annotation if one.annotation is not None else None
@@ -69,7 +70,8 @@ _LISTS = (
 
 
 def _of_annotation(syntax: Syntax, written: cst.BaseExpression) -> str | None:
-    """Return the type that an annotation names; None for a type that operators do not have."""
+    """Return the type that an annotation names, as operators spell it; None for a type that they do
+    not support."""
     tensor = tensor_type(syntax)
     if isinstance(written, cst.Subscript):
         of = [one.slice.value for one in written.slice if isinstance(one.slice, cst.Index)]
@@ -89,7 +91,8 @@ def _of_annotation(syntax: Syntax, written: cst.BaseExpression) -> str | None:
 
 
 def _of_calls(syntax: Syntax, function: cst.FunctionDef, number: int) -> str:
-    """The type of what the calls in the file give for a parameter, where all give constants."""
+    """Return the type of the constants that all calls in the file pass for a parameter; empty if
+    some call passes anything else."""
     name, place = function.name.value, number
     owner = syntax.text.around(function, _SCOPES)
     if isinstance(owner, cst.ClassDef):
@@ -114,7 +117,8 @@ def _calls_of_function(module: cst.Module) -> tuple[cst.Call, ...]:
 
 
 def _known_at(syntax: Syntax, node: cst.CSTNode) -> dict[str, str]:
-    """Types of variables and attributes at a place, as far as its own function and class say."""
+    """Return the types of variables and attributes at a node, as far as its function and class show
+    them."""
     function = syntax.text.around(node, cst.FunctionDef)
     span = syntax.text.span(node)
     if function is None or span is None:
@@ -133,9 +137,9 @@ def _keyword_value(arg: cst.Arg) -> str:
 
 def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) -> str:
     """Return the type of an expression of numbers, strings, sizes, and lists of numbers or tensors;
-    empty for others.
+    empty for other expressions.
 
-    ``known`` are types of variables.
+    ``known`` has the types of variables.
     """
     if isinstance(node, cst.Name):
         return "bool" if node.value in ("True", "False") else known.get(node.value, "")
@@ -155,7 +159,7 @@ def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) 
         pair = {kind_of(syntax, side, known) for side in sides}
         lists = {one for one in pair if _element_type(one) in _NUMBERS}
         if isinstance(node.operator, cst.Add) and any(isinstance(one, cst.List) for one in sides):
-            # An unknown list most likely has numbers.
+            # A list with unknown elements most likely has numbers.
             return lists.pop() if lists else "list[int]"
         if not pair <= set(_NUMBERS):
             return ""
@@ -181,7 +185,8 @@ def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) 
 def _list_of(
     syntax: Syntax, elements: Sequence[cst.BaseExpression], known: Mapping[str, str]
 ) -> str:
-    """Return the type of a list with these elements; empty for a type that no operator has."""
+    """Return the type of a list with these elements; empty for a type that operators do not
+    support."""
     kinds = {kind_of(syntax, one, known) for one in elements}
     one = "float" if kinds == {"int", "float"} else next(iter(kinds), "None")
     if kinds == {""} and all(isinstance(each, _VALUES) for each in elements):
@@ -194,7 +199,8 @@ _VALUES = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.BinaryOperation
 
 
 def is_size(syntax: Syntax, node: cst.BaseExpression) -> bool:
-    """Whether an expression is a number of elements or dimensions: an integer of at least zero."""
+    """Whether an expression counts elements or dimensions, so that its value is an integer of at
+    least zero."""
     if isinstance(node, cst.Subscript):
         return _is_index(node) and is_shape(node.value)
     if isinstance(node, cst.Attribute):
@@ -207,12 +213,13 @@ def is_size(syntax: Syntax, node: cst.BaseExpression) -> bool:
 
 
 def _element_type(kind: str) -> str:
-    """The type of the elements of a list; empty for other types."""
+    """Return the type of the elements of a list type; empty for other types."""
     return kind[len("list[") : -1] if kind.startswith("list[") else ""
 
 
 def is_shape(node: cst.BaseExpression) -> bool:
-    """Whether an expression is sizes of a tensor: ``x.shape``, ``x.size()`` or a slice."""
+    """Whether an expression is the shape of a tensor: ``x.shape``, ``x.size()``, or a slice of a
+    shape."""
     if isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Slice):
         node = node.value
     if isinstance(node, cst.Call) and not node.args:
@@ -225,8 +232,8 @@ def _is_index(node: cst.Subscript) -> bool:
 
 
 def of_locals(syntax: Syntax, function: cst.FunctionDef, before: int) -> dict[str, str]:
-    """Return the types of the plain variables of a function, by its assignments up to a byte of the
-    text."""
+    """Return the types of the variables of a function without tensors, from its assignments before
+    the byte ``before`` of the text."""
     found: dict[str, str] = {}
     tensor = tensor_type(syntax)
     for number, one in enumerate(function.params.params):
@@ -239,7 +246,8 @@ def of_locals(syntax: Syntax, function: cst.FunctionDef, before: int) -> dict[st
 def _assigned_before(
     syntax: Syntax, function: cst.FunctionDef, before: int, found: dict[str, str]
 ) -> dict[str, str]:
-    """``found`` with what the code of a function has assigned up to a byte of the text."""
+    """Return ``found`` with the types of variables that the function assigns before the byte
+    ``before`` of the text."""
     for node in walk(function.body):
         span = syntax.text.span(node)
         if not isinstance(node, (cst.Assign, cst.AugAssign, cst.AnnAssign)) or span is None:
@@ -272,7 +280,7 @@ def _appended_values(
 
 
 def _each_of(target: cst.CSTNode) -> list[str]:
-    """The variables that one value each is unpacked into."""
+    """Return the variables of an assignment target that unpacks one value into each."""
     return [
         one.value.value
         for one in getattr(target, "elements", ())
@@ -286,11 +294,11 @@ def of_module(
     nodes: Sequence[cst.CSTNode],
     asked: Sequence[cst.Call],
 ) -> dict[str, tuple[str, list[cst.Attribute]]] | None:
-    """Return the tensors and constants of its module that a method reads: by the name of the
-    attribute its type, and where it is read.
+    """Return the tensors and constants of ``self`` that a method reads: by attribute name, the type
+    and the nodes that read it.
 
-    None where types are unknown, or where the code uses more of the module than these and the
-    attributes in ``asked``.
+    None if types are unknown, or if the code uses more of ``self`` than these and the attributes
+    tested in ``asked``.
     """
     cls = syntax.text.around(function, _SCOPES)
     first = function.params.params[:1]
@@ -304,7 +312,7 @@ def of_module(
             continue
         place = syntax.text.parent(node)
         if node in (getattr(place, "attr", None), getattr(place, "keyword", None)):
-            continue  # an attribute or a keyword of this name
+            continue  # the name of an attribute or a keyword, not a variable
         if id(node) in itself:
             continue
         if not isinstance(place, cst.Attribute):
@@ -323,7 +331,8 @@ def of_module(
 def asked_for(
     syntax: Syntax, function: cst.FunctionDef, nodes: Sequence[cst.CSTNode]
 ) -> list[cst.Call]:
-    """The ``hasattr`` of its module in code of a method, for attributes that `__init__` assigns."""
+    """Return the calls of ``hasattr(self, …)`` in code of a method, for attributes that
+    ``__init__`` assigns."""
     cls = syntax.text.around(function, _SCOPES)
     first = function.params.params[:1]
     if not isinstance(cls, cst.ClassDef) or not first:
@@ -353,7 +362,7 @@ def asked_for(
 
 
 def _of_attributes(syntax: Syntax, cls: cst.ClassDef) -> dict[str, str]:
-    """Types of the attributes of a module, by what its class assigns to them."""
+    """Return the types of the attributes of a module, from the values that its class assigns."""
     tensor = tensor_type(syntax)
     found: dict[str, set[str]] = {"training": {"bool"}}
     for name, kind in _assigned_types(syntax, cls):
@@ -407,5 +416,5 @@ def _of_value(
     if syntax.called(node) in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
         return tensor_type(syntax)
     kind = kind_of(syntax, node, known)
-    # A list of other values most likely has layers.
+    # A list of other values most likely has layers, which an operator cannot get.
     return "" if kind == f"list[{tensor_type(syntax)}]" else kind

@@ -1,4 +1,4 @@
-"""Recurrent layers of packed sequences, over padded ones."""
+"""Rewrite recurrent layers over packed sequences as recurrent layers over padded sequences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def padded(site: Site) -> Iterator[Candidate]:
     """Rewrite packing, recurrent layers and padding as recurrent layers over padded sequences, with
     the states at the end of each sequence.
 
-    The three may be in different functions and classes of the file.
+    The calls that pack, compute and pad may be in different functions and classes of the file.
     """
     syntax = Syntax(site)
     if not site.finding.code.startswith("graph-break"):
@@ -56,7 +56,7 @@ def padded(site: Site) -> Iterator[Candidate]:
                 return
             new = [*_helpers(syntax, top), rest.with_changes(leading_lines=BLANK)]
         placed.append((top, cst.FlattenSentinel(new)))
-    # How long the longest is only needs to be read where a tensor says it.
+    # The length of the longest sequence only has to be read if it is in a tensor.
     more = (_SCALARS, CAPTURE) if data else (_SCALARS,)
     for settings in (_RNN, "\n".join((_RNN, *more))):
         text = syntax.with_setting(settings, placed, imports=("collections",))
@@ -77,7 +77,8 @@ def _is_own(node: cst.CSTNode) -> bool:
 
 
 class _Padding(cst.CSTTransformer):
-    """Puts the functions for padded sequences in the place of those for packed ones."""
+    """A transformer that replaces functions for packed sequences by functions for padded
+    sequences."""
 
     def __init__(
         self,
@@ -151,12 +152,12 @@ def _layers(syntax: Syntax, packs: Sequence[cst.Call], calls: Sequence[cst.Call]
 
 _LAYERS = ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
 _Owned = set[tuple[Union[cst.CSTNode, None], str]]
-"""Attributes by the classes that assign them."""
+"""Pairs of a class and the name of an attribute that it assigns."""
 
 
 def _of_classes(syntax: Syntax) -> tuple[_Owned, _Owned]:
-    """Return the attributes with recurrent layers, and the attributes with modules or methods of
-    the file."""
+    """Return the attributes that hold recurrent layers, and the attributes that hold other modules
+    or methods of the file."""
     recurrent: _Owned = set()
     others: _Owned = {
         (syntax.text.around(one, cst.ClassDef), one.name.value)
@@ -181,7 +182,8 @@ def _of_classes(syntax: Syntax) -> tuple[_Owned, _Owned]:
 def _bound_to(
     function: cst.FunctionDef | None, calls: Sequence[cst.Call], *, first: bool = False
 ) -> set[str]:
-    """Return the variables of a function that calls are assigned to, or ``first`` parts."""
+    """Return the variables of a function to which results of calls are assigned; with ``first``, to
+    the first elements of the results."""
     found: set[str] = set()
     for small in m.findall(function.body, m.Assign()) if function is not None else ():
         assert isinstance(small, cst.Assign)
@@ -196,7 +198,8 @@ def _bound_to(
 def _data_of(
     syntax: Syntax, packs: Sequence[cst.Call], layers: Sequence[cst.Call]
 ) -> list[cst.CSTNode]:
-    """Where the elements of a packed sequence are read, as its ``data`` or its first part."""
+    """Return the expressions that read the elements of a packed sequence, as its ``data`` or its
+    first element."""
     found: list[cst.CSTNode] = []
     for node in descendants(syntax.module):
         part = isinstance(node, cst.Subscript) and code_of(node).endswith("[0]")
@@ -230,7 +233,8 @@ def _data_of(
 
 
 def _with_lengths(at: int, arg: cst.Arg) -> cst.Arg:
-    """An argument for packing; the lengths as the tensor that they are read out of."""
+    """Return an argument for packing; converted lengths become the tensor that they were read from.
+    ``at`` is the index of the argument."""
     if arg.keyword.value != "lengths" if arg.keyword is not None else at != 1:
         return arg
     value = arg.value
@@ -338,4 +342,5 @@ def _elements(x):
         return torch.cat([steps[step, :count] for step, count in enumerate(counts)])
     return steps[torch.arange(steps.shape[0], device=steps.device).unsqueeze(1) < lengths]
 '''
-"""Definitions that a fix adds, with the signatures of the functions that they replace."""
+"""Definitions of functions that a fix adds, with the signatures of the functions that they
+replace."""

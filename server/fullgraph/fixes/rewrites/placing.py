@@ -1,4 +1,4 @@
-"""Statements in the place of another one."""
+"""Changes that replace a statement by several statements, or add statements before it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def siblings(site: Site, node: cst.CSTNode) -> tuple[list[Statement], int] | Non
 def in_place_of(
     site: Site, node: Statement, new: Sequence[Statement]
 ) -> list[tuple[cst.CSTNode, Change]]:
-    """The changes that put statements in the place of one; an ``elif`` becomes an ``else``."""
+    """Return the changes that replace a statement by several statements; an ``elif`` becomes an
+    ``else``."""
     parent = site.text.parent(node)
     if isinstance(parent, cst.If):
         change: Change = cst.Else(body=block(new)) if new else cst.RemoveFromParent()
@@ -42,9 +43,9 @@ def before(
     node: cst.CSTNode,
     new: Sequence[cst.BaseSmallStatement | cst.BaseCompoundStatement],
 ) -> Sequence[tuple[cst.CSTNode, Change]] | None:
-    """Return the changes that add statements before the statement of a node.
+    """Return the changes that add statements before the statement that contains a node.
 
-    Comments stay with the statement. None where nothing can be added, as before an ``elif``.
+    Comments stay with that statement. None if nothing can be added there, as before an ``elif``.
     """
     small: cst.BaseSmallStatement | None = None
     for one in (node, *site.text.ancestors(node)):

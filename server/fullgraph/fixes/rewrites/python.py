@@ -1,4 +1,5 @@
-"""Python's own functions and statements that Dynamo does not trace, by others that it does."""
+"""Replace functions and statements of Python that Dynamo does not trace by equivalents that it
+traces."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from fullgraph.fixes.site import Site
 
 
 def random_numbers(site: Site) -> Iterator[Candidate]:
-    """``random.random()`` by a function that Dynamo knows, which draws the same number."""
+    """Replace ``random.random()`` by a function that Dynamo supports, and that draws the same
+    number."""
     syntax = Syntax(site)
     if syntax.imported.get("random") != "random":
         return
@@ -27,7 +29,7 @@ def random_numbers(site: Site) -> Iterator[Candidate]:
         yield Candidate(
             "random-uniform",
             "Draw by `random.uniform`",
-            # Its definition is ``a + (b - a) * random()``, which is exact for 0 and 1.
+            # Python defines ``uniform`` as ``a + (b - a) * random()``, which is exact for 0 and 1.
             syntax.replaced(call, "random.uniform(0.0, 1.0)"),
             preserves=True,
         )
@@ -43,7 +45,8 @@ _FAMILIES = words(
 
 
 def divergences(site: Site) -> Iterator[Candidate]:
-    """``kl_divergence(p, q)`` by the function that torch registers for the two families."""
+    """Replace ``kl_divergence(p, q)`` by the function that torch registers for the two families of
+    distributions."""
     syntax = Syntax(site)
     for call in syntax.calls(
         "torch.distributions.kl_divergence", "torch.distributions.kl.kl_divergence"
@@ -61,7 +64,7 @@ def divergences(site: Site) -> Iterator[Candidate]:
 
 
 def products(site: Site) -> Iterator[Candidate]:
-    """``np.prod`` of sizes by ``math.prod``."""
+    """Replace ``np.prod`` of sizes by ``math.prod``."""
     syntax = Syntax(site)
     for call in syntax.calls("numpy.prod"):
         given = arguments(call)
@@ -76,7 +79,7 @@ def products(site: Site) -> Iterator[Candidate]:
             "math-prod",
             "Multiply by `math.prod`",
             site.replaced([(old, syntax.expression(code))], imports=syntax.lacking("math")),
-            # Sizes are integers, and so is their product then.
+            # Sizes are integers, so their product is an integer.
             preserves=old is outer and is_shape(given[0]),
         )
         return
@@ -87,7 +90,7 @@ _INTEGERS = words("int torch.int torch.int32 torch.int64 torch.long numpy.int32 
 
 
 def ranges(site: Site) -> Iterator[Candidate]:
-    """The numbers of ``torch.arange(…).tolist()`` by ``range``, where they are integers."""
+    """Replace ``torch.arange(…).tolist()`` by ``range``, if its numbers are integers."""
     syntax = Syntax(site)
     for call in syntax.here:
         made = _before_tolist(call)
@@ -115,7 +118,7 @@ def ranges(site: Site) -> Iterator[Candidate]:
 
 
 def _before_tolist(node: cst.CSTNode) -> cst.Call | None:
-    """The call whose result ``.tolist()`` is called of here."""
+    """Return the call whose result has ``.tolist()`` called on it; None for other expressions."""
     if isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute):
         made = node.func.value
         if node.func.attr.value == "tolist" and isinstance(made, cst.Call):
@@ -124,7 +127,7 @@ def _before_tolist(node: cst.CSTNode) -> cst.Call | None:
 
 
 def _may_be_fraction(node: cst.CSTNode) -> bool:
-    """Whether an expression shows that it may be no integer."""
+    """Whether the code of an expression suggests that its value may be a fraction."""
     return any(
         isinstance(one, (cst.Float, cst.Divide))
         or (isinstance(one, cst.Name) and one.value == "float")

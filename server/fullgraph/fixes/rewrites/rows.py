@@ -1,4 +1,5 @@
-"""Loops over the rows of a tensor, which are as long as the size is, done for all rows at once."""
+"""Replace loops over the rows of a tensor, whose length is a dynamic size, by operations on all
+rows at once."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ _LEAVING = (cst.Return, cst.Raise, cst.Break, cst.Continue, cst.Yield, cst.Await
 
 @dataclass
 class _Mapped:
-    """A computation of each row: ``names`` are the variables for a row of ``sources``, along
-    ``axes``."""
+    """The variables of a loop over rows: each of ``names`` is a row of the tensor in ``sources``,
+    along the dimension in ``axes``."""
 
     names: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
@@ -37,7 +38,8 @@ class _Mapped:
         self.axes.append(axis)
 
     def call(self, function: str, out: int = 0) -> str:
-        """``torch.vmap`` of a function, called with the tensors."""
+        """Return the code of ``torch.vmap`` of a function, called with the tensors; ``out`` is the
+        dimension of rows in the result."""
         axes = self.axes[0] if len(set(self.axes)) == 1 else tuple(self.axes)
         options = f", in_dims={axes}" if any(self.axes) else ""
         options += f", out_dims={out}" if out else ""
@@ -48,7 +50,8 @@ class _Mapped:
 
 
 def rows(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidate]:
-    """``torch.stack([f(row) for row in x])`` becomes ``torch.vmap(lambda row: f(row))(x)``."""
+    """Replace loops over rows: ``torch.stack([f(row) for row in x])`` becomes ``torch.vmap(lambda
+    row: f(row))(x)``."""
     for call in m.findall(function.body, m.Call()):
         assert isinstance(call, cst.Call)
         yield from _rewrite_comprehension(site, function, call, size)
@@ -81,7 +84,8 @@ def _rows_of(
     body: Sequence[cst.CSTNode],
     size: Size,
 ) -> tuple[_Mapped, list[cst.CSTNode]] | None:
-    """Return the variables for rows in a loop, and the body in terms of these variables."""
+    """Return the variables for rows in a loop, and the loop body with indexing replaced by the
+    variables; None for other loops."""
     names, code = [code_of(target)], code_of(iterated)
     if isinstance(target, cst.Tuple):
         names = [code_of(element.value) for element in target.elements]
@@ -114,13 +118,14 @@ def _rows_of(
 
 
 def _unbound_source(node: cst.BaseExpression) -> str:
-    """The tensor that an iteration is over the rows of; empty for anything else than a name."""
+    """Return the name of the tensor whose rows an expression iterates over; empty for other
+    expressions."""
     match = re.fullmatch(r"(\w+)(\.unbind\((0|dim=0)?\))?|torch\.unbind\((\w+)\)", code_of(node))
     return (match[1] or match[4]) if match else ""
 
 
 def _counts(function: cst.FunctionDef, iterated: cst.BaseExpression, size: Size) -> bool:
-    """Whether it is ``range`` of the size, also by the name of a variable."""
+    """Whether an expression is ``range`` of the size, or a variable with that value."""
     match = re.fullmatch(r"range\((.+)\)", code_of(iterated))
     if match is None:
         return False
@@ -150,7 +155,8 @@ def _numbers(size: Size) -> str:
 def _by_number(
     index: str, body: Sequence[cst.CSTNode], size: Size
 ) -> tuple[_Mapped, list[cst.CSTNode]] | None:
-    """``x[i]`` and ``x[:, i]`` by a name for the row."""
+    """Replace ``x[i]`` and ``x[:, i]`` in a loop body by a variable for the row; None for other
+    uses of the index."""
     taken: dict[tuple[str, int], list[cst.Subscript]] = {}
     bound = set(names_bound(*body))
     for one in body:
@@ -181,7 +187,8 @@ def _by_number(
 
 
 def _axis(node: cst.Subscript, index: str) -> int | None:
-    """The dimension that ``x[:, i]`` takes a row of, where it does nothing else."""
+    """Return the dimension of the index in ``x[:, i]``; None if the subscript does anything
+    else."""
     slices = [code_of(element.slice) for element in node.slice]
     if slices.count(index) != 1 or any(one not in (":", index) for one in slices):
         return None
@@ -192,14 +199,16 @@ def _axis(node: cst.Subscript, index: str) -> int | None:
 
 
 def _dimension(args: Sequence[cst.Arg]) -> int | None:
-    """The dimension that results are stacked in, of the arguments behind them."""
+    """Return the dimension along which results are stacked, from the arguments after the
+    results: 0 without arguments, None if unknown."""
     codes = [code_of(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for arg in args]
     match = re.fullmatch(r"(?:(?:dim|axis) ?= ?)?(\d)", codes[0]) if len(codes) == 1 else None
     return 0 if not codes else int(match[1]) if match is not None else None
 
 
 def _joined_code(mapped: _Mapped, call: cst.Call, function: str) -> str | None:
-    """Return the code of ``torch.stack`` or ``torch.cat`` of all results."""
+    """Return the code of ``torch.stack`` or ``torch.cat`` of the results for all rows; None for
+    other calls."""
     name, out = code_of(call.func), _dimension(call.args[1:])
     if name not in ("torch.stack", "torch.cat", "torch.concat") or out is None:
         return None
@@ -269,7 +278,8 @@ def _in_chunks(
 def _rewrite_loop(
     site: Site, function: cst.FunctionDef, loop: cst.For, size: Size
 ) -> Iterator[Candidate]:
-    """A loop that ends with ``results.append(…)``, ``out[i] = …`` or ``total += …``."""
+    """Rewrite a loop over rows that ends with ``results.append(…)``, ``out[i] = …`` or ``total +=
+    …``."""
     *before, last = statements_of(loop.body)
     if not isinstance(last, cst.SimpleStatementLine) or len(last.body) != 1:
         return
@@ -309,8 +319,8 @@ def _rewrite_loop(
 
 
 def _are_own(function: cst.FunctionDef, loop: cst.For, body: Sequence[Statement]) -> bool:
-    """Whether the variables of a body are of one iteration: nothing else reads them, and none
-    of them before it is assigned."""
+    """Whether the variables of a loop body are local to an iteration: other code does not read
+    them, and the body assigns them before it reads them."""
     bound = set(names_bound(*body))
     if not all(name.isidentifier() for name in bound):
         return False
@@ -327,7 +337,8 @@ def _are_own(function: cst.FunctionDef, loop: cst.For, body: Sequence[Statement]
 def _as_function(
     function: cst.FunctionDef, mapped: _Mapped, steps: Sequence[cst.CSTNode], result: str
 ) -> tuple[list[Statement], str]:
-    """Return the computation of a row: statements with a function, or a ``lambda``."""
+    """Return the computation for one row: statements that define a function, and its name; or a
+    ``lambda``."""
     if not steps:
         return [], f"lambda {', '.join(mapped.names)}: {result}"
     name = _fresh_name(function, "of_row")
@@ -364,7 +375,7 @@ def _rewrite_list(
     of_row: str,
     size: Size,
 ) -> Iterator[Candidate]:
-    """Rewrite a list of results that the code stacks once."""
+    """Rewrite a loop that appends results to a list, which later code stacks once."""
     stacked = [
         call
         for call in m.findall(function.body, m.Call(args=[m.Arg(m.Name(name)), m.ZeroOrMore()]))
@@ -393,7 +404,8 @@ def _rewrite_list(
 
 
 def _appended_value(small: cst.BaseSmallStatement) -> tuple[str, cst.BaseExpression] | None:
-    """Return the list that a statement appends to, and the value."""
+    """Return the name of the list to which a statement appends, and the value; None for other
+    statements."""
     call = m.Expr(m.Call(m.Attribute(m.Name(), m.Name("append")), [m.Arg()]))
     if not m.matches(small, call):
         return None
@@ -402,7 +414,8 @@ def _appended_value(small: cst.BaseSmallStatement) -> tuple[str, cst.BaseExpress
 
 
 def _assigned_value(small: cst.BaseSmallStatement) -> cst.BaseExpression | None:
-    """Return the value that a statement adds to a variable, or assigns to an element."""
+    """Return the value that a statement adds to a variable, or assigns to an element; None for
+    other statements."""
     added = _added_value(cst.SimpleStatementLine([small]))
     if added is not None:
         return added[1]
@@ -410,7 +423,8 @@ def _assigned_value(small: cst.BaseSmallStatement) -> cst.BaseExpression | None:
 
 
 def _added_value(line: cst.SimpleStatementLine) -> tuple[str, cst.BaseExpression] | None:
-    """Return the variable that a statement adds a value to, and the value."""
+    """Return the variable to which a statement adds a value, and the value; None for other
+    statements."""
     node = line.body[0] if len(line.body) == 1 else None
     if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Name):
         return (node.target.value, node.value) if isinstance(node.operator, cst.AddAssign) else None
@@ -432,7 +446,7 @@ def _added_value(line: cst.SimpleStatementLine) -> tuple[str, cst.BaseExpression
 def _by_scan(
     site: Site, function: cst.FunctionDef, loop: cst.For, size: Size
 ) -> Iterator[Candidate]:
-    """Rewrite a loop that carries variables from row to row, by ``scan``."""
+    """Rewrite a loop that carries variables from row to row as a call of ``scan``."""
     body = statements_of(loop.body)
     bound = list(names_bound(*body))
     if any(isinstance(one, _LEAVING) for one in walk(*body)):

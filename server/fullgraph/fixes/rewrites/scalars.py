@@ -1,4 +1,4 @@
-"""Numbers read out of tensors, as tensors or as symbols."""
+"""Rewrites of Python numbers read from tensors: the numbers stay tensors, or become symbols."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ _CAPTURE_GIVES_UP = (
 
 
 def tensor_arithmetic(site: Site) -> Iterator[Candidate]:
-    """The tensor itself, where a number out of it goes into arithmetic."""
+    """Use the tensor itself in arithmetic, instead of a number read from the tensor."""
     syntax = Syntax(site)
     root = _root(syntax)
     if root is None or _is_condition(syntax, root):
-        # A condition on a tensor breaks the graph just as well.
+        # A condition on a tensor would break the graph as well.
         return
     texts = []
     for detached in (True, False):
         code = _Tensors(syntax, detached).code(root)
         texts.append(syntax.replaced(root, code, torch="torch." in code))
-    # Torch warns where a number is made of a tensor that requires gradients.
+    # Torch warns if a tensor that requires gradients is converted to a number.
     loses: tuple[Aspect, ...] = ("warning",)
     yield Candidate("keep-tensor", "Keep the value as a tensor", texts[0], loses=loses)
     if texts[1] != texts[0]:
@@ -98,7 +98,7 @@ def _root(syntax: Syntax) -> cst.BaseExpression | None:
     found: cst.BaseExpression | None = None
     for node in syntax.here:
         if found is not None and not any(one is found for one in descendants(node)):
-            # This node is not around the number.
+            # This node does not contain the number found so far.
             continue
         if isinstance(node, cst.Call) and (_is_read(node) or _is_conversion(syntax, node)):
             found = node
@@ -108,7 +108,7 @@ def _root(syntax: Syntax) -> cst.BaseExpression | None:
 
 
 def _is_read(node: cst.CSTNode) -> bool:
-    """Whether this is ``….item()`` or ``….tolist()``."""
+    """Whether this is a call of ``.item()`` or ``.tolist()``."""
     return (
         isinstance(node, cst.Call)
         and not node.args
@@ -118,7 +118,7 @@ def _is_read(node: cst.CSTNode) -> bool:
 
 
 def _is_conversion(syntax: Syntax, call: cst.Call) -> bool:
-    """Whether this makes a number of its only argument, or one number of another."""
+    """Whether a call converts its only argument to a number, such as ``float(x)``."""
     name = syntax.called(call)
     if name in _CASTS:
         return arguments(call) is not None and len(call.args) == 1
@@ -131,7 +131,8 @@ def _is_conversion(syntax: Syntax, call: cst.Call) -> bool:
 
 
 class _Tensors:
-    """A writer of expressions that keeps tensors where the code reads numbers out of them."""
+    """Writes expressions in which tensors replace the numbers that the code reads from the
+    tensors."""
 
     def __init__(self, syntax: Syntax, detached: bool) -> None:
         self._syntax = syntax
@@ -142,7 +143,7 @@ class _Tensors:
         return self._syntax.site.code(changed)
 
     def node(self, node: cst.CSTNode) -> cst.BaseExpression:
-        """The expression with its parts changed."""
+        """Return the expression, with numbers in its subexpressions replaced by tensors."""
         if isinstance(node, cst.Call):
             changed = self._call(node)
             if changed is not None:
@@ -190,7 +191,7 @@ class _Tensors:
         return f"{inner}.to({given})" if given else inner
 
     def _tensor(self, value: cst.BaseExpression) -> str:
-        """The tensor that a number is read out of, wherever it is."""
+        """Return the code of the tensor from which a number is read, however nested the read is."""
         syntax = self._syntax
         while (
             isinstance(value, cst.Call)
@@ -207,7 +208,8 @@ class _Tensors:
 
 
 class _Inside(cst.CSTTransformer):
-    """Changes the calls inside an expression, the outermost first."""
+    """A transformer that changes the calls inside an expression, starting with the outermost
+    calls."""
 
     def __init__(self, tensors: _Tensors, root: cst.CSTNode) -> None:
         super().__init__()
@@ -224,8 +226,8 @@ class _Inside(cst.CSTTransformer):
 
 
 def _without_gradient(syntax: Syntax, value: cst.BaseExpression) -> bool:
-    """Whether a value does not have a gradient, judging by its last steps or the decorator of the
-    function."""
+    """Whether a value does not have a gradient, judging by the methods called last or the decorator
+    of the function."""
     node: cst.BaseExpression = value
     while True:
         if isinstance(node, cst.Comparison):
@@ -248,7 +250,8 @@ def _without_gradient(syntax: Syntax, value: cst.BaseExpression) -> bool:
 
 
 def tensor_index(site: Site) -> Iterator[Candidate]:
-    """``x[t]`` and ``x[t.item()]`` for a tensor with one index, without reading it."""
+    """Rewrite ``x[t]`` and ``x[t.item()]``, where the tensor ``t`` is one index, without reading
+    its value."""
     syntax = Syntax(site)
     if not _of_scalars(site):
         return
@@ -265,7 +268,7 @@ def tensor_index(site: Site) -> Iterator[Candidate]:
 
 
 def comparisons(site: Site) -> Iterator[Candidate]:
-    """``torch.equal`` and its like, as tensors."""
+    """Rewrite comparisons such as ``torch.equal`` so that the result is a tensor."""
     syntax = Syntax(site)
     for call in syntax.calls("torch.equal", "torch.allclose", "torch.is_nonzero", "torch._assert"):
         name = syntax.called(call)
@@ -293,7 +296,7 @@ def comparisons(site: Site) -> Iterator[Candidate]:
         symbol = f"{code}.item()" if name != "torch.is_nonzero" else f"({code}).item()"
         if name == "torch.equal":
             if not all(dotted(arg.value) for arg in call.args):
-                continue  # they are read twice
+                continue  # the new code evaluates both expressions twice
             if operands[0] != operands[1]:
                 symbol = f"{operands[0]}.shape == {operands[1]}.shape and {symbol}"
         read: tuple[cst.CSTNode, Change] = (call, syntax.fitted(call, symbol))
@@ -316,11 +319,11 @@ _SIZED = words(
 
 
 def _of_scalars(site: Site) -> bool:
-    """Whether Dynamo says that it would have had to read a number."""
+    """Whether the message of Dynamo says that it could not read a number from a tensor."""
     title = getattr(site.finding.evidence, "title", "")
     if "item()" in title or "scalar_dense" in site.finding.context:
         return True
-    # In a loop, Dynamo says only that.
+    # In a loop, the message of Dynamo only mentions the loop.
     return "loop" in title and any(_is_read(node) for node in Syntax(site).here)
 
 
@@ -367,7 +370,7 @@ def captured(site: Site) -> Iterator[Candidate]:
 
 
 def _sizes_read(syntax: Syntax) -> list[tuple[cst.CSTNode, Change]]:
-    """Sizes given as tensors, as ``.item()`` of them."""
+    """Return changes that replace sizes given as tensors by ``.item()`` of them."""
     for call in syntax.calls(*_SIZED):
         return [
             (arg.value, syntax.expression(f"{syntax.operand(arg.value)}.item()"))
@@ -381,7 +384,8 @@ def _sizes_read(syntax: Syntax) -> list[tuple[cst.CSTNode, Change]]:
 
 
 def _size_checks(syntax: Syntax) -> list[str]:
-    """Checks that a variable is a size, and fits where a tensor is sliced up to it."""
+    """Return the code of checks that a variable is a valid size, and fits if a tensor is sliced up
+    to it."""
     small = syntax.small
     value = assigned(small.node) if small is not None else None
     if small is None or value is None or syntax.function is None or len(targets(small.node)) != 1:

@@ -1,4 +1,4 @@
-"""Keep sizes dynamic that a line has made constants of."""
+"""Rewrites that keep sizes dynamic which a line of code turned into constants."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _OTHERS_RAISE = "Sizes for which the original raises are computed."
 
 
 def sizes(site: Site) -> Iterator[Candidate]:
-    """Write the size where its value is written, or do rows at once instead of one by one."""
+    """Replace constants by the size that they equal, or compute all rows of a tensor at once
+    instead of in a loop."""
     size = _size(site)
     function = site.function
     if not isinstance(function, cst.FunctionDef):
@@ -63,14 +64,15 @@ def _size(site: Site) -> Size | None:
 
 
 def _is_of_number(site: Site, function: cst.FunctionDef) -> bool:
-    """Whether each new value of a number that the function is given recompiles it."""
+    """Whether the finding reports that each new value of a number argument recompiles the
+    function."""
     evidence = site.finding.evidence
     changed = evidence.changed if isinstance(evidence, ForecastEvidence) else ()
     return any(name.isidentifier() and _is_parameter(function, name) for name in changed)
 
 
 def _is_parameter(function: cst.FunctionDef, name: str) -> bool:
-    """Whether the function is given it, maybe to put something else in its place later on."""
+    """Whether a name is a parameter of the function, even if the function assigns it again."""
     params = function.params
     given = (*params.posonly_params, *params.params, *params.kwonly_params)
     return any(param.name.value == name for param in given)
@@ -86,9 +88,10 @@ def _candidate(
 
 
 def _constants(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidate]:
-    """``view(4, -1)`` becomes ``view(x.shape[0], -1)``, ``reshape(24)`` becomes ``reshape(-1)``.
+    """Replace constants by a size: ``view(4, -1)`` becomes ``view(x.shape[0], -1)``,
+    ``reshape(24)`` becomes ``reshape(-1)``.
 
-    A constant may also be a name, ``self.batch`` or ``config["batch"]``.
+    A constant may also be a variable, ``self.batch`` or ``config["batch"]``.
     """
     known = [
         (node, value) for node, value in constants(site, function) if not _is_index(site, node)
@@ -212,7 +215,8 @@ def _is_index(site: Site, number: cst.BaseExpression) -> bool:
 
 
 def _reshape_of(site: Site, number: cst.CSTNode) -> cst.Call | None:
-    """The call of ``view`` or the like that a number is an argument of."""
+    """Return the call of a method such as ``view`` with the node ``number`` as an argument; None
+    for other nodes."""
     for above in itertools.islice(site.text.ancestors(number), 4):
         if isinstance(above, cst.Call):
             func = above.func
@@ -222,7 +226,7 @@ def _reshape_of(site: Site, number: cst.CSTNode) -> cst.Call | None:
 
 
 def _rewrite_attributes(site: Site, size: Size) -> Iterator[Candidate]:
-    """``view(self.batch, -1)`` becomes ``view(x.shape[0], -1)``."""
+    """Replace an attribute by a size: ``view(self.batch, -1)`` becomes ``view(x.shape[0], -1)``."""
     here = site.statement
     if here is None:
         return
@@ -242,7 +246,8 @@ def _rewrite_attributes(site: Site, size: Size) -> Iterator[Candidate]:
 
 
 def _parts_of_attributes(site: Site, size: Size) -> Iterator[Candidate]:
-    """``x + self.positions`` becomes ``x + self.positions[: x.shape[0]]``."""
+    """Slice a parameter to the size of an input: ``x + self.positions`` becomes ``x +
+    self.positions[: x.shape[0]]``."""
     here = site.statement
     if here is None or isinstance(here, cst.BaseCompoundStatement):
         return
@@ -292,8 +297,8 @@ _INFERRED = ("view", "reshape", "unflatten")
 
 
 def _rewrite_functions(site: Site) -> Iterator[Candidate]:
-    """``math.log(x.shape[0])``, which is computed when compiling, as an operation of tensors, and
-    ``np.sqrt`` by ``math``."""
+    """Replace ``math.log(x.shape[0])``, which is computed at compile time, by a tensor operation,
+    and ``np.sqrt`` by ``math.sqrt``."""
     syntax = Syntax(site)
     here = site.statement
     for call in m.findall(here, m.Call()) if here else ():
@@ -327,12 +332,14 @@ _OF_TENSORS = (
     *("log", "log2", "log10", "log1p", "exp", "sin", "cos", "tan", "tanh", "sinh", "cosh"),
     *("asin", "acos", "atan", "erf", "lgamma"),
 )
-"""Functions of ``math`` that torch has under the same name and Dynamo does not keep symbolic."""
+"""Functions of ``math`` that torch has under the same name, and whose results Dynamo makes
+constants."""
 _OF_MATH = {
     **{name: name for name in ("sqrt", "log", "log2", "log10", "exp", "ceil", "floor", "prod")},
     "product": "prod",
 }
-"""Functions of ``numpy`` with their name in ``math``: Dynamo keeps some of them symbolic."""
+"""Functions of ``numpy`` with their name in ``math``. Dynamo keeps the results of some ``math``
+functions symbolic."""
 
 
 # -- other ways to write it -----------------------------------------------------------------------
@@ -385,8 +392,8 @@ def _repeated_value(
 
 
 def _rewrite_split(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidate]:
-    """``x.split([2, 2])`` becomes ``x.chunk(2)``, parts of one size; of others, such as
-    ``[2, 6]``, one becomes the rest."""
+    """Replace ``x.split([2, 2])`` by ``x.chunk(2)``; in a split into other sizes, such as ``[2,
+    6]``, one size becomes the remainder."""
     here = site.statement
     for call in m.findall(here, m.Call(func=m.Attribute(attr=m.Name("split")))) if here else ():
         assert isinstance(call, cst.Call)
@@ -402,7 +409,7 @@ def _rewrite_split(site: Site, function: cst.FunctionDef, size: Size) -> Iterato
             continue
         known = {id(node): value for node, value in constants(site, function)}
         pairs = list(zip(given.elements, codes, strict=True))
-        # What grows is mostly the largest.
+        # The size that changes between calls is mostly the largest.
         pairs.sort(key=lambda pair: -known.get(id(pair[0].value), 0))
         for element, code in pairs:
             others = "".join(f" - {operand(other)}" for other in _without_code(codes, code))
@@ -417,7 +424,8 @@ def _without_code(codes: list[str], code: str) -> list[str]:
 
 
 def _chunk_call(call: cst.Call, func: cst.Attribute, place: int, count: int) -> cst.Call:
-    """Return the call of ``chunk`` that replaces ``split``; ``place`` is where the sizes are."""
+    """Return the call of ``chunk`` that replaces ``split``; ``place`` is the index of the argument
+    with the sizes."""
     args = list(call.args)
     args[place] = args[place].with_changes(
         value=cst.Integer(str(count)), keyword=None, equal=cst.MaybeSentinel.DEFAULT

@@ -22,16 +22,16 @@ SmallBlock = Union[cst.SimpleStatementLine, cst.SimpleStatementSuite]
 
 @dataclass(frozen=True)
 class Small:
-    """A simple statement, and the line or one-line body that it is in."""
+    """A simple statement, and the line or one-line block that contains it."""
 
     node: cst.BaseSmallStatement
     block: SmallBlock
 
 
 class Syntax:
-    """The syntax tree around a finding, with the names that the module's imports bind.
+    """The syntax tree around a finding, with the full names behind the imports of the module.
 
-    It is empty for findings other than graph breaks.
+    Properties about the finding are empty for findings other than graph breaks.
     """
 
     def __init__(self, site: Site) -> None:
@@ -44,35 +44,38 @@ class Syntax:
 
     @property
     def imported(self) -> Mapping[str, str]:
-        """Full names by imported name: ``np`` is ``numpy``, ``sqrt`` is ``math.sqrt``."""
+        """Full names by the name that an import binds: ``np`` is ``numpy``, ``sqrt`` is
+        ``math.sqrt``."""
         return self.text.once(_imported_names)
 
     def name(self, node: cst.CSTNode) -> str:
-        """The full name of what a dotted expression refers to, by the imports: ``numpy.sqrt``.
+        """Return the full name behind a dotted expression, by the imports: ``numpy.sqrt`` for
+        ``np.sqrt``.
 
-        Empty for anything else than a dotted name.
+        Empty for other expressions.
         """
         path = dotted(node)
         root, dot, rest = path.partition(".")
         return self.imported.get(root, root) + dot + rest
 
     def called(self, node: cst.CSTNode) -> str:
-        """Return the full name of a called function; empty for other expressions, and for a
-        function without a dotted name."""
+        """Return the full name of the function that an expression calls; empty for other
+        expressions, and for a callee without a dotted name."""
         return self.name(node.func) if isinstance(node, cst.Call) else ""
 
     def lacking(self, *modules: str) -> tuple[str, ...]:
-        """Return the modules that the text does not import by name."""
+        """Return the modules, leaving out modules that the text imports under their own names."""
         return tuple(name for name in modules if self.imported.get(name) != name)
 
     def imports_for(self, spelled: str) -> tuple[str, ...]:
-        """The import that a name lacks which :meth:`spelled` has given."""
+        """Return the modules to import for a name that :meth:`spelled` has returned; empty if it is
+        imported."""
         root = spelled.partition(".")[0]
         return () if root in self.imported else (root,)
 
     def spelled(self, name: str) -> str:
-        """Return how the text can spell ``package.rest``, where the package is imported as any
-        name."""
+        """Return how the text can spell the full name ``package.rest``, given the name under which
+        it imports the package."""
         root, _, rest = name.partition(".")
         for bound, meaning in self.imported.items():
             if meaning == root:
@@ -81,7 +84,7 @@ class Syntax:
 
     @cached_property
     def around(self) -> tuple[cst.BaseExpression, ...]:
-        """The expressions that cover the finding, from the inside, up to their statement."""
+        """The expressions that cover the finding, from the smallest up to its statement."""
         found: list[cst.BaseExpression] = []
         node: cst.CSTNode | None = self.site.expression if self._breaks else None
         while node is not None and not isinstance(node, (cst.BaseSmallStatement, cst.BaseSuite)):
@@ -92,7 +95,8 @@ class Syntax:
 
     @cached_property
     def here(self) -> tuple[cst.BaseExpression, ...]:
-        """The expressions that may be what the finding is about: around it, then inside it."""
+        """The expressions that may have caused the finding: first expressions around it, then
+        expressions inside it."""
         inside: list[cst.BaseExpression] = []
         if not self._breaks:
             return ()
@@ -108,19 +112,20 @@ class Syntax:
         return (*self.around, *inside)
 
     def calls(self, *names: str) -> Iterator[cst.Call]:
-        """The calls of functions with these full names that the finding may be about."""
+        """Yield the calls of functions with these full names that may have caused the finding."""
         for node in self.here:
             if isinstance(node, cst.Call) and self.called(node) in names:
                 yield node
 
     @cached_property
     def small(self) -> Small | None:
-        """The simple statement that a break is in; None in the head of a compound one."""
+        """The simple statement with the graph break; None if the break is in the header of a
+        compound statement."""
         return self.statement if self._breaks else None
 
     @cached_property
     def statement(self) -> Small | None:
-        """The simple statement around the finding, of any code."""
+        """The simple statement around the finding, whatever the code of the finding."""
         node = self.site.enclosing(cst.BaseSmallStatement)
         if node is None:
             start, end = (
@@ -131,7 +136,8 @@ class Syntax:
         return self.small_of(node) if node is not None else None
 
     def small_of(self, node: cst.CSTNode) -> Small | None:
-        """The simple statement that a node is or is in, unless it is in the head of another."""
+        """Return the simple statement that contains a node; None if the node is in the header of a
+        compound statement."""
         for one in (node, *self.text.ancestors(node)):
             if isinstance(one, cst.BaseSmallStatement):
                 block = self.text.parent(one)
@@ -143,23 +149,23 @@ class Syntax:
 
     @cached_property
     def function(self) -> cst.FunctionDef | None:
-        """The innermost ``def`` around the finding."""
+        """The nearest ``def`` around the finding."""
         found: cst.FunctionDef | None = self.site.enclosing(cst.FunctionDef)
         if found is None and self.small is not None:
             found = self.text.around(self.small.node, cst.FunctionDef)
         return found
 
     def replaced(self, old: cst.CSTNode, code: str, *, torch: bool = False) -> str:
-        """Return the text with an expression replaced, in parentheses where it needs them.
+        """Return the text with an expression replaced, in parentheses if the context needs them.
 
-        ``torch`` is whether the new expression uses the module of this name.
+        ``torch`` is true if the new expression uses ``torch``, which is imported if needed.
         """
         return self.site.replaced(
             [(old, self.fitted(old, code))], imports=self.lacking("torch") if torch else ()
         )
 
     def fitted(self, old: cst.CSTNode, code: str) -> cst.BaseExpression:
-        """Return an expression that can replace another one."""
+        """Return the parsed ``code`` with the parentheses that it needs in the place of ``old``."""
         new = self.expression(code)
         parent = self.text.parent(old)
         alone = isinstance(
@@ -171,7 +177,7 @@ class Syntax:
         return new.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
     def expression(self, code: str) -> cst.BaseExpression:
-        """An expression from its code, which may be of several lines."""
+        """Return the parsed expression of a code, which may have several lines."""
         try:
             return cst.parse_expression(code, self.module.config_for_parsing)
         except cst.ParserSyntaxError:
@@ -179,7 +185,8 @@ class Syntax:
             return cst.parse_expression(f"({code})", self.module.config_for_parsing)
 
     def operand(self, node: cst.CSTNode) -> str:
-        """The code of an expression, as the object of an attribute."""
+        """Return the code of an expression for use before ``.attribute``, in parentheses if
+        needed."""
         code = self.site.code(node)
         simple = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
         if simple or (isinstance(node, cst.BaseExpression) and node.lpar):
@@ -187,7 +194,7 @@ class Syntax:
         return f"({code})"
 
     def guarded(self, nodes: Sequence[cst.BaseSmallStatement]) -> str:
-        """Return the text with simple statements that run only where nothing is compiled.
+        """Return the text with simple statements that do not run in compiled code.
 
         Neighboring lines share one condition.
         """
@@ -216,7 +223,7 @@ class Syntax:
     def _neighboring_runs(
         self, lines: Sequence[cst.SimpleStatementLine]
     ) -> Iterator[list[cst.SimpleStatementLine]]:
-        """Lines that follow one another in one body, together."""
+        """Yield groups of lines that follow one another in the same block."""
         ordered = sorted(lines, key=lambda line: self.text.span(line) or (0, 0))
         run: list[cst.SimpleStatementLine] = []
         for line in ordered:
@@ -241,9 +248,10 @@ class Syntax:
         *,
         imports: Sequence[str] = (),
     ) -> str | None:
-        """The text with simple statements behind its imports, and what else changes with them.
+        """Return the text with the statements ``lines`` (settings) after its imports, and with
+        further ``changes``.
 
-        None if the text has all of them already, or no imports.
+        None if the text has all of the statements already, or does not have imports.
         """
         there = {self.site.code(one).strip() for one in self.module.body}
         lacking = [line for line in lines.split("\n") if line not in there]
@@ -269,7 +277,7 @@ class Syntax:
 
 
 def _imports(node: cst.CSTNode) -> bool:
-    """Whether a statement of a module imports something, at once or where something is missing."""
+    """Whether a module-level statement imports something, directly or inside ``try`` or ``if``."""
     if isinstance(node, cst.SimpleStatementLine):
         return any(isinstance(one, (cst.Import, cst.ImportFrom)) for one in node.body)
     if isinstance(node, (cst.Try, cst.If)):
@@ -278,7 +286,8 @@ def _imports(node: cst.CSTNode) -> bool:
 
 
 def _split_line(block: SmallBlock, chosen: set[int]) -> list[cst.BaseStatement]:
-    """A line of several statements as several lines, some of them under the condition."""
+    """Return the statements of one line as several lines; the ``chosen`` statements only run
+    outside of compiled code."""
     found: list[cst.BaseStatement] = []
     for number, small in enumerate(block.body):
         line = cst.SimpleStatementLine(
@@ -292,7 +301,8 @@ def _split_line(block: SmallBlock, chosen: set[int]) -> list[cst.BaseStatement]:
 
 
 def condition(lines: Sequence[cst.SimpleStatementLine]) -> cst.If:
-    """Lines under the condition that nothing is compiled, with the comments above the first."""
+    """Return an ``if not torch.compiler.is_compiling()`` with the lines as its body; comments above
+    the first line move above it."""
     first, *rest = lines
     return cst.If(
         test=cst.parse_expression(NOT_COMPILING),
@@ -302,7 +312,7 @@ def condition(lines: Sequence[cst.SimpleStatementLine]) -> cst.If:
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a text, as a set."""
+    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
@@ -340,7 +350,7 @@ def dotted(node: cst.CSTNode | None) -> str:
 
 
 def same(one: cst.CSTNode, other: cst.CSTNode) -> bool:
-    """Whether two expressions are spelled the same, whitespace and comments aside."""
+    """Whether two expressions have the same code, apart from whitespace and comments."""
     return one.deep_equals(other) or _without_parentheses(one) == _without_parentheses(other)
 
 
@@ -349,8 +359,8 @@ def _without_parentheses(node: cst.CSTNode) -> str:
 
 
 def bound(target: cst.CSTNode) -> list[str] | None:
-    """Return the variables that the target of an assignment binds; None where it also changes other
-    places."""
+    """Return the variables that the target of an assignment binds; None if it also changes
+    attributes or elements."""
     if isinstance(target, cst.Name):
         return [target.value]
     if isinstance(target, (cst.Tuple, cst.List)):
@@ -381,14 +391,15 @@ def assigned(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
 
 
 def arguments(call: cst.Call) -> list[cst.BaseExpression] | None:
-    """The positional arguments of a call; None where it has keywords or stars."""
+    """Return the positional arguments of a call; None if it has keyword or starred arguments."""
     if any(arg.keyword is not None or arg.star for arg in call.args):
         return None
     return [arg.value for arg in call.args]
 
 
 def reads(scope: cst.CSTNode, name: str) -> list[cst.Name]:
-    """Where a variable is mentioned in a scope, other than as an attribute or a keyword."""
+    """Return the nodes that mention a variable in a scope, except names of attributes and
+    keywords."""
     found: list[cst.Name] = []
 
     def visit(node: cst.CSTNode) -> None:
@@ -406,16 +417,17 @@ def reads(scope: cst.CSTNode, name: str) -> list[cst.Name]:
 
 
 def callee(node: cst.BaseExpression) -> cst.BaseExpression:
-    """Return the function of a call, and any other expression itself: a decorator may be either."""
+    """Return the function that a call calls; any other expression itself. A decorator may be
+    either."""
     return node.func if isinstance(node, cst.Call) else node
 
 
 def names_in(node: cst.CSTNode) -> set[str]:
-    """All names that a node mentions."""
+    """Return all names that occur in a node."""
     return {one.value for one in descendants(node) if isinstance(one, cst.Name)}
 
 
 def import_name(alias: cst.ImportAlias) -> str:
-    """The name that a part of an import binds."""
+    """Return the name that one alias of an import statement binds."""
     named = alias.asname.name if alias.asname is not None else alias.name
     return dotted(named).partition(".")[0]

@@ -27,7 +27,8 @@ _PARTS = (
 def hover_sections(
     context: ServerContext, unit: AnalysisUnit, offset: int
 ) -> Iterator[HoverSection]:
-    """Yield the sections with information about an offset in code points."""
+    """Yield the hover sections with information about an offset, counted in code points of the
+    text."""
     for part in _PARTS:
         section = part(context, unit, offset)
         if section is not None:

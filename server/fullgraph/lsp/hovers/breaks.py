@@ -9,7 +9,8 @@ from fullgraph.session.analysis_unit import AnalysisUnit
 
 
 def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSection | None:
-    """Return the costs of the graph breaks at ``offset`` (code points); None without breaks."""
+    """Return a section with the costs of the graph breaks at ``offset`` (code points); None without
+    graph breaks."""
     positions, pages = unit.document.positions, []
     extent = 0, len(unit.document.text)
     for item in unit.findings():

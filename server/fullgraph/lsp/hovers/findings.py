@@ -15,7 +15,8 @@ _MOST_HINTS = 3
 
 
 def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSection | None:
-    """Return the findings at ``offset`` (code points), narrowest first; None without findings.
+    """Return a section with the findings at ``offset`` (code points), narrowest range first; None
+    without findings.
 
     Also None for clients that show diagnostics in their hover themselves.
     """

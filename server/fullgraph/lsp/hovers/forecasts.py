@@ -1,4 +1,4 @@
-"""Hover section with the further calls that will recompile the target under the cursor."""
+"""Hover section with the further calls that will recompile the function under the cursor."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fullgraph.session.analysis_unit import AnalysisUnit
 
 
 def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSection | None:
-    """Return the forecast of the target whose name is at ``offset`` (code points); None without
-    one."""
+    """Return a section about the calls that will recompile the function whose name is at ``offset``
+    (code points); None without a forecast."""
     positions = unit.document.positions
     for shown in unit.reports():
         range_, name = shown.report.range, shown.report.name

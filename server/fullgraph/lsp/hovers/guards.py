@@ -15,7 +15,8 @@ _PATH = re.compile(rf"(?<![\w.\])])[^\W\d]\w*(?:{_STEP.pattern})*")
 
 
 def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSection | None:
-    """Return the guards on the expression at ``offset`` (code points); None without guards."""
+    """Return a section with the guards on the expression at ``offset`` (code points); None without
+    guards."""
     if not unit.results.guards:
         return None
     expression = expression_at(unit.document.text, offset)
@@ -33,8 +34,8 @@ def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSec
 
 
 def expression_at(text: str, offset: int) -> tuple[int, int] | None:
-    """Return start and end of the name at ``offset``, including the objects that it is reached
-    through.
+    """Return (start, end) of the dotted expression up to the name at ``offset``; None outside of
+    names.
 
     In ``self.blocks[0].weight`` with the cursor on ``blocks`` this is ``self.blocks``.
     """

@@ -1,4 +1,5 @@
-"""Hover section about a word of a probe comment, and about the run with that probe."""
+"""Hover section about a word of a probe comment (the inputs to trace with), and about the trace
+with these inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from fullgraph.session.probe_runs import run_of_comment
 
 
 def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSection | None:
-    """Return the section for a probe comment at ``offset`` (code points); None outside of
+    """Return a section about the probe comment at ``offset`` (code points); None outside of probe
     comments."""
     positions = unit.document.positions
     line = positions.position_at(offset).line

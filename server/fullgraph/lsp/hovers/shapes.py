@@ -9,12 +9,12 @@ from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 _LONGEST = 60
-"""Maximum number of characters of code that the section repeats."""
+"""Maximum number of characters of the expression that the section repeats."""
 
 
 def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSection | None:
-    """Return the values of the innermost traced expression at ``offset`` (code points); None if
-    none."""
+    """Return a section with the values of the smallest traced expression around ``offset`` (code
+    points); None without values."""
     text, positions = unit.document.text, unit.document.positions
     place: PlaceShapes | None = None
     extent = 0, len(text)

@@ -1,8 +1,8 @@
-"""One module for each method of the protocol.
+"""Handlers of LSP messages, one module for each method of the protocol.
 
 Each module has ``METHOD`` and ``handle``. Plain functions return before the next message is read,
 which keeps texts, findings and requests in order. Only methods that wait for the client or for a
-run are coroutines.
+trace are coroutines.
 """
 
 from __future__ import annotations
@@ -81,13 +81,15 @@ _MODULES = (
 
 
 SLOW = 0.1
-"""Maximum seconds for which a handler may block the event loop without a warning in the log."""
+"""Maximum seconds for which a handler may block the event loop; the log has a warning if it
+takes longer."""
 
 logger = logging.getLogger(__name__)
 
 
 def bind_handlers(context: ServerContext) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """Yield each method with the function that handles its parameters."""
+    """Yield (method, function) for each LSP method; the function handles the parameters of a
+    message."""
     for module in _MODULES:
         yield module.METHOD, _bind_handler(module.METHOD, module.handle, context)
 
@@ -95,7 +97,8 @@ def bind_handlers(context: ServerContext) -> Iterator[tuple[str, Callable[[Any],
 def _bind_handler(
     method: str, handle: Callable[[ServerContext, Any], Any], context: ServerContext
 ) -> Callable[[Any], Any]:
-    # pygls needs a real ``async`` function here, so a partial or its own binding does not work.
+    # pygls must see a real ``async`` function, so neither a partial nor one wrapper for both kinds
+    # works.
     if inspect.iscoroutinefunction(handle):
 
         async def handle_async(params: Any) -> Any:
@@ -123,7 +126,8 @@ def _warn_if_slow(method: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _TimedCoroutine:
-    """An awaitable that times each step of a coroutine separately."""
+    """An awaitable that runs a coroutine and measures each of its steps separately, to warn if one
+    blocks."""
 
     method: str
     work: Coroutine[Any, Any, Any]

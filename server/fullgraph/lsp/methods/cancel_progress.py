@@ -1,4 +1,5 @@
-"""``window/workDoneProgress/cancel``: the user cancelled a run."""
+"""``window/workDoneProgress/cancel``: the user cancelled a trace or another job by its progress
+bar."""
 
 from __future__ import annotations
 

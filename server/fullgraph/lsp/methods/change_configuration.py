@@ -11,7 +11,8 @@ METHOD = types.WORKSPACE_DID_CHANGE_CONFIGURATION
 
 def handle(context: ServerContext, params: types.DidChangeConfigurationParams) -> None:
     if context.configuration.can_request:
-        # These clients only send a hint, often with empty settings.
+        # Clients that answer requests for settings only send a hint here, often with empty
+        # settings.
         context.configuration.request_settings()
     else:
         context.configuration.accept_settings(params.settings)

@@ -1,4 +1,5 @@
-"""``workspace/didChangeWatchedFiles``: a manifest, a recording or a Python file changed on disk."""
+"""``workspace/didChangeWatchedFiles``: ``pyproject.toml``, a recording of a program's run, or a
+Python file changed on disk."""
 
 from __future__ import annotations
 

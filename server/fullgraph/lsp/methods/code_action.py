@@ -1,4 +1,5 @@
-"""``textDocument/codeAction``: fixes and repros of findings, and documents about targets."""
+"""``textDocument/codeAction``: fixes and repro scripts of findings, and documents about traced
+functions."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def handle(context: ServerContext, params: types.CodeActionParams) -> list[types
         actions += repro_actions(context, unit, findings)
     if quick:
         actions += allow_actions(context, unit, findings)
-        # Ignoring a finding does not improve the code, so it comes last.
+        # An action that ignores a finding does not improve the code, so it comes last.
         actions += _ignore_actions(context, unit, findings)
     if is_requested(_REWRITE, only):
         actions += [
@@ -85,9 +86,9 @@ def _quick_fix(
 
 
 def _is_in_request(item: FileFinding, document: Document, params: types.CodeActionParams) -> bool:
-    """Whether the request includes this finding.
+    """Whether the requested range includes the range of a finding.
 
-    Neovim requests the place of the cursor, and sends the diagnostics of the whole line.
+    Neovim requests the position of the cursor, and sends the diagnostics of the whole line.
     """
     range_ = range_in(document, item.finding.range)
     named = any(

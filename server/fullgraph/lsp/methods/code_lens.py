@@ -1,6 +1,7 @@
-"""``textDocument/codeLens``: the result of each run, its guards, and a command to measure breaks.
+"""``textDocument/codeLens``: the result of each trace, its guards, and a command to measure graph
+breaks.
 
-A lens is shown above the comment with the probe of its run, else at the name of the target.
+A lens is shown above the comment with the inputs of its trace, else at the name of the function.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from fullgraph_engine.protocol import Range, TargetReport, to_plain
 METHOD = types.TEXT_DOCUMENT_CODE_LENS
 
 _SHOW_TARGET = "fullgraph.showTarget"
-"""Command of clients that can display a target; other clients trace the target again."""
+"""Command of clients that can display the trace of a function; in other clients, the lens traces
+the function again."""
 
 _ICONS = {"traced": "git-compare", "no-probe": "add"}
 _FAILED = "error"
@@ -82,7 +84,8 @@ def _target_lenses(
 
 
 def _site_apart(unit: AnalysisUnit, report: TargetReport) -> Range | None:
-    """Return the call that compiles a region, if it is apart from the region's definition."""
+    """Return the range of the torch.compile call for a function, if it is apart from the function's
+    definition; else None."""
     region = report.region
     if region is None or region.site.path != unit.document.name:
         return None
@@ -109,7 +112,7 @@ def _lens_words(unit: AnalysisUnit, shown: ShownReport, *, with_probe: bool) -> 
 
 def _lens_argument(unit: AnalysisUnit, shown: ShownReport) -> dict[str, Any]:
     report = to_plain(shown.report)
-    # The client cannot use byte offsets.
+    # The client cannot use byte offsets, so the argument has positions in its own encoding.
     del report["range"]
     return {
         "uri": unit.document.uri,

@@ -66,7 +66,7 @@ def handle(context: ServerContext, params: types.CompletionParams) -> dict[str, 
 
 
 class _CompletionList:
-    """Converts completions to the form that the client supports."""
+    """Converts completions to an LSP list with the fields that the client supports."""
 
     def __init__(
         self,
@@ -98,8 +98,8 @@ class _CompletionList:
         return answer
 
     def _edit_range(self, offset: int) -> dict[str, Any]:
-        """Return the range to replace; if the client supports it, also a range with the rest of the
-        word."""
+        """Return the range to replace. If the client supports it, also return a range that includes
+        the word after the cursor."""
         start = self._lsp_position(self._found.start)
         typed = {"start": start, "end": self._lsp_position(offset)}
         if self._found.end <= offset:

@@ -15,7 +15,8 @@ METHOD = types.COMPLETION_ITEM_RESOLVE
 
 
 def handle(context: ServerContext, params: types.CompletionItem) -> types.CompletionItem:
-    """Add documentation to an item; return it unchanged if nothing is known about it any more."""
+    """Add documentation to a completion item; return it unchanged if its name is not in the index
+    of torch."""
     uri, path, parameter = (_data_text(params.data, key) for key in ("uri", "path", "parameter"))
     unit = context.find_unit(uri)
     index = None if unit is None or not path else context.session.find_index(unit)
@@ -35,6 +36,7 @@ def handle(context: ServerContext, params: types.CompletionItem) -> types.Comple
 
 
 def _data_text(data: Any, key: str) -> str:
-    """Return a text of an item's data, which clients send back unchanged."""
+    """Return the text under ``key`` in an item's data, which clients send back unchanged; empty if
+    it is not a text."""
     value = data.get(key) if isinstance(data, Mapping) else getattr(data, key, None)
     return value if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""``textDocument/hover``: all known information about the place under the cursor."""
+"""``textDocument/hover``: all known information about the code under the cursor."""
 
 from __future__ import annotations
 

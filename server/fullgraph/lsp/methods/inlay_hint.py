@@ -43,7 +43,8 @@ def _inlay_hint(
 
 
 def _hint_data(unit: AnalysisUnit, place: PlaceShapes) -> dict[str, Any]:
-    """Return the data that ``inlayHint/resolve`` needs to find the place again."""
+    """Return the data that ``inlayHint/resolve`` needs to find the source range of the hint
+    again."""
     start = place.range.start
     return {
         "uri": unit.document.uri,

@@ -14,7 +14,7 @@ METHOD = types.INLAY_HINT_RESOLVE
 
 
 def handle(context: ServerContext, params: types.InlayHint) -> types.InlayHint:
-    """Add a tooltip to a hint; return it unchanged if the text has changed."""
+    """Add a tooltip to an inlay hint; return it unchanged if the text has changed since."""
     uri, version = _data_value(params.data, "uri"), _data_value(params.data, "version")
     unit = context.find_unit(uri) if isinstance(uri, str) else None
     if unit is None or unit.document.version != version:
@@ -30,5 +30,6 @@ def handle(context: ServerContext, params: types.InlayHint) -> types.InlayHint:
 
 
 def _data_value(data: Any, key: str) -> Any:
-    """Return a value of a hint's data, which clients send back unchanged."""
+    """Return the value under ``key`` in a hint's data, which clients send back unchanged; None if
+    it is missing."""
     return data.get(key) if isinstance(data, Mapping) else getattr(data, key, None)

@@ -1,7 +1,7 @@
 """``textDocument/diagnostic``: the currently known findings of a file.
 
-The answer does not wait for a run. When a run reports new findings, the server asks the client to
-pull again.
+The answer does not wait for a trace. When a trace reports new findings, the server asks the client
+to pull again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ METHOD = types.TEXT_DOCUMENT_DIAGNOSTIC
 
 def handle(context: ServerContext, params: types.DocumentDiagnosticParams) -> Any:
     if not context.client.pull_diagnostics:
-        # The server pushes findings to this client; returning them here would show each twice.
+        # The server pushes findings to clients of this kind; returning them here would show each
+        # finding twice.
         return {"kind": "full", "items": []}
     unit = context.find_unit(params.text_document.uri)
     return context.publication.answer_pull(unit, params.previous_result_id)

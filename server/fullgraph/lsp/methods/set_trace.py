@@ -1,4 +1,5 @@
-"""``$/setTrace``: stores the value without any effect; clients send it without being asked."""
+"""``$/setTrace``: stores the value without any effect; clients send it although the server does not
+support it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``shutdown``: cancel all work; only ``exit`` may follow."""
+"""``shutdown``: cancel all work of the server; afterwards only the notification ``exit`` is
+accepted."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def _active_signature(
     signatures: list[dict[str, Any]],
     context: types.SignatureHelpContext | None,
 ) -> int:
-    """Return the index of the best signature.
+    """Return the index of the signature that fits the call best.
 
     The signature that the client already shows is kept if it fits equally well, because the user
     may have chosen it.
@@ -125,8 +125,8 @@ def _signature_notes(form: CallForm, call: ActiveCall) -> str:
 def _active_parameter(
     client: ClientCapabilities, signature: Signature, match: SignatureMatch
 ) -> int | None:
-    """Return the active parameter; without one, an index past the end for clients that reject
-    null."""
+    """Return the index of the parameter at the cursor. Without one, return an index past the end
+    for clients that reject null, else None."""
     if match.active is not None or client.signature_no_active_parameter:
         return match.active
     return len(signature.parameters)

@@ -1,4 +1,4 @@
-"""``fullgraph/trace``: what a run did, for clients that display it."""
+"""``fullgraph/trace``: the steps of a trace, for clients that display them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ METHOD = TRACE
 
 
 async def handle(context: ServerContext, params: Any) -> dict[str, Any] | None:
-    """Return the trace of a target: by name, else the target at or above a line, else the first.
+    """Return the trace of a function: by name, else at or above a line, else of the first function.
 
-    A target has one run for each probe. ``run`` is the index of the run; ``probe`` is the number of
-    its probe.
+    A function has one run for each set of inputs. ``run`` is the index of the run; ``probe`` is the
+    number of its inputs.
     """
     uri, name = getattr(params, "uri", None), getattr(params, "target", None)
     line, run, probe = (_int_parameter(params, key) for key in ("line", "run", "probe"))
-    # Before the session is configured, nothing is traced yet.
+    # Before the session has its settings, nothing is traced yet.
     await context.session.wait_until_configured()
     unit = context.find_unit(uri) if isinstance(uri, str) else None
     if unit is None:

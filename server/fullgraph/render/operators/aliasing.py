@@ -9,10 +9,10 @@ from fullgraph.operators.schema import Schema, SchemaArgument, SchemaResult
 
 
 def describe_aliasing(schema: Schema, *, composite: bool) -> str:
-    """Describe the aliases that a schema declares: ``self`` is written to and returned.
+    """Describe the aliases that a schema declares, such as: ``self`` is written to and returned.
 
-    ``composite`` marks overloads that call other operators. A result that they declare as a view
-    may turn out to be a copy (``reshape``); other overloads must return a view.
+    ``composite`` is true for overloads that call other operators. If they declare that a result is
+    a view, it may be a copy (``reshape``); other overloads must return a view.
     """
     return "; ".join(_alias_clauses(schema, composite))
 
@@ -33,7 +33,7 @@ def _alias_clauses(schema: Schema, composite: bool) -> Iterator[str]:
     yield from views
     tensors = any("Tensor" in result.type for result in schema.results)
     if not written and not views:
-        # Composite overloads may still return an argument of theirs.
+        # An overload that calls other operators may still return one of its arguments.
         yield "declared to write to nothing" + (" and to return new memory" if tensors else "")
 
 

@@ -1,4 +1,4 @@
-"""Build the page of a name, an operator or a parameter."""
+"""Build the documentation page of a Python name of torch, an operator or a parameter."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ _INCOMPLETE = "From the files of torch; the running torch has not been asked yet
 
 
 def page_of(index: OperatorIndex, subject: Subject, receiver: str = "") -> OperatorPage | None:
-    """Return the page of a subject; None if the index does not know it.
+    """Return the page of a name, operator or parameter; None if the index of torch does not contain
+    it.
 
-    ``receiver`` is the code before a method's name. The page quotes it if its type was guessed.
+    ``receiver`` is the code before a method's name, such as ``x`` in ``x.max``. The page quotes it
+    if its type was guessed.
     """
     if subject.operator is not None:
         page = _operator_page(subject, subject.operator, subject.overload)
@@ -95,7 +97,8 @@ def _name_page(index: OperatorIndex, subject: Subject, name: Name) -> OperatorPa
 def _called_overloads(
     index: OperatorIndex, signatures: Sequence[Signature]
 ) -> Iterator[CalledOverload]:
-    """Yield the overloads that signatures call, each once; variants with ``out`` come last."""
+    """Yield the operator overloads that the signatures call, without repetitions; variants with
+    ``out`` come last."""
     paths = [*(s.operator for s in signatures), *(s.out for s in signatures)]
     for path in dict.fromkeys(filter(None, paths)):
         name, _, overload_name = path.partition(".")
@@ -129,7 +132,7 @@ def _signature_text(signature: Signature, display_name: str) -> str:
 
 
 def _declaration_text(name: Name, display_name: str) -> str:
-    """Return the declaration of a name without generated bindings."""
+    """Return the declaration of a name that does not have generated bindings with signatures."""
     if name.kind in ("function", "method"):
         return f"{display_name}{name.python or '(...)'}"
     if name.kind == "property" and name.signatures:
@@ -203,7 +206,8 @@ def _operator_remarks(called: Sequence[CalledOverload]) -> Iterator[str]:
 
 
 def _parameter_page(page: OperatorPage, subject: Subject) -> OperatorPage | None:
-    """Return the page of a keyword argument with its values and its signatures."""
+    """Return the page of a parameter (keyword argument): its declarations and the signatures in
+    which it occurs."""
     name = page.name
     wanted = subject.parameter
     current = [s for s in name.signatures if not s.deprecated] if name is not None else []
@@ -232,7 +236,8 @@ def _parameter_page(page: OperatorPage, subject: Subject) -> OperatorPage | None
 
 
 def _parameter_declarations(page: OperatorPage, wanted: str) -> Iterator[str]:
-    """Yield the declarations of a parameter in Python source or in schemas."""
+    """Yield the declarations of the parameter ``wanted`` on ``page``, from Python source or from
+    operator schemas."""
     if page.name is not None:
         yield from _python_declarations(page.name.python, wanted)
     for called in page.overloads if page.name is None else ():
@@ -275,7 +280,7 @@ def _signature_numbers(
 
 
 def _parameter_rules(parameter: Parameter) -> Iterator[str]:
-    """Yield what the declaration of a parameter does not say."""
+    """Yield sentences about values of a parameter that its declaration does not show."""
     if parameter.variadic:
         yield "Its items may be given as separate arguments."
     elif parameter.size == 1:

@@ -1,4 +1,4 @@
-"""Convert a page to JSON data. New versions only add keys."""
+"""Convert a documentation page to JSON data. New versions of the format only add keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fullgraph_engine.protocol.operators import Parameter, Signature
 
 
 def page_json(page: OperatorPage) -> dict[str, Any]:
-    """Convert a page to JSON data; None means unknown or not applicable."""
+    """Convert a documentation page to JSON data; None means unknown or not applicable."""
     name = page.name
     return {
         "path": page.path,

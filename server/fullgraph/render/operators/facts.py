@@ -1,4 +1,4 @@
-"""Facts about overloads that matter for compilation."""
+"""Facts about operator overloads that matter for compilation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def facts_of(overloads: Sequence[CalledOverload]) -> tuple[OperatorFact, ...]:
-    """Return the facts of several overloads; a fact about only some overloads names them."""
+    """Return the facts of several overloads. A fact that does not apply to all of them names its
+    overloads."""
     having: dict[OperatorFact, list[CalledOverload]] = {}
     for called in overloads:
         for fact in _overload_facts(called.overload):
@@ -46,9 +47,10 @@ def is_out(overload: Overload) -> bool:
 def group_overloads(
     overloads: Sequence[CalledOverload], key: Callable[[Overload], _Key]
 ) -> Iterator[tuple[str, _Key]]:
-    """Group overloads by ``key``, and yield a prefix that names the overloads, and the key.
+    """Group overloads by the value of ``key``; yield a prefix that names the overloads of a group,
+    and the value.
 
-    The prefix is ```max.dim`: ``; it is empty if all overloads have the same key.
+    The prefix is ```max.dim`: ``; it is empty if all overloads have the same value.
     """
     groups: dict[_Key, list[CalledOverload]] = {}
     for called in overloads:
@@ -58,7 +60,8 @@ def group_overloads(
 
 
 def overload_names(overloads: Sequence[CalledOverload]) -> str:
-    """List overloads in Markdown; of more than five, the first four and the number of others."""
+    """List the names of overloads in Markdown; of more than five, the first four and the number of
+    others."""
     shown = [f"`{called.short}`" for called in overloads]
     if len(shown) > _MOST_NAMES + 1:
         shown = [*shown[:_MOST_NAMES], f"{len(shown) - _MOST_NAMES} more"]

@@ -8,7 +8,8 @@ _INDENT = "    "
 
 
 def number_lines(lines: tuple[str, ...], width: int) -> Iterator[str]:
-    """Yield numbered lines; continuations are indented below the text of their line."""
+    """Yield lines with numbers in front; the continuation of a long line is indented below its
+    text."""
     digits = len(str(len(lines)))
     for number, line in enumerate(lines, 1):
         first, *more = fold_line(line, width - digits - 2)
@@ -17,7 +18,8 @@ def number_lines(lines: tuple[str, ...], width: int) -> Iterator[str]:
 
 
 def fold_line(line: str, width: int) -> list[str]:
-    """Break a line before its arrow and after commas into parts of at most ``width`` characters."""
+    """Break a line before its ``->`` and after commas into parts of at most ``width``
+    characters."""
     head, arrow, result = line.rpartition(" -> ")
     if not arrow:
         return _fold_at_commas(line, width)
@@ -40,7 +42,8 @@ def _fold_at_commas(line: str, width: int) -> list[str]:
 
 
 def _split_pieces(line: str) -> Iterator[str]:
-    """Split a signature after each argument; ``*`` stays together with the next argument."""
+    """Split a signature after each argument; a lone ``*`` stays together with the argument after
+    it."""
     depth, start, quote = 0, 0, ""
     for place, char in enumerate(line):
         if quote:

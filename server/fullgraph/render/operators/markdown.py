@@ -1,4 +1,4 @@
-"""Format a page as the Markdown of a hover."""
+"""Format a documentation page as the Markdown of a hover in an editor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _WIDTH = 88
 
 
 def page_markdown(page: OperatorPage) -> str:
-    """Format a page: signatures, summary and facts first, everything else under headings."""
+    """Format a documentation page: signatures, summary and facts first, everything else under
+    headings."""
     return "\n\n".join(_page_blocks(page)) + "\n"
 
 
@@ -28,7 +29,7 @@ def _page_blocks(page: OperatorPage) -> Iterator[str]:
     if page.summary:
         yield page.summary
     yield from page.remarks
-    # The link is placed above the part that hover windows cut off.
+    # The link is placed above the content that hover windows cut off.
     if page.href:
         yield f"[Documentation]({page.href})"
     if page.hidden:

@@ -1,4 +1,5 @@
-"""A page about a name or an operator, independent of the output format.
+"""A documentation page about a Python name of torch or an operator, independent of the output
+format.
 
 Prose may contain inline code in backticks, and no other markup.
 """
@@ -15,7 +16,8 @@ VISIBLE_SIGNATURES = 8
 
 @dataclass(frozen=True)
 class OperatorFact:
-    """A short statement that matters for compilation; ``alarming`` if it hinders compilation."""
+    """A short statement about an operator that matters for compilation; ``alarming`` if it hinders
+    compilation."""
 
     text: str
     alarming: bool = False
@@ -23,7 +25,7 @@ class OperatorFact:
 
 @dataclass(frozen=True)
 class PageSection:
-    """Content of a heading: lines of code, then items of prose."""
+    """A section of a page: a heading, then lines of code, then items of prose."""
 
     heading: str
     code: tuple[str, ...] = ()
@@ -34,7 +36,7 @@ class PageSection:
 
 @dataclass(frozen=True)
 class CalledOverload:
-    """An overload and its operator."""
+    """An operator overload that a Python function calls, and its operator."""
 
     operator: Operator
     overload: Overload
@@ -53,11 +55,12 @@ class CalledOverload:
 
 @dataclass(frozen=True)
 class OperatorPage:
-    """A page about a name, an operator or a parameter.
+    """A documentation page about a Python name of torch, an operator or a parameter.
 
-    ``path`` identifies the subject. ``kind`` is the kind of the name, or ``operator``,
-    ``overload``, ``parameter`` or ``schema``. ``signatures`` are all ways to call it; only the
-    first few are visible at once. ``name`` and ``overloads`` are the source of the page.
+    ``path`` identifies it, such as ``torch.max``. ``kind`` is the kind of the name, or
+    ``operator``, ``overload``, ``parameter`` or ``schema``. ``signatures`` are all ways to call it;
+    only the first few are visible at once. ``name`` and ``overloads`` are the data that the page
+    was built from.
     """
 
     path: str
@@ -96,5 +99,5 @@ def capitalize_sentence(words: str) -> str:
 
 
 def non_empty(*sections: PageSection) -> tuple[PageSection, ...]:
-    """Return the sections with content."""
+    """Return the sections that contain code or prose."""
     return tuple(section for section in sections if section.code or section.items)

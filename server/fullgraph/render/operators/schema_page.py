@@ -1,4 +1,5 @@
-"""Build the page of a schema string and of the operator that it defines."""
+"""Build the documentation page of a schema string, such as the argument of
+``torch.library.define``."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from fullgraph_engine.protocol.operators import Operator, Overload
 
 
 def page_of_schema(index: OperatorIndex | None, found: SchemaString) -> OperatorPage | None:
-    """Describe a schema, and the operator if it is registered; None if neither is possible."""
+    """Describe a schema string, and its operator if it is registered; None without a valid schema
+    and without an operator."""
     registered = _registered_page(index, found)
     if found.part == "name":
         return registered

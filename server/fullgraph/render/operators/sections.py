@@ -1,4 +1,4 @@
-"""Build the sections of a page."""
+"""Build the sections of a documentation page about operators."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def aliasing_section(called: Sequence[CalledOverload]) -> PageSection:
 
 
 def kernels_section(called: Sequence[CalledOverload]) -> PageSection:
-    """Return the section with dispatch keys, fake kernels and decompositions of overloads."""
+    """Return the section with the dispatch keys of overloads, their kernels for fake tensors, and
+    their decompositions."""
 
     def kernel_text(overload: Overload) -> str:
         return "; ".join(kernel_items(overload))
@@ -73,7 +74,8 @@ def kernels_section(called: Sequence[CalledOverload]) -> PageSection:
 
 
 def derivatives_section(called: Sequence[CalledOverload]) -> PageSection:
-    """Return the section with the derivatives of overloads, by formula or by composition."""
+    """Return the section with the derivatives of overloads: a formula, or derivatives of the
+    operators that they call."""
     items: list[str] = []
     for lead, (how, formulas) in group_overloads(
         called, lambda overload: (overload.differentiable, overload.derivatives)
@@ -97,7 +99,8 @@ def _formula_text(derivative: Derivative) -> str:
 
 
 def tags_section(called: Sequence[CalledOverload]) -> PageSection:
-    """Return the section with the tags (``torch.Tag``) of overloads; known tags are explained."""
+    """Return the section with the tags (``torch.Tag``) of overloads; known tags have an
+    explanation."""
 
     def tag_items() -> Iterator[str]:
         for tag in sort_tags(tag for call in called for tag in call.overload.tags):
@@ -109,7 +112,8 @@ def tags_section(called: Sequence[CalledOverload]) -> PageSection:
 
 
 def names_section(called: Sequence[CalledOverload], *known: str) -> PageSection:
-    """Return the section with other Python names that call the same operators."""
+    """Return the section with other Python names that call the same overloads, without the names in
+    ``known``."""
     paths = dict.fromkeys(path for call in called for path in call.operator.names)
     shown = ", ".join(f"`{path}`" for path in paths if path not in known)
     heading = "Also called by" if known else "Python names"

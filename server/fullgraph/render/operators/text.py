@@ -1,4 +1,4 @@
-"""Format a page for a terminal, or for an editor without Markdown."""
+"""Format a documentation page for a terminal, or for an editor without Markdown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CODE = re.compile(r"`([^`]*)`")
 
 
 def page_text(page: OperatorPage, paint: Paint = PLAIN) -> str:
-    """Format a page; prose is broken at ``paint.width`` columns."""
+    """Format a documentation page as text; prose is broken at ``paint.width`` columns."""
     return "\n".join(line.rstrip() for line in _page_lines(page, paint))
 
 

@@ -1,4 +1,4 @@
-"""Explanations of tags, dispatch keys and the handling of fake tensors."""
+"""Explanations of operator tags, dispatch keys and the handling of fake tensors."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def is_composite(overload: Overload) -> bool:
 
 
 def kernel_items(overload: Overload) -> list[str]:
-    """Return the kernels of an overload: devices and autograd keys by name, composites
-    explained."""
+    """Return the kernels of an overload: devices and autograd keys by name, composite kernels with
+    an explanation."""
     plain = [key for key in overload.kernels if key not in COMPOSITES]
     plain.sort(key=lambda key: key.startswith("Autograd"))
     items = [COMPOSITES[key] for key in overload.kernels if key in COMPOSITES]
