@@ -19,9 +19,9 @@ from ..protocol.operators import Field, Name, Parameter, Signature
 from .phrases import default_as_python, parser_type
 
 TORCH_BINDINGS = "torch._C._VariableFunctions"
-"""Path of the object that has the bindings of functions such as ``torch.add``."""
+"""Path of the object with the bindings of functions such as ``torch.add``."""
 TENSOR_BINDINGS = "torch._C.TensorBase"
-"""Path of the class that has the bindings of methods such as ``Tensor.add``."""
+"""Path of the class with the bindings of methods such as ``Tensor.add``."""
 
 # Submodules of torch with bindings. For each, `gen_python_functions` has a predicate named
 # `is_py_<module>_function`.

@@ -60,7 +60,7 @@ def kernel_keys() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class DispatcherSnapshot:
-    """The kernels and decompositions that are registered for operators at one moment."""
+    """The kernels and decompositions of operators, as registered at one moment."""
 
     overloads: frozenset[str]
     """Qualified names of the registered overloads."""

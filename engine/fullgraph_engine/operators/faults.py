@@ -245,7 +245,7 @@ def _marked_span(schema: str, error: str) -> tuple[int, int] | None:
 
 
 def _common_suffix_length(first: list[str], second: list[str]) -> int:
-    """Return the number of lines at the end of two lists that are equal."""
+    """Return how many lines at the end of two lists of lines are equal."""
     count = 0
     for left, right in zip(reversed(first), reversed(second), strict=False):
         if left != right:

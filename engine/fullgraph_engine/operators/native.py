@@ -27,7 +27,7 @@ class NativeFunctions:
     """torchgen's ``NativeFunction`` objects in the order of the file, followed by generated
     variants."""
     kernels: dict[str, tuple[str, ...]]
-    """Dispatch keys that have a kernel, by the qualified name of the overload."""
+    """Dispatch keys with a kernel, by the qualified name of the overload."""
     notes: tuple[str, ...]
     """Sentences for the user about entries that could not be read."""
 

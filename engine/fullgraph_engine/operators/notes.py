@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 def attempt_or_note(action: Callable[[], _T], fallback: _T, sentence: str, notes: list[str]) -> _T:
     """Call ``action`` and return its result; ``fallback`` if it raises.
 
-    If it raises, ``sentence``, which says what is missing, and the error are appended to ``notes``.
+    If it raises, ``sentence``, which names the missing part, and the error are added to ``notes``.
     """
     try:
         return action()

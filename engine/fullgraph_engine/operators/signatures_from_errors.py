@@ -1,6 +1,6 @@
-"""Read the signatures of a function of torch written in C++ from the errors that it raises.
+"""Read the signatures of torch's C++ functions from the errors that the functions raise.
 
-Some of these functions have a hand-written stub, which differs from the signatures that torch's
+Some functions have a hand-written stub, which differs from the signatures that torch's
 argument parser accepts. A call with wrong arguments makes the parser list all signatures in its
 error message, without executing the function.
 """
