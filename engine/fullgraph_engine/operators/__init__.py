@@ -1,1 +1,2 @@
-"""Build the index of torch's operators and check the operators that a file defines."""
+"""Build the operator index (a file that lists torch's names and operators) and check the operators
+that a user's file defines."""

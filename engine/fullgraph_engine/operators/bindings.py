@@ -1,8 +1,9 @@
-"""Collect the Python functions that torchgen generates bindings for, with their signatures.
+"""Collect the Python bindings that torchgen generates for torch's C++ functions, with their
+signatures.
 
 ``torchgen.packaged.autograd.gen_python_functions`` of the installed torch decides which functions
-have a binding, how overloads are grouped with their out-variants, and in which order they are
-tried. This module calls its functions up to the point where torchgen would print C++.
+have a binding, how overloads are grouped with their out-variants, and in which order a call tries
+them. This module calls its functions up to the point where torchgen would print C++.
 """
 
 from __future__ import annotations
@@ -18,28 +19,31 @@ from ..protocol.operators import Field, Name, Parameter, Signature
 from .phrases import default_as_python, parser_type
 
 TORCH_BINDINGS = "torch._C._VariableFunctions"
+"""Path of the object with the bindings of functions such as ``torch.add``."""
 TENSOR_BINDINGS = "torch._C.TensorBase"
+"""Path of the class with the bindings of methods such as ``Tensor.add``."""
 
-# Modules for which `gen_python_functions` has a predicate named `is_py_<module>_function`.
+# Submodules of torch with bindings. For each, `gen_python_functions` has a predicate named
+# `is_py_<module>_function`.
 _MODULES = ("nn", "fft", "linalg", "nested", "sparse", "special")
 
 
 @dataclass(frozen=True)
 class Bindings:
-    """The generated Python bindings of torch's C functions."""
+    """The Python bindings that torchgen generates for torch's C++ functions."""
 
     signatures: dict[str, tuple[Signature, ...]]
-    """Signatures by the dotted path of the C function, for example
+    """Signatures by the dotted path of the binding, for example
     ``torch._C._linalg.linalg_norm``."""
     notes: tuple[str, ...]
     """Sentences for the user about bindings that could not be read."""
 
 
 def collect_bindings(functions: list[Any], deprecated: Path) -> Bindings:
-    """Collect all generated bindings of torchgen's ``NativeFunction``\\ s.
+    """Collect the bindings that torchgen generates for a list of its ``NativeFunction`` objects.
 
-    ``deprecated`` is the path of deprecated.yaml. Functions that torchgen cannot process are
-    skipped and counted in the notes of the result.
+    ``deprecated`` is the path of torchgen's deprecated.yaml. Functions that torchgen cannot process
+    are skipped and counted in the notes of the result.
     """
     upstream = import_module("torchgen.packaged.autograd.gen_python_functions")
     notes: list[str] = []
@@ -83,15 +87,17 @@ def _is_bound(upstream: Any, function: Any) -> bool:
 def _load_signature_pairs(
     upstream: Any, functions: list[Any], deprecated: Path, *, method: bool, notes: list[str]
 ) -> list[Any]:
-    """Return torchgen's ``PythonSignatureNativeFunctionPair``\\ s, including deprecated signatures.
+    """Return torchgen's ``PythonSignatureNativeFunctionPair`` objects, also for deprecated
+    signatures.
 
-    Appends to ``notes`` how many functions torchgen refused.
+    ``method`` selects methods of tensors instead of functions. Appends to ``notes`` for how many
+    functions torchgen raised an error.
     """
     try:
         return list(upstream.load_signatures(functions, str(deprecated), method=method))
     except Exception:
         pass
-    # Load functions one by one, so that a function that torchgen refuses does not cost the others.
+    # Load functions one by one, so that an error in one function does not affect the others.
     pairs: list[Any] = []
     refused = 0
     for function in functions:
@@ -120,7 +126,11 @@ def _load_signature_pairs(
 
 
 class _SignatureConverter:
-    """Converts torchgen's groups of a base function and its out-variant to ``Signature``\\ s."""
+    """Converts torchgen's groups (a function and its out-variant) to ``Signature`` objects.
+
+    ``upstream`` is torchgen's module ``gen_python_functions``. ``holder`` is the path of the object
+    with the bindings.
+    """
 
     def __init__(self, upstream: Any, holder: str) -> None:
         self._fields_of = upstream.structseq_fieldnames
@@ -131,7 +141,7 @@ class _SignatureConverter:
         self._parameters: dict[tuple[str, bool, bool], Parameter] = {}
 
     def convert_group(self, group: Any) -> Signature:
-        """Convert a ``PythonSignatureGroup`` of torchgen to one signature."""
+        """Convert torchgen's ``PythonSignatureGroup`` to one signature."""
         python_signature, function = group.signature, group.base
         deprecated = isinstance(python_signature, self._deprecated)
         structure = self._fields_of(function.func.returns)
@@ -166,8 +176,8 @@ class _SignatureConverter:
             yield Field(f"{type_name} or None" if optional else type_name, item.name or "")
 
     def _replacement_call(self, python_signature: Any, function: Any) -> str:
-        """Return the call that replaces a deprecated signature, as ``aten:`` in deprecated.yaml
-        gives it."""
+        """Return the source of the call that replaces a deprecated signature, from ``aten:`` in
+        deprecated.yaml."""
         schema = function.func
         values = python_signature.deprecated_args_exprs
         arguments = [*schema.arguments.out, *schema.arguments.flat_non_out]
@@ -184,7 +194,10 @@ class _SignatureConverter:
 
 
 def _parse_parameter(text: str, keyword_only: bool, sole_positional: bool) -> Parameter:
-    """Parse a parameter as torchgen writes it, for example ``Scalar alpha=1``."""
+    """Parse a parameter as torchgen writes it, for example ``Scalar alpha=1``.
+
+    ``sole_positional`` says whether it is the only positional parameter of the function.
+    """
     declared, equals, default = text.partition("=")
     type_text, _, name = declared.rpartition(" ")
     type_name, size, optional = parser_type(type_text)
@@ -214,11 +227,12 @@ def names_of_bindings(
     aliases: dict[str, str],
     python: dict[str, Name],
 ) -> Iterator[Name]:
-    """Yield a name for each public path of a binding, and for bindings without a public path.
+    """Yield an index entry for each public path of a binding, such as ``torch.add``.
 
-    ``aliases`` maps public paths to bindings, as torch's Python modules assign them. ``python`` has
-    the names that torch defines in Python. If such a name has the path of a binding, the path
-    belongs to the Python function, and the binding is listed under its ``torch._C`` path.
+    ``signatures`` are by the ``torch._C`` path of the binding. ``aliases`` maps other public paths
+    to these paths, as torch's Python modules assign them. ``python`` has the names that torch
+    defines in Python. A binding without a public path, or with the path of a Python function, is
+    listed under its ``torch._C`` path.
     """
     public: dict[str, list[str]] = {}
     for path, binding in aliases.items():

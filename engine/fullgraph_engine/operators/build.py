@@ -1,7 +1,7 @@
-"""Write the part of the operator index that can be built without importing torch.
+"""Script that writes the static operator index, which is built without importing torch.
 
 ``python build.py --out FILE [--yaml FOLDER] [--packaged FOLDER]`` runs in a separate process of the
-user's interpreter, so that it reads the YAML files while the engine imports torch.
+user's interpreter, so that it reads torchgen's YAML files while the engine imports torch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 
 
 def main(arguments: list[str]) -> int:
-    """Load the engine package from the folder of this file and run ``operators.static``."""
+    """Import the package ``fullgraph_engine`` that contains this file, and run
+    ``operators.static``."""
     folder = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if not _is_same_folder(entry, folder)]
     spec = importlib.util.spec_from_file_location("_fullgraph_boot", folder.parent / "boot.py")

@@ -21,7 +21,8 @@ _MAX_INDEX_FILES = 8
 _SUFFIX = ".index"
 _UNFINISHED = ".unfinished"
 _ABANDONED_AFTER = 3600.0
-"""Seconds after which an unfinished file is considered abandoned and is removed."""
+"""Seconds after which a temporary file of an incomplete write is removed, because its process
+probably ended."""
 
 _YAML_FILES = (
     "ATen/native/native_functions.yaml",
@@ -33,13 +34,14 @@ _YAML_FILES = (
 
 @dataclass(frozen=True)
 class Installation:
-    """The torch package of this interpreter, as found on disk."""
+    """The torch package of this interpreter, located on disk without importing it."""
 
     torch: Path
     """Folder of the torch package."""
     yaml_folder: Path | None
     """Folder of the YAML files that torchgen contains; None if they are missing."""
     version: str
+    """Text of torch/version.py."""
     has_yaml_parser: bool
     """True if PyYAML can be imported."""
 
@@ -49,7 +51,7 @@ class Installation:
         return self.yaml_folder is not None and self.has_yaml_parser
 
     def cache_key(self) -> str:
-        """Return a digest that changes whenever the index would."""
+        """Return a digest of everything that the operator index of this torch depends on."""
         digest = hashlib.blake2b(digest_size=12)
         for part in self._key_parts():
             digest.update(len(part).to_bytes(8, "little"))
@@ -70,7 +72,7 @@ class Installation:
 
 
 def find_installation(yaml: str = "") -> Installation | None:
-    """Find the torch that ``import torch`` would load; None if torch is not installed.
+    """Find the torch package that ``import torch`` would load; None if torch is not installed.
 
     ``yaml`` is the path of a folder with PyYAML, for interpreters without it; empty for none.
     """
@@ -110,14 +112,17 @@ def user_cache_folder() -> Path:
 
 
 class IndexCache:
-    """A cache of complete index files, one for each of the eight installations used last."""
+    """A cache with one complete operator index for each of the eight torch packages used last.
+
+    ``key`` identifies the torch package. ``folder`` is None for the user's cache folder.
+    """
 
     def __init__(self, key: str, folder: Path | None = None) -> None:
         self._key, self._folder = key, folder
 
     @property
     def path(self) -> Path:
-        """Path of the index file for this key.
+        """Path of the index file for this installation of torch, which may not exist.
 
         Raises:
             RuntimeError: the home folder of the user is unknown.
@@ -126,7 +131,8 @@ class IndexCache:
         return folder / (self._key + _SUFFIX)
 
     def find_complete(self) -> Path | None:
-        """Return the path of the cached index; None if it is missing, damaged or incomplete."""
+        """Return the path of the cached index for this installation; None if it is missing, damaged
+        or incomplete."""
         try:
             path = self.path
             header, _ = verify_index(path.read_bytes())
@@ -141,7 +147,8 @@ class IndexCache:
         return path
 
     def write(self, data: bytes) -> Path:
-        """Write an index atomically, and remove the least recently used ones.
+        """Write the content of an index file and return its path; remove the least recently used
+        files.
 
         Raises:
             OSError, RuntimeError: the file cannot be written.
@@ -171,7 +178,7 @@ class IndexCache:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file through a temporary one, so that readers never see partial content.
+    """Write a file through a temporary file, so that readers never see partial content.
 
     Raises:
         OSError: the file cannot be written.

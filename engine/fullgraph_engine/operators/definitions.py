@@ -1,7 +1,7 @@
-"""Find mistakes in the operators that a file defines with ``torch.library``.
+"""Find mistakes in the operators that a user's file defines with ``torch.library``.
 
-Before the file runs, its schemas are checked as the functions of ``torch.library`` would check
-them. After it has run, the operators that it registered are checked in torch's dispatcher.
+Before the file is executed, its schemas are checked as the functions of ``torch.library`` would
+check them. After it was executed, its registered operators are checked in torch's dispatcher.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _DOCUMENTATION = "https://docs.pytorch.org/docs/stable/library.html#torch.librar
 
 @dataclass(frozen=True)
 class InvalidDefinition:
-    """An operator definition that torch would refuse."""
+    """A call that defines an operator, but would raise when the file is executed."""
 
     finding: Finding
+    """Explanation of the mistake."""
     call: Range
     """Range of the call that would raise."""
 
@@ -41,9 +42,9 @@ class InvalidDefinition:
 
 
 def find_invalid_definitions(text: str) -> list[InvalidDefinition]:
-    """Return the operator definitions in a file that torch would refuse.
+    """Return the operator definitions in a file for which torch would raise an error.
 
-    The result is empty if the file has a syntax error.
+    ``text`` is the content of the file. The result is empty if it has a syntax error.
     """
     return [
         InvalidDefinition(finding, definition.call)
@@ -78,10 +79,14 @@ def _check_definition(definition: OperatorDefinition) -> Finding | None:
 
 
 LocatedFault = tuple[Range, Fault]
+"""A mistake in the name or schema of an operator, and its range in the source file."""
 
 
 def _check_qualified_name(definition: OperatorDefinition) -> LocatedFault | None:
-    """Check that a name has the form ``namespace::name`` and does not use a reserved namespace."""
+    """Check that an operator's name has the form ``namespace::name``, without a reserved namespace.
+
+    Returns None if the name is correct.
+    """
     name = definition.name
     if name is None:
         return None
@@ -120,23 +125,27 @@ def _check_schema(definition: OperatorDefinition) -> LocatedFault | None:
 
 @dataclass(frozen=True)
 class _ParserInput:
-    """The text that torch's schema parser receives: the operator's name, followed by its schema.
+    """The text that torch's schema parser receives for one call: an operator's name and its schema.
 
-    Converts positions in that text to ranges in the source file.
+    Converts positions in the text to ranges in the source file.
     """
 
     value: str
+    """Text of the name, followed by the schema."""
     name: str
-    """Name that the call puts before the schema; empty for ``Library.define``."""
+    """Part of the text that comes from another argument than the schema; empty for
+    ``Library.define``."""
     name_string: LocatedString | None
-    """Source string of the name; None if the name is not a constant."""
+    """Argument with the name, in the source file; None if it is not a constant string."""
     schema: LocatedString | None
-    """Source string of the schema; None if the call omits the schema."""
+    """Argument with the schema, in the source file; None if the call omits it."""
 
     @classmethod
     def from_definition(cls, definition: OperatorDefinition) -> _ParserInput | None:
-        """Build the parser's input for a definition; None if it has neither a constant schema nor a
-        name to check."""
+        """Build the text that torch's schema parser receives for an operator definition.
+
+        Returns None if neither the schema nor the name is a constant that can be checked.
+        """
         schema = definition.schema
         if definition.api == "Library.define":
             return None if schema is None else cls(schema.value, "", None, schema)
@@ -154,7 +163,7 @@ class _ParserInput:
         return cls(value, name, definition.name, schema)
 
     def fault_range(self, fault: Fault) -> Range:
-        """Return the range in the source file of a fault in this text."""
+        """Return the range in the source file of a mistake at a position in ``value``."""
         if self.schema is not None and fault.start >= len(self.name):
             start = fault.start - len(self.name)
             return self.schema.range_between(start, fault.stop - len(self.name))
@@ -170,8 +179,11 @@ _NAMELESS = re.compile(r"\(.*\) -> .*")
 
 
 def _check_schema_form(definition: OperatorDefinition, text: _ParserInput) -> Fault | None:
-    """Check what ``define`` and ``custom_op`` refuse or misread although torch's parser accepts
-    it."""
+    """Check for mistakes that torch's schema parser accepts, but that ``define`` and ``custom_op``
+    reject or misread.
+
+    Returns None without a mistake.
+    """
     schema, begin = definition.schema, len(text.name)
     if definition.api == "Library.define" or schema is None:
         return None
@@ -194,8 +206,11 @@ def _check_schema_form(definition: OperatorDefinition, text: _ParserInput) -> Fa
 
 
 def _check_arrow_spacing(definition: OperatorDefinition, text: _ParserInput) -> Fault | None:
-    """Check that ``->`` has one space on each side, which only ``torch.library.define``
-    requires."""
+    """Check that the arrow in a schema has one space on each side, as ``torch.library.define``
+    requires.
+
+    Returns None for other functions of ``torch.library``.
+    """
     schema = definition.schema
     pattern = getattr(torch.library, "NAMELESS_SCHEMA", _NAMELESS)
     if definition.api != "define" or schema is None or pattern.fullmatch(schema.value):
@@ -238,8 +253,10 @@ def _check_namespace(
 
 
 def _check_tags(definition: OperatorDefinition, text: _ParserInput, schema: Any) -> Fault | None:
-    """Check a schema with torch's own validators for the tags ``out`` and ``inplace``, if torch has
-    them."""
+    """Check the schema of an operator with the tag ``out`` or ``inplace`` as torch does.
+
+    Returns None if the schema is valid, or if this torch does not have validators for the tags.
+    """
     for tag in sorted(definition.tags or ()):
         validate = getattr(torch.library, f"_validate_{tag}_schema", None)
         if validate is None or not hasattr(torch.Tag, tag):
@@ -270,7 +287,10 @@ def _check_keyword_tensors(
 def _check_mutates_args(
     definition: OperatorDefinition, text: _ParserInput, schema: Any
 ) -> LocatedFault | None:
-    """Check that ``mutates_args`` names exactly the arguments that the schema marks as mutated."""
+    """Check that ``mutates_args`` names exactly the arguments that the schema marks with ``!``.
+
+    Returns None if it does, or if its value is not a literal.
+    """
     mutates = definition.mutates
     marked = {
         a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write
@@ -294,9 +314,10 @@ def _check_mutates_args(
 
 
 def _argument_span(text: str, schema: Any, name: str) -> tuple[int, int]:
-    """Return the start and end of an argument in a schema, with its type and default.
+    """Return the start and end of the argument ``name`` in the text of a schema.
 
-    The span is the whole schema if the argument is not found.
+    The span includes the argument's type and default. It is the whole text if the argument is not
+    found.
     """
     spans = list(_argument_spans(text))
     names = [argument.name for argument in schema.arguments]
@@ -306,7 +327,7 @@ def _argument_span(text: str, schema: Any, name: str) -> tuple[int, int]:
 
 
 def _argument_spans(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the name, start and end of each argument of a valid schema."""
+    """Yield the name, start and end of each argument in the text of a valid schema."""
     begin = text.index("(") + 1
     depth, start, quote = 0, begin, ""
     for at in range(begin, len(text)):
@@ -335,7 +356,11 @@ def _argument_spans(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def check_registered_operators(text: str) -> list[Finding]:
-    """Report operators of an executed file that lack something that tracing or compiling needs."""
+    """Report mistakes in the operators that an executed file has registered.
+
+    Examples are a missing fake kernel, a fake kernel with wrong parameters, and mutations that the
+    schema does not declare. ``text`` is the content of the file.
+    """
     found: list[Finding | None] = []
     checked: set[str] = set()
     for definition in _parse_definitions(text):
@@ -375,10 +400,10 @@ def _check_fake_exists(definition: OperatorDefinition, operator: Any) -> Finding
 def _check_fake_signature(
     definition: OperatorDefinition, operator: Any, text: str
 ) -> Finding | None:
-    """Report a fake kernel that cannot be called with the arguments of its operator.
+    """Report a fake kernel of the file ``text`` that cannot take the arguments of its operator.
 
-    The dispatcher omits trailing positional arguments that equal their defaults, so a fake kernel
-    needs these defaults too.
+    Torch calls a fake kernel without trailing arguments that equal their defaults in the schema, so
+    the fake kernel needs these defaults too.
     """
     function = upstream.user_fake_function(operator._name)
     where = _function_name_range(function, text)
@@ -415,8 +440,10 @@ def _check_fake_signature(
 
 
 def _function_name_range(function: Any, text: str) -> Range | None:
-    """Return the range of a function's name in the file ``text``; None if it is defined
-    elsewhere."""
+    """Return the range of a function's name in the ``def`` statement of a file.
+
+    ``text`` is the content of the file. Returns None if the function is defined elsewhere.
+    """
     code = getattr(function, "__code__", None)
     if code is None:
         return None

@@ -14,10 +14,14 @@ from typing import Any
 from ..protocol.operators import Derivative, Differentiable
 
 Differentiability = tuple[Differentiable, tuple[Derivative, ...]]
+"""How autograd supports an overload, and its derivative formulas."""
 
 
 class Derivatives:
-    """The entries of derivatives.yaml, looked up by native function."""
+    """The entries of derivatives.yaml, from which the entry of an overload is looked up.
+
+    ``functions`` are torchgen's ``NativeFunction`` objects.
+    """
 
     def __init__(self, entries: Iterable[Any], functions: Iterable[Any]) -> None:
         self._autograd = import_module("torchgen.api.autograd")
@@ -42,10 +46,11 @@ class Derivatives:
             self._references.setdefault(schema.name.name.base, []).append((schema, entry))
 
     def verdict_for(self, function: Any, *, implicit: bool) -> Differentiability:
-        """Return how an overload is differentiable, and its derivative formulas.
+        """Return how autograd supports an overload, and its derivative formulas.
 
-        ``implicit`` says whether the overload has a ``CompositeImplicitAutograd`` kernel, which
-        autograd differentiates through the operators that it calls.
+        ``function`` is torchgen's ``NativeFunction``. ``implicit`` says whether the overload has a
+        ``CompositeImplicitAutograd`` kernel, so that autograd differentiates the operators that the
+        kernel calls.
         """
         schema = function.func
         kind = schema.kind().name
@@ -112,8 +117,8 @@ _NOT_INPUTS = frozenset({"name", "dispatch", "output_differentiability"})
 
 
 def _default_formulas(entry: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the formulas that all backends share; None if an entry has only backend-specific
-    formulas."""
+    """Return the formulas of a derivatives.yaml entry that apply to all backends; None if it does
+    not have any."""
     dispatch = entry.get("dispatch")
     if not isinstance(dispatch, dict):
         return entry
@@ -122,7 +127,10 @@ def _default_formulas(entry: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _is_forward(inputs: str, formula: object, schema: Any) -> bool:
-    """Whether a formula is for forward-mode AD: its key names a result and not an argument."""
+    """Whether a formula is for forward-mode automatic differentiation.
+
+    In this case, its key ``inputs`` names a result of the schema and not an argument.
+    """
     first = inputs.split(",")[0].strip()
     return all(first != argument.name for argument in schema.arguments.flat_all) and (
         first.startswith("result") or any(first == r.name for r in schema.returns)

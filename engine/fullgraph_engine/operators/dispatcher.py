@@ -1,4 +1,5 @@
-"""Read from the running dispatcher what torch's files do not say about operators."""
+"""Read from torch's running dispatcher the properties of operators that torch's files do not
+list."""
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ _COMPOSITES = (
     "CompositeExplicitAutogradNonFunctional",
 )
 _UNLISTED = ("MkldnnCPU",)
-"""Dispatch keys that the Python enumeration of keys omits."""
+"""Dispatch keys that torch's Python enumeration of dispatch keys does not contain."""
 _BUILT_IN = frozenset({"aten", "prim", "prims"})
 
 
 def all_schemas() -> dict[str, dict[str, Any]]:
-    """Return all schemas by operator and overload name, in the order of overload resolution.
+    """Return the schemas of all registered operators, by operator name and then by overload name.
 
-    Includes operators that only TorchScript has.
+    Overloads are in the order in which a call tries them. Operators of TorchScript are included.
     """
     found: dict[str, dict[str, Any]] = {}
     for schema in upstream.jit_schemas():
@@ -33,8 +34,8 @@ def all_schemas() -> dict[str, dict[str, Any]]:
 
 
 def qualified_name(operator: str, overload: str) -> str:
-    """Join an operator and an overload name to ``aten::max.dim``, or ``aten::max`` for the default
-    overload."""
+    """Join ``aten::max`` and an overload name to ``aten::max.dim``; the default overload is
+    ``aten::max``."""
     return f"{operator}.{overload}" if overload else operator
 
 
@@ -59,8 +60,7 @@ def kernel_keys() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class DispatcherSnapshot:
-    """Kernel registrations of operators at one moment, queried by dispatch key because this is
-    faster."""
+    """The kernels and decompositions of operators, as registered at one moment."""
 
     overloads: frozenset[str]
     """Qualified names of the registered overloads."""
@@ -71,7 +71,7 @@ class DispatcherSnapshot:
 
     @classmethod
     def of_all_operators(cls) -> DispatcherSnapshot:
-        """Take a snapshot of all registered operators."""
+        """Read the kernels of all registered operators, with one query for each dispatch key."""
         kernels: dict[str, list[str]] = {}
         for key in kernel_keys():
             try:
@@ -84,7 +84,7 @@ class DispatcherSnapshot:
 
     @classmethod
     def of_operators(cls, names: Iterable[str]) -> DispatcherSnapshot:
-        """Take a snapshot of a few overloads, given by their qualified names."""
+        """Read the kernels of a few overloads, given by their qualified names."""
         chosen = frozenset(names)
         has = upstream.has_kernel
         # Alias keys, marker keys and keys of other torch versions raise.
@@ -97,9 +97,10 @@ class DispatcherSnapshot:
         return tuple(sorted(self.kernels.get(name, ())))
 
     def fake_support(self, name: str) -> Fake:
-        """Return how fake tensors pass through an overload, as :func:`.fake.fake_support` does.
+        """Return by which mechanism torch runs an overload on fake tensors.
 
-        For aten operators with a composite or Meta kernel the snapshot suffices, which is faster.
+        Equals :func:`.fake.fake_support`, but is faster for aten operators with a composite or Meta
+        kernel, because the recorded kernels suffice.
         """
         if name.partition("::")[0] != "aten":
             return fake_support(name)
@@ -113,7 +114,10 @@ class DispatcherSnapshot:
         return fake_support(name)
 
     def differentiability_of(self, name: str) -> Differentiable:
-        """Return how autograd supports an overload that derivatives.yaml does not list."""
+        """Return how autograd supports an overload without an entry in derivatives.yaml.
+
+        Uses the recorded kernels and the registered backward function.
+        """
         keys = self.kernels.get(name, ())
         if "CompositeImplicitAutograd" in keys:
             return "composite"
@@ -130,9 +134,10 @@ class DispatcherSnapshot:
 def describe_overload(
     name: str, schema: Any, snapshot: DispatcherSnapshot, place: str = ""
 ) -> Overload:
-    """Describe a registered overload, given by its qualified name, as the running torch knows it.
+    """Build the index entry of an overload from its schema and its registered kernels.
 
-    ``place`` is where it was defined, as ``path:line``; empty if unknown.
+    ``name`` is the qualified name. ``place`` is the ``path:line`` that defines the overload; empty
+    if unknown.
     """
     operator, _, overload_name = name.partition(".")
     return Overload(

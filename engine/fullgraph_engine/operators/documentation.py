@@ -22,7 +22,8 @@ _PAGES = {
     "torch.testing": "testing",
     "torch.amp": "amp",
 }
-"""Modules whose members share one documentation page; each member of other modules has its own."""
+"""Page names of modules whose members share one documentation page; each member of other modules
+has its own page."""
 
 _MODULES = {
     "torch": "torch",
@@ -59,7 +60,8 @@ _MAX_SENTENCE = 300
 
 
 def summarize_docstring(doc: str) -> str:
-    """Return the first sentence of prose as Markdown; empty if the docstring has none.
+    """Return the first sentence of a docstring of torch as Markdown; empty if it has only lists or
+    examples.
 
     Skips signatures, and converts roles of reStructuredText to code.
     """
@@ -79,18 +81,19 @@ def summarize_docstring(doc: str) -> str:
 
 
 def referenced_name(doc: str) -> str:
-    """Return the path of the name that a docstring only refers to (``See torch.add``); otherwise
-    empty."""
+    """Return the path in a docstring that only refers to another name, such as ``See torch.add``.
+
+    Returns an empty string for other docstrings.
+    """
     found = _REFERENCE.match(summarize_docstring(doc))
     return found.group(1) if found else ""
 
 
 def documented_choices(doc: str, parameter: str) -> tuple[str, ...]:
-    """Return the strings that a parameter accepts, as quoted by the docstring.
+    """Return the strings that a parameter of a function accepts, as its docstring quotes them.
 
     Reads the paragraph of the parameter, and examples such as ``mode="max"``. Returns an empty
-    tuple if the docstring quotes fewer than two strings, because it then does not enumerate the
-    choices.
+    tuple if it quotes fewer than two strings, because the docstring then does not list the choices.
     """
     text = inspect.cleandoc(doc)
     name = re.escape(parameter)
@@ -103,7 +106,10 @@ def documented_choices(doc: str, parameter: str) -> tuple[str, ...]:
 
 
 def _parameter_paragraph(text: str, name: str) -> str:
-    """Return the text that a docstring has after and below the name of a parameter."""
+    """Return the description of a parameter in a docstring; empty without one.
+
+    Also returns an empty string if the docstring gives a type for the parameter other than ``str``.
+    """
     start = re.search(rf"^([ \t]*){name}\s*[:(]", text, re.MULTILINE)
     if start is None:
         return ""
@@ -140,7 +146,7 @@ def _replace_formula(formula: re.Match[str]) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of a text as Markdown, cut to 300 characters."""
+    """Return the first sentence of a text with Sphinx markup, as Markdown cut to 300 characters."""
     text = sphinx_to_markdown(text)
     end = _SENTENCE.search(text)
     sentence = text[: end.end()] if end else text
@@ -150,9 +156,9 @@ def first_sentence(text: str) -> str:
 
 
 def removal_notice(text: str) -> str:
-    """Return the sentence that says that a function was removed.
+    """Return the first sentence of a message about a removed function, as Markdown.
 
-    Includes the next sentence if it names a replacement.
+    Includes the second sentence if it names a replacement.
     """
     first = first_sentence(text)
     second = first_sentence(sphinx_to_markdown(text)[len(first) :])
@@ -160,8 +166,10 @@ def removal_notice(text: str) -> str:
 
 
 def deprecation_sentence(path: str, doc: str) -> str:
-    """Return the sentence of a docstring that deprecates a name as a whole; empty if it has
-    none."""
+    """Return the sentence of a docstring that says that the name at ``path`` is deprecated.
+
+    Returns an empty string if the docstring does not say so, or only deprecates a parameter.
+    """
     if "deprecated" not in doc:
         return ""
     found = _DIRECTIVE.search(inspect.cleandoc(doc))
@@ -180,7 +188,10 @@ def deprecation_sentence(path: str, doc: str) -> str:
 
 
 def documentation_url(path: str, kind: str) -> str:
-    """Return the URL of the documentation page of a name; empty if it has none."""
+    """Return the URL of the page about a name of torch; empty for constants and unlisted modules.
+
+    ``kind`` is the kind of the name, for example ``function`` or ``module``.
+    """
     if kind == "module":
         page = _MODULES.get(path)
         return f"{SITE}{page}.html" if page else ""

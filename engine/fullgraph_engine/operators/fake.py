@@ -11,16 +11,18 @@ from ..torch_internals import dispatcher
 
 
 def has_fake(qualname: str) -> bool:
-    """Whether fake tensors can pass through an overload, named ``ns::name`` or
-    ``ns::name.overload``."""
+    """Whether torch can run an overload on fake tensors, or the overload is not registered.
+
+    ``qualname`` is ``ns::name`` or ``ns::name.overload``.
+    """
     return fake_support(qualname) != "missing"
 
 
 def fake_support(qualname: str) -> Fake:
-    """Return how fake tensors pass through a registered overload.
+    """Return by which mechanism torch runs a registered overload on fake tensors.
 
-    Makes the same checks, in the same order, as ``torch._library.utils.has_fake_kernel`` and
-    ``FakeTensorMode``. Returns ``unknown`` if the operator is not registered.
+    Checks in the same order as ``torch._library.utils.has_fake_kernel`` and ``FakeTensorMode``.
+    Returns ``missing`` if torch cannot run it, and ``unknown`` if the operator is not registered.
     """
     operator = find_overload(qualname)
     if operator is None:
@@ -49,7 +51,8 @@ _COMPOSITES = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctio
 
 
 def find_overload(qualname: str) -> Any:
-    """Return the ``OpOverload`` of a qualified name; None if it is not registered."""
+    """Return the ``OpOverload`` named ``ns::name`` or ``ns::name.overload``; None if it is not
+    registered."""
     namespace, found, rest = qualname.partition("::")
     name, _, overload = rest.partition(".")
     try:

@@ -1,8 +1,7 @@
-"""Locate the error that torch's own schema parser reports for a schema.
+"""Find the position of a syntax error in an operator's schema, from the message of torch's parser.
 
-The parser reports errors as text: a sentence, a few lines of the schema and, below one of these
-lines, ``~~~ <--- HERE``. If the mark is missing, the position is found by parsing parts of the
-schema again.
+The message has a sentence, a few lines of the schema and, below a line, ``~~~ <--- HERE``. If the
+mark is missing, the position is found by parsing beginnings of the schema again.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from ..torch_internals.dispatcher import parse_schema
 
 @dataclass(frozen=True)
 class Fault:
-    """An error in a schema: its position, its message and hints how to repair it.
+    """An error in the schema of an operator: its position, its message and hints how to fix it.
 
     ``start`` and ``stop`` are character offsets into the schema, with ``stop`` exclusive. Both
-    equal the length of the schema if something is missing at its end.
+    equal the length of the schema if its end is missing.
     """
 
     start: int
@@ -31,8 +30,10 @@ class Fault:
 
 
 def parse_or_fault(schema: str) -> Any:
-    """Parse a schema that includes the operator's name; return a ``FunctionSchema``, or the first
-    error."""
+    """Parse the schema of an operator, with its name, by torch's own parser.
+
+    Returns torch's ``FunctionSchema``, or the first error as a :class:`Fault`.
+    """
     error = _parser_error(schema)
     return _locate_error(schema, error) if error is not None else parse_schema(schema)
 
@@ -121,7 +122,11 @@ def _unexpected_token(schema: str, error: str, expected: str, found: str) -> Fau
 
 
 def _unmarked_span(schema: str, error: str, expected: str, found: str) -> tuple[int, int]:
-    """Return the position of a token that the parser does not mark: a line break or the end."""
+    """Return the start and end of the unexpected token if torch's message does not mark it.
+
+    It is a line break, a null character or the end of the schema. ``expected`` and ``found`` are
+    the names of tokens in the message.
+    """
     if "\0" in schema:
         at = schema.index("\0")
         return at, at + 1
@@ -140,7 +145,8 @@ def _unknown_type(schema: str, start: int, stop: int) -> Fault:
     return Fault(start, stop, message, _type_hints(name))
 
 
-# The parser never rejects names in lower case: it treats them as type variables.
+# Notation of a schema, by names of types in Python and C++. Names in lower case are missing,
+# because torch's parser accepts them as type variables.
 _PYTHON_TYPES = {
     "List": "T[]",
     "Sequence": "T[]",
@@ -173,14 +179,14 @@ _TYPE_NAMES = (
 
 @functools.cache
 def valid_types() -> tuple[str, ...]:
-    """Return the names of types that this version of torch accepts in schemas."""
+    """Return the names of types that the installed torch accepts in schemas."""
     return tuple(
         type_name for type_name in _TYPE_NAMES if _parser_error(f"f({type_name} x) -> ()") is None
     )
 
 
 def _invalid_default(schema: str, stop: int) -> Fault:
-    """Locate an invalid default value; the parser marks the text after it, at ``stop``."""
+    """Return the error for an invalid default value, which ends at ``stop``."""
     value = re.search(r"[^\s=,()\[\]]+(?=\s*$)", schema[:stop])
     if value is None:
         return Fault(stop, stop + 1, "Expected a default value")
@@ -212,7 +218,10 @@ def _missing_default(schema: str, error: str) -> Fault:
 
 
 def _marked_span(schema: str, error: str) -> tuple[int, int] | None:
-    """Return the start and end of the characters that the parser marks; None without a mark."""
+    """Return the start and end in the schema of the characters that torch's message marks.
+
+    Returns None if the message does not have a mark.
+    """
     shown = error.split("\n")
     at = next((number for number, line in enumerate(shown) if _MARK.match(line)), -1)
     mark = _MARK.match(shown[at]) if at > 0 else None
@@ -236,7 +245,7 @@ def _marked_span(schema: str, error: str) -> tuple[int, int] | None:
 
 
 def _common_suffix_length(first: list[str], second: list[str]) -> int:
-    """Return the number of equal lines at the end of two lists."""
+    """Return how many lines at the end of two lists of lines are equal."""
     count = 0
     for left, right in zip(reversed(first), reversed(second), strict=False):
         if left != right:

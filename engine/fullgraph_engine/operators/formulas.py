@@ -129,9 +129,9 @@ _ACCENTS = re.compile("hat|bar|tilde|vec|(?:over|under)line|wide(?:hat|tilde)|bo
 
 
 def plain_formula(latex: str) -> str:
-    r"""Convert a formula, for example ``\left\lceil \frac{a}{b} \right\rceil`` to ``ceil(a / b)``.
+    r"""Convert a LaTeX formula to plain characters; empty if it has an unsupported command.
 
-    Returns an empty string if the formula has a command that cannot be converted.
+    For example, ``\left\lceil \frac{a}{b} \right\rceil`` becomes ``ceil(a / b)``.
     """
     if "\\begin" in latex:
         return ""
@@ -147,7 +147,7 @@ def plain_formula(latex: str) -> str:
 
 
 class _UnsupportedLatex(Exception):
-    """Raised for a LaTeX command without a plain form."""
+    """Raised for a LaTeX command that cannot be written in plain characters."""
 
 
 class _LatexConverter:
@@ -158,7 +158,7 @@ class _LatexConverter:
         self._position = 0
 
     def convert_until(self, end: str = "") -> str:
-        """Convert tokens up to ``end``, or all remaining tokens.
+        """Convert the tokens from the current position up to the token ``end``; all if it is empty.
 
         Raises:
             _UnsupportedLatex: ``end`` is missing, or a command cannot be converted.

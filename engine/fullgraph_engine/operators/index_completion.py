@@ -1,7 +1,8 @@
-"""Build the complete operator index from torch's files and from the running torch.
+"""Build the complete operator index: the names and operators in torch's files and in the imported
+torch.
 
-The static index was read from files before torch was imported. The running torch corrects its
-entries and adds what the files do not contain.
+The static index was built from files before torch was imported. The imported torch corrects its
+entries, and adds names and operators that the files do not contain.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _PRIVATE = "torch._C."
 def build_complete_index(static: Path | None) -> bytes:
     """Return the content of the complete index file.
 
-    ``static`` is the file with the static index; None if it could not be built.
+    ``static`` is the file with the index built without importing torch; None if that failed.
     """
     notes: list[str] = []
     names, operators = _read_static_index(static, notes)
@@ -78,7 +79,10 @@ def build_complete_index(static: Path | None) -> bytes:
 def _read_static_index(
     static: Path | None, notes: list[str]
 ) -> tuple[dict[str, _Raw], dict[str, _Raw]]:
-    """Return the names (by path) and the operators (by qualified name) of the static index."""
+    """Return the names (by path) and the operators (by qualified name) of the static index.
+
+    Appends sentences about missing parts to ``notes``.
+    """
     names: dict[str, _Raw] = {}
     operators: dict[str, _Raw] = {}
     if static is None:
@@ -101,10 +105,10 @@ def _read_static_index(
 def _merge_names(
     static: Mapping[str, _Raw], live_names: Mapping[str, tree.LiveName]
 ) -> dict[str, _Raw]:
-    """Merge the names of the static index with the names of the running torch, by path."""
+    """Merge the names of the static index with the names of the imported torch, by path."""
     found = {path: _merge_name(name, static.get(path, {})) for path, name in live_names.items()}
     for path, raw in static.items():
-        # Keep private bindings: the running torch lists some of them only under their class.
+        # Keep private bindings: the imported torch lists some of them only under their class.
         if path.startswith(_PRIVATE):
             found.setdefault(path, raw)
     return found
@@ -122,7 +126,7 @@ def _merge_name(live_name: tree.LiveName, raw: _Raw) -> _Raw:
     merged = {**raw, "path": live_name.path, "kind": live_name.kind}
     merged.pop("alias", None)
     if live_name.python:
-        # A function in Python hides the binding of that name and its signatures.
+        # A Python function with the path of a binding replaces the binding and its signatures.
         merged.pop("signatures", None)
         merged.pop("binding", None)
         is_generic = live_name.python in ("(*args, **kwargs)", "(*args, **kwds)")
@@ -140,14 +144,18 @@ def _merge_name(live_name: tree.LiveName, raw: _Raw) -> _Raw:
 
 
 def _has_stub_signatures(raw: _Raw) -> bool:
-    """Whether the signatures of a binding come from a stub that was written by hand."""
+    """Whether the signatures in an index entry come from a hand-written ``.pyi`` stub of a
+    binding."""
     signatures = raw.get("signatures", ())
     return bool(signatures) and bool(raw.get("binding")) and not signatures[0].get("operator")
 
 
 def _binding_signatures(raw: _Raw, function: Any) -> _Raw:
-    """Return the signatures that the errors of a binding list; they replace the stub's
-    signatures."""
+    """Return the signatures that a C++ function lists in its error messages.
+
+    They replace the signatures of its stub in the index entry ``raw``. The result is empty if
+    ``function`` is not callable.
+    """
     if not callable(function):
         return {}
     receiver = (torch.empty(0),) if raw["kind"] == "method" else ()
@@ -158,10 +166,9 @@ def _binding_signatures(raw: _Raw, function: Any) -> _Raw:
 def _apply_documentation(
     names: Mapping[str, _Raw], live_names: Mapping[str, tree.LiveName]
 ) -> None:
-    """Add to names what their documentation says, following references to other names.
+    """Add summaries and the strings that parameters accept to the index entries of names.
 
-    Adds the summary of the referenced name (``See torch.add``) and the strings that parameters
-    accept.
+    Uses the docstring of another name if the docstring refers to it, as in ``See torch.add``.
     """
     for path, raw in names.items():
         name = live_names.get(path)
@@ -186,7 +193,7 @@ def _apply_documentation(
 
 
 def _string_parameters(raw: _Raw, live_name: tree.LiveName) -> tuple[str, ...]:
-    """Return the parameters of a name that may be strings."""
+    """Return the names of the parameters that may accept strings."""
     if live_name.python:
         return tree.string_parameters(live_name.python)
     listed = (p for s in raw.get("signatures", ()) for p in s.get("parameters", ()))
@@ -197,8 +204,11 @@ def _string_parameters(raw: _Raw, live_name: tree.LiveName) -> tuple[str, ...]:
 
 
 def _merge_operators(static: Mapping[str, _Raw]) -> dict[str, _Raw]:
-    """Return the operators that the running torch has, with overloads in the order of
-    resolution."""
+    """Return the operators that the imported torch has, with the properties that only files
+    contain.
+
+    Overloads are in the order in which a call tries them.
+    """
     snapshot = dispatcher.DispatcherSnapshot.of_all_operators()
     found: dict[str, _Raw] = {}
     for name, schemas in dispatcher.all_schemas().items():
@@ -244,8 +254,10 @@ _FROM_FILES = ("origin", "differentiable", "derivatives")
 
 
 def _set_caller_names(names: Mapping[str, _Raw], operators: Mapping[str, _Raw]) -> None:
-    """Set for each operator the Python names whose signatures call it, private names only as a last
-    resort."""
+    """Set ``names`` of each operator: the Python names whose signatures call it.
+
+    Private names are only used without public ones.
+    """
     callers: dict[str, list[str]] = {}
     for path in sorted(names):
         for signature in names[path].get("signatures", ()):

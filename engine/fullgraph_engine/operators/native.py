@@ -1,6 +1,6 @@
-"""Read the operators of native_functions.yaml and the variants that torchgen generates.
+"""Read the operators in torch's native_functions.yaml and the variants that torchgen generates.
 
-torchgen parses the entries one at a time, so an entry that it refuses does not affect the others.
+torchgen parses the entries one at a time, so an error in one entry does not affect the others.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class NativeFunctions:
     """The parsed content of native_functions.yaml."""
 
     functions: list[Any]
-    """torchgen's ``NativeFunction``\\ s in the order of the YAML, followed by the generated
-    ones."""
+    """torchgen's ``NativeFunction`` objects in the order of the file, followed by generated
+    variants."""
     kernels: dict[str, tuple[str, ...]]
-    """Dispatch keys with a kernel, by qualified overload name."""
+    """Dispatch keys with a kernel, by the qualified name of the overload."""
     notes: tuple[str, ...]
     """Sentences for the user about entries that could not be read."""
 
@@ -63,7 +63,7 @@ def parse_native_functions(entries: Iterable[Any], tags: frozenset[str]) -> Nati
             keys.update(entry)
         else:
             refused.append(entry)
-    # This torchgen does not know a key that no accepted entry has.
+    # Keys that none of the parsed entries has are probably unknown to this version of torchgen.
     unparsed = [e for e in refused if not parse_entry(_without_unknown_keys(e, keys, model))]
     notes = []
     if len(refused) > len(unparsed):
@@ -134,9 +134,9 @@ def _kernel_keys(
 def group_operators(
     native_functions: NativeFunctions, derivatives: Derivatives, names: dict[str, tuple[str, ...]]
 ) -> Iterator[Operator]:
-    """Yield each operator with its overloads.
+    """Yield the index entry of each operator, with its overloads.
 
-    ``names`` has the Python names that call an operator, by its qualified name.
+    ``names`` has the Python names that call an operator, by the qualified name of the operator.
     """
     grouped: dict[str, list[Overload]] = {}
     for function in native_functions.functions:
@@ -170,10 +170,10 @@ def _fake_support(kernels: tuple[str, ...]) -> Fake:
 def callers_by_operator(
     names: Iterable[tuple[str, tuple[Signature, ...]]],
 ) -> dict[str, tuple[str, ...]]:
-    """Map each operator to the Python names whose signatures call it.
+    """Map each qualified operator name to the Python names whose signatures call the operator.
 
-    The signatures of a stub do not say which operator they call: the operator of the same name is
-    assumed.
+    ``names`` are pairs of a path and its signatures. If a signature comes from a stub, which does
+    not name an operator, the ``aten`` operator of the same name is assumed.
     """
     found: dict[str, dict[str, None]] = {}
     for path, signatures in names:

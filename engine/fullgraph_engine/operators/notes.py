@@ -1,4 +1,4 @@
-"""Continue without a part of the index that could not be built."""
+"""Continue to build the operator index if a step fails, with a note for the user."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _T = TypeVar("_T")
 
 
 def attempt_or_note(action: Callable[[], _T], fallback: _T, sentence: str, notes: list[str]) -> _T:
-    """Return the result of ``action``, or ``fallback`` if it raises.
+    """Call ``action`` and return its result; ``fallback`` if it raises.
 
-    In that case, appends ``sentence``, which names the missing part, and the error to ``notes``.
+    If it raises, ``sentence``, which names the missing part, and the error are added to ``notes``.
     """
     try:
         return action()

@@ -1,7 +1,7 @@
-"""Convert torchgen's types and defaults to the names that the argument parser's errors use.
+"""Convert torchgen's types and defaults to the names in error messages of torch's argument parser.
 
-torchgen writes signatures for ``torch/csrc/utils/python_arg_parser.cpp`` with C++ names (``Scalar
-alpha=1``). An error of that parser prints them with Python names (``Number alpha = 1``).
+torchgen writes signatures for the parser (``torch/csrc/utils/python_arg_parser.cpp``) with C++
+names, as in ``Scalar alpha=1``. Its error messages have Python names: ``Number alpha = 1``.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _TYPES = {
 
 _INTS = "tuple of ints"
 
-# C++ defaults of signatures, as Python. The parser reads numbers with `atol`, which converts the
-# name of a reduction to 0: a binding does not reduce if the caller omits `reduction`.
+# Python source of default values, by the C++ source. The parser reads numbers with `atol`, which
+# converts the name of a reduction to 0: a binding does not reduce if the call omits `reduction`.
 _DEFAULTS = {
     "c10::MemoryFormat::Contiguous": "torch.contiguous_format",
     "at::Reduction::None": "0",
@@ -61,8 +61,8 @@ _SIZED_ARRAY = re.compile(r",\d+>$")
 def parser_type(type_text: str) -> tuple[str, int, bool]:
     """Convert a type as torchgen writes it, for example ``SymIntArrayRef[2]?``.
 
-    Returns its name in Python, the size of a list of ints (0 for other types) and whether it
-    accepts None.
+    Returns the name in error messages of torch's argument parser (``tuple of ints``), the fixed
+    size of a list of ints (0 without one) and whether the type accepts None.
     """
     found = _SIZED.match(_SIZED_ARRAY.sub(">", type_text))
     assert found is not None
@@ -73,7 +73,7 @@ def parser_type(type_text: str) -> tuple[str, int, bool]:
 
 @functools.cache
 def default_as_python(default: str) -> str:
-    """Convert a default as torchgen writes it to Python source."""
+    """Convert the default value of a parameter from torchgen's C++ source to Python source."""
     if default in _DEFAULTS:
         return _DEFAULTS[default]
     if default.startswith("{") and default.endswith("}"):

@@ -1,4 +1,5 @@
-"""Find the operators that the user's file registers in an engine that already imported torch."""
+"""Find the operators that a user's file registers, in an engine process that already imported
+torch."""
 
 from __future__ import annotations
 
@@ -17,8 +18,10 @@ from ..torch_internals import dispatcher as upstream
 from . import dispatcher
 
 _baseline: frozenset[str] = frozenset()
+"""Qualified names of the operators that were registered before any user code ran."""
 _places: dict[str, str] = {}
-"""Place of each definition as ``path:line``, by ``ns::name`` or ``ns::name.overload``."""
+"""Source file and line (``path:line``) that define an operator, by ``ns::name`` or
+``ns::name.overload``."""
 
 _MENTIONS = re.compile(
     r"\b(?:torch\s*\.\s*library|from\s+torch\s+import\s[^\n]*\blibrary\b|load_library|custom_op"
@@ -32,21 +35,21 @@ _getframe = sys._getframe
 
 
 def take_baseline() -> None:
-    """Treat all currently registered operators as torch's own."""
+    """Record the registered operators, so that later ones are recognized as the user's."""
     global _baseline
     _baseline = frozenset(upstream.operator_names())
 
 
 def may_register(text: str) -> bool:
-    """Whether a text mentions any API that defines or loads operators."""
+    """Whether the source text of a file mentions an API that defines or loads operators."""
     return _MENTIONS.search(text) is not None
 
 
 def record_definition_places() -> None:
-    """Patch ``Library.define`` to record the line that defines each operator from now on.
+    """Patch ``torch.library.Library.define`` to record the source line that defines each operator.
 
-    The dispatcher records only where the ``Library`` object was created, and torch creates that
-    object itself for ``custom_op``.
+    The dispatcher only records where the ``Library`` object was created, which is in torch for
+    ``custom_op``.
     """
     library = torch.library.Library
     original: Any = library.define
@@ -62,7 +65,10 @@ def record_definition_places() -> None:
 
 
 def _calling_place(frame: FrameType | None) -> str:
-    """Return ``path:line`` of the innermost frame outside of torch and the standard library."""
+    """Return ``path:line`` of the nearest calling frame outside of torch and the standard library.
+
+    Returns an empty string if there are only frames of torch and the standard library.
+    """
     while frame is not None:
         path = frame.f_code.co_filename
         standard = path.startswith(_STANDARD) and not any(name in path for name in _INSTALLED)
@@ -73,7 +79,7 @@ def _calling_place(frame: FrameType | None) -> str:
 
 
 def operators_since_baseline() -> tuple[Operator, ...]:
-    """Return the operators that were registered after :func:`take_baseline`."""
+    """Return index entries of the operators that were registered after :func:`take_baseline`."""
     added = [name for name in upstream.operator_names() if name not in _baseline]
     if not added:
         return ()

@@ -1,8 +1,8 @@
-"""Read the signatures of a binding from the errors that it raises.
+"""Read the signatures of torch's C++ functions from the errors that the functions raise.
 
-Some bindings and their stubs are written by hand, and such a stub differs from what the argument
-parser accepts. A call that matches no signature makes the parser list all of them, and does not
-execute the function.
+Some functions have a hand-written stub, which differs from the signatures that torch's
+argument parser accepts. A call with wrong arguments makes the parser list all signatures in its
+error message, without executing the function.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _PARAMETER = re.compile(r"(?P<type>.+?) (?P<name>\w+)(?: = (?P<default>.+))?")
 
 
 class _UnacceptableArgument:
-    """A value of a type that no parameter accepts."""
+    """A value that every parameter of a function rejects because of its type."""
 
 
 def correct_signatures(name: Name, function: Callable[..., Any], *receiver: Any) -> Name:
-    """Replace the signatures of a name, taken from a stub, with the signatures that its binding
-    lists.
+    """Replace the signatures of an index entry, taken from a stub, by those in the function's error
+    message.
 
-    ``receiver`` is a tensor for methods. Only call this for bindings that use the argument parser:
-    other functions would run. Return types are still taken from the stub.
+    ``receiver`` is a tensor for methods, missing for functions. Return types are kept from the
+    stub. Only call this for functions that use torch's argument parser: others would be executed.
     """
     listed = read_listed_signatures(function, *receiver)
     if not listed:
@@ -48,10 +48,10 @@ def correct_signatures(name: Name, function: Callable[..., Any], *receiver: Any)
 
 
 def read_listed_signatures(function: Callable[..., Any], *receiver: Any) -> tuple[Signature, ...]:
-    """Return the signatures that the errors of a binding list, in the order in which it tries them.
+    """Call a function with wrong arguments, and return the signatures that its error message lists.
 
-    Returns an empty tuple if the error does not list any: the binding has one signature only, or
-    does not use the argument parser.
+    ``receiver`` is a tensor for methods. Returns an empty tuple if the message does not list any:
+    the function has only one signature, or does not use torch's argument parser.
     """
     unacceptable = _UnacceptableArgument()
     attempts: tuple[tuple[tuple[Any, ...], dict[str, Any]], ...] = (

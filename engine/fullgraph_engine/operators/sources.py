@@ -18,9 +18,11 @@ class NoTorch(Exception):
 
 @dataclass(frozen=True)
 class TorchSources:
-    """The files of the installed torch that the static index is built from."""
+    """The files of the installed torch that the operator index is built from without importing
+    torch."""
 
     torch: Path
+    """Folder of the torch package."""
     version: str
     yaml_folder: Path | None
     """Folder of torchgen's YAML files; None if they cannot be read."""
@@ -32,7 +34,7 @@ class TorchSources:
         return _read_or_empty(self.torch / path)
 
     def read_yaml_list(self, path: str) -> list[Any]:
-        """Read a YAML file of torchgen that contains a list.
+        """Read a YAML file in ``yaml_folder`` that contains a list.
 
         If the file does not parse as a whole, items that do not parse are replaced by None.
 
@@ -54,10 +56,10 @@ class TorchSources:
 
 
 def find_sources(yaml: Path | None, packaged: Path | None) -> TorchSources:
-    """Locate the sources without importing torch.
+    """Locate the files of torch and torchgen without importing torch.
 
-    ``yaml`` is a folder with PyYAML for interpreters without it; ``packaged`` replaces torchgen's
-    folder of YAML files.
+    ``yaml`` is a folder with PyYAML for interpreters without it. ``packaged`` is a folder to read
+    YAML files from instead of torchgen's own; None for torchgen's.
 
     Raises:
         NoTorch: torch is not installed.
@@ -78,7 +80,8 @@ def find_sources(yaml: Path | None, packaged: Path | None) -> TorchSources:
 
 
 def package_folder(name: str) -> Path | None:
-    """Return the folder that ``import name`` would load a package from; None without one."""
+    """Return the folder of the package that ``import name`` would load; None if it is not
+    installed."""
     try:
         found = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -101,7 +104,7 @@ def _find_packaged_yaml(torch: Path, override: Path | None) -> tuple[Path | None
 
 
 def torch_version(torch: Path) -> str:
-    """Read ``torch.__version__`` from torch/version.py."""
+    """Read the version of torch from version.py in its folder ``torch``; empty if it is unknown."""
     found = re.search(
         r"""^__version__\s*=\s*["']([^"']+)""", _read_or_empty(torch / "version.py"), re.M
     )

@@ -10,7 +10,10 @@ from .cache import IndexCache, Installation, find_installation, write_atomically
 
 
 class InstalledOperators:
-    """The operator index of this interpreter's torch."""
+    """Builds and caches the operator index of the torch that this interpreter has.
+
+    ``yaml`` is the path of a folder with PyYAML; empty for none.
+    """
 
     def __init__(self, installed: Installation, yaml: str) -> None:
         self._installed, self._yaml = installed, yaml
@@ -18,7 +21,7 @@ class InstalledOperators:
 
     @classmethod
     def find_installed(cls, yaml: str) -> InstalledOperators | None:
-        """Locate the installed torch; None if it is not installed.
+        """Create the builder for the installed torch; None if torch is not installed.
 
         ``yaml`` is the path of a folder with PyYAML, for interpreters without it; empty for none.
         """
@@ -30,7 +33,8 @@ class InstalledOperators:
         return self._cache.find_complete()
 
     def write_static_index(self, out: Path) -> None:
-        """Write the index that can be built without importing torch to the file ``out``."""
+        """Build the part of the index that does not need an import of torch, and write it to the
+        file ``out``."""
         from . import static
         from .sources import find_sources
 
@@ -41,11 +45,12 @@ class InstalledOperators:
     def write_complete_index(
         self, static: Path | None, scratch: Path, say: Callable[[str], None]
     ) -> Path:
-        """Write the complete index and return its path, in the cache or else in the folder
-        ``scratch``.
+        """Build the complete index with the imported torch, write it, and return the path of the
+        file.
 
-        ``static`` is the file that ``write_static_index`` wrote; None if it failed. ``say``
-        receives a sentence for the user if the index cannot be cached.
+        ``static`` is the file that ``write_static_index`` wrote; None if that failed. If the index
+        cannot be cached, it is written to the folder ``scratch``, and ``say`` receives a sentence
+        for the user.
         """
         from .index_completion import build_complete_index
 

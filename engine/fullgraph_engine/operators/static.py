@@ -25,9 +25,9 @@ _DERIVATIVES = "autograd/derivatives.yaml"
 
 
 def main(arguments: list[str]) -> int:
-    """Write the static index of this interpreter's torch to a file.
+    """Build the static index of this interpreter's torch and write it to the file of ``--out``.
 
-    Returns the exit status: 1, with a sentence on stderr, if the index cannot be built.
+    Returns the exit status: 1, with a sentence on stderr, if the index cannot be built or written.
     """
     parser = argparse.ArgumentParser(prog="build.py")
     parser.add_argument("--out", type=Path, required=True)
@@ -59,7 +59,7 @@ def _print_failure(sentence: str) -> int:
 
 
 def build_static_index(sources: TorchSources) -> bytes:
-    """Return the content of the static index file."""
+    """Build the static index from torch's files and return the content of the index file."""
     names, listed, notes = collect_static_index(sources)
     return encode_index(
         [*map(entry_of, names), *map(entry_of, listed)],
@@ -73,7 +73,7 @@ def build_static_index(sources: TorchSources) -> bytes:
 def collect_static_index(
     sources: TorchSources,
 ) -> tuple[list[Name], list[Operator], tuple[str, ...]]:
-    """Return names, operators and notes about what could not be read."""
+    """Read torch's files; return its names, its operators, and notes about unreadable files."""
     notes = list(sources.notes)
     signatures = {}
     native: tuple[Any, Any] | None = None

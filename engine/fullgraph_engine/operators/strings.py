@@ -1,8 +1,9 @@
-"""Find the operator definitions of a file, and the source range of each character of their strings.
+"""Find the calls in a file that define operators, and the source range of each character in their
+strings.
 
 Finds calls of ``torch.library.define``, ``Library.define``, ``custom_op`` and ``triton_op``, also
-under other names that the file imports them by. Reads the syntax tree only, so a schema computed at
-run time is not found.
+if the file imports these functions under other names. The file is not executed, so a schema that is
+computed at run time is not found.
 """
 
 from __future__ import annotations
@@ -40,15 +41,17 @@ class LocatedString:
 
     value: str
     places: tuple[Range, ...]
-    """Source ranges, one for each character of the value."""
+    """Source range of each character of ``value``."""
     span: Range
     """Range from the first opening quote to the last closing quote."""
     end: Range
     """Range of the last closing quote."""
 
     def range_between(self, start: int, stop: int) -> Range:
-        """Return the source range of the characters from ``start`` to before ``stop``, at least of
-        one."""
+        """Return the source range of the characters of ``value`` from ``start`` to before ``stop``.
+
+        The range has at least one character. At the end of the value, it is the closing quote.
+        """
         if start >= len(self.value):
             return self.end
         last = min(max(stop, start + 1), len(self.value)) - 1
@@ -63,9 +66,10 @@ _BETWEEN = re.compile(r"(?:\s|\\\n|#[^\n]*)*")
 
 
 def locate_string(node: ast.expr, lines: Sequence[bytes]) -> LocatedString | None:
-    """Evaluate an expression of constant strings, with the source range of each character.
+    """Evaluate a constant string, or a sum of constant strings, with the source range of each
+    character.
 
-    Returns None for other expressions.
+    ``lines`` are the lines of the file. Returns None for other expressions.
     """
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         left, right = locate_string(node.left, lines), locate_string(node.right, lines)
@@ -107,7 +111,11 @@ def locate_string(node: ast.expr, lines: Sequence[bytes]) -> LocatedString | Non
 
 
 def _next_piece(text: str, at: int, raw: bool) -> tuple[int, str]:
-    """Return the length in the source of the next character or escape, and its value."""
+    """Return the source length and the value of the character or escape sequence at an index.
+
+    ``text`` is the source of the string; ``raw`` says whether it has the prefix ``r``. The length
+    is 0 at the end of the source.
+    """
     if at >= len(text):
         return 0, ""
     if text[at] != "\\":
@@ -123,7 +131,7 @@ def _next_piece(text: str, at: int, raw: bool) -> tuple[int, str]:
 
 
 def _source_characters(span: Range, lines: Sequence[bytes]) -> tuple[str, list[Position]]:
-    """Return the characters of a source range, with the position of each and of the end."""
+    """Return the text of a source range, and the position of each character and of the end."""
     characters: list[str] = []
     positions: list[Position] = []
     for line in range(span.start.line, span.end.line + 1):
@@ -142,7 +150,7 @@ def _source_characters(span: Range, lines: Sequence[bytes]) -> tuple[str, list[P
 
 
 def _unlocated_string(value: str, span: Range) -> LocatedString:
-    """Return a string whose characters all have the range of the whole expression."""
+    """Return a string whose characters all have the source range of the whole expression."""
     return LocatedString(value, (span,) * len(value), span, span)
 
 
@@ -151,29 +159,36 @@ def _unlocated_string(value: str, span: Range) -> LocatedString:
 
 @dataclass(frozen=True)
 class OperatorDefinition:
-    """A call that defines an operator. Attributes are None if the source does not have a constant
-    for them."""
+    """A call of ``torch.library`` that defines an operator, and its constant arguments.
+
+    Attributes are None if the argument is missing or is not a constant in the source.
+    """
 
     api: DefinitionApi
+    """Called function."""
     call: Range
+    """Source range of the call."""
     name: LocatedString | None = None
-    """First argument, ``namespace::name``; None for ``Library.define``, where the schema has the
-    name."""
+    """Argument with the name ``namespace::name``; None for ``Library.define``, where the schema has
+    the name."""
     schema: LocatedString | None = None
+    """Argument with the schema."""
     namespace: str = ""
-    """Namespace of the library, for ``Library.define``; empty if unknown."""
+    """Namespace of the ``Library`` object, for ``Library.define``; empty if unknown."""
     mutates: frozenset[str] | None = None
-    """Names in ``mutates_args``; None if they are not literals."""
+    """Names in the argument ``mutates_args``."""
     mutates_range: Range | None = None
+    """Source range of the argument ``mutates_args``."""
     tags: frozenset[str] | None = frozenset()
-    """Names of the tags; None if they are not literals."""
+    """Names in the argument ``tags``, empty if it is missing; None unless all are written as
+    ``torch.Tag.name``."""
     function: str = ""
     """Name of the function that the call decorates; empty if it is not a decorator."""
 
     @property
     def qualname(self) -> str:
-        """Qualified name ``namespace::name.overload``; empty if the source does not determine
-        it."""
+        """Qualified name ``namespace::name.overload`` of the operator; empty if it is not constant
+        in the source."""
         if self.api != "Library.define":
             return self.name.value if self.name is not None else ""
         if self.schema is None or not self.namespace:
@@ -183,7 +198,8 @@ class OperatorDefinition:
 
     @property
     def name_range(self) -> Range:
-        """Range of the operator's name, without quotes."""
+        """Source range of the operator's name without quotes; of the call if the name is not
+        constant."""
         if self.api == "Library.define" and self.schema is not None:
             head = self.schema.value.partition("(")[0]
             start = len(head) - len(head.lstrip())
@@ -194,7 +210,10 @@ class OperatorDefinition:
 
 
 def find_definitions(tree: ast.Module, text: str) -> list[OperatorDefinition]:
-    """Return all operator definitions of a file, in the order of their positions."""
+    """Return all calls in a file that define operators, in the order of their positions.
+
+    ``tree`` is the syntax tree of ``text``.
+    """
     if "library" not in text and "_op" not in text:
         return []
     found = _DefinitionFinder(tree, byte_lines(text)).found
@@ -204,14 +223,15 @@ def find_definitions(tree: ast.Module, text: str) -> list[OperatorDefinition]:
 
 
 class _DefinitionFinder:
-    """Finds operator definitions, following the names by which a file imports ``torch.library``."""
+    """Finds the calls that define operators, under any name by which a file imports
+    ``torch.library``."""
 
     def __init__(self, tree: ast.Module, lines: Sequence[bytes]) -> None:
         self._lines = lines
         self._imports: dict[str, str] = {}
         self._libraries: dict[str, list[tuple[int, str]]] = defaultdict(list)
-        """Line of assignment and namespace (empty if unknown) of each library, by the variable's
-        name."""
+        """Assignments of ``Library`` objects by the name of the variable, as tuples (line,
+        namespace); the namespace is empty if unknown."""
         self._decorated: dict[ast.Call, str] = {}
         nodes = list(ast.walk(tree))
         for node in nodes:
@@ -240,8 +260,10 @@ class _DefinitionFinder:
                 self._imports[alias.asname or alias.name] = f"{node.module}.{alias.name}"
 
     def _record_binding(self, node: ast.AST) -> None:
-        """Record variables that may hold a library: assignments, ``with`` and annotated
-        parameters."""
+        """Record the variables that a statement binds to a ``Library`` object.
+
+        These are assignments, ``with`` statements and parameters with the annotation ``Library``.
+        """
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
@@ -270,16 +292,17 @@ class _DefinitionFinder:
             self._libraries[name].append((target.lineno, namespace))
 
     def _full_name(self, expression: ast.expr) -> str:
-        """Return the dotted name of an expression with imported names replaced by full paths."""
+        """Return the dotted name of an expression, with an imported first name replaced by its
+        full path."""
         name = dotted_name(expression)
         root, dot, rest = name.partition(".")
         return self._imports.get(root, root) + dot + rest
 
     def _library_namespace(self, expression: ast.expr) -> str | None:
-        """Return the namespace of a library that an expression creates or names.
+        """Return the namespace of the ``Library`` object that an expression creates or names.
 
         Returns an empty string if the namespace is unknown, and None if the expression is not a
-        library.
+        ``Library``.
         """
         if isinstance(expression, ast.Call):
             if self._full_name(expression.func) not in _LIBRARY_CLASSES:
@@ -316,9 +339,9 @@ class _DefinitionFinder:
     def _named_definition(
         self, call: ast.Call, api: DefinitionApi, schema: int
     ) -> OperatorDefinition:
-        """Return the definition for a call whose first argument is the qualified name.
+        """Build the definition for a call whose first argument is the operator's qualified name.
 
-        ``schema`` is the position of the schema argument; -1 if it can only be a keyword.
+        ``schema`` is the position of the schema argument; -1 if it can only be a keyword argument.
         """
         mutates = _call_argument(call, -1, "mutates_args")
         return OperatorDefinition(
@@ -335,9 +358,9 @@ class _DefinitionFinder:
     def _library_definition(
         self, call: ast.Call, namespace: str, schema: int
     ) -> OperatorDefinition:
-        """Return the definition for a call of ``Library.define``.
+        """Build the definition for a call of ``Library.define``.
 
-        ``schema`` is the position of the schema argument.
+        ``namespace`` is the library's, ``schema`` the position of the schema argument.
         """
         return OperatorDefinition(
             "Library.define",
@@ -351,8 +374,11 @@ class _DefinitionFinder:
         return None if node is None else locate_string(node, self._lines)
 
     def _tag_names(self, node: ast.expr | None) -> frozenset[str] | None:
-        """Return the names of the tags; None unless all of them are written as
-        ``torch.Tag.name``."""
+        """Return the names of the tags in an argument; None unless all are written as
+        ``torch.Tag.name``.
+
+        The result is empty for a missing argument.
+        """
         if node is None or (isinstance(node, ast.Constant) and node.value is None):
             return frozenset()
         items = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
@@ -363,8 +389,11 @@ class _DefinitionFinder:
 
 
 def _call_argument(call: ast.Call, position: int, keyword: str) -> ast.expr | None:
-    """Return an argument of a call by position (-1 for none) or by keyword; None if it is
-    missing."""
+    """Return an argument of a call, given by position or keyword; None if it is missing.
+
+    ``position`` is -1 for a keyword-only argument, ``keyword`` is empty for a positional-only
+    argument.
+    """
     if 0 <= position < len(call.args):
         return call.args[position]
     return next(
@@ -373,8 +402,11 @@ def _call_argument(call: ast.Call, position: int, keyword: str) -> ast.expr | No
 
 
 def _literal_string_set(node: ast.expr | None) -> frozenset[str] | None:
-    """Return the strings of a literal collection as ``set(...)`` would; None for other
-    expressions."""
+    """Return the set of the strings in a literal tuple, list, set or dict; None for other
+    expressions.
+
+    A literal string gives the set of its characters, as ``set(...)`` would.
+    """
     if node is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""Read names that torchgen does not generate: Python functions and bindings written by hand.
+"""Read the names of torch without a binding that torchgen generates, from torch's files.
 
-Signatures of functions in torch's Python code are taken from their source. Bindings written by hand
-(``torch.tensor``, ``Tensor.to``) have signatures in torch's ``.pyi`` files.
+Signatures of Python functions are taken from their source. Functions with hand-written C++ bindings
+(``torch.tensor``, ``Tensor.to``) have signatures in torch's ``.pyi`` stubs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..protocol.operators import Field, Name, NameKind, Parameter, Signature
 from .bindings import TENSOR_BINDINGS, TORCH_BINDINGS
 from .sources import TorchSources
 
-# Python modules that assign bindings to public names.
+# Source files of the Python modules that assign C++ bindings to public names.
 _MODULES = {
     "torch.nn.functional": "nn/functional.py",
     "torch.linalg": "linalg/__init__.py",
@@ -28,17 +28,17 @@ _MODULES = {
 
 @dataclass(frozen=True)
 class StubNames:
-    """Names from torch's Python sources and stubs."""
+    """The names in torch's Python sources and ``.pyi`` stubs."""
 
     names: tuple[Name, ...]
     aliases: dict[str, str]
-    """Bindings by the public path that a Python module assigns them to."""
+    """Paths of C++ bindings, by the public path to which a Python module assigns the binding."""
 
 
 def collect_stub_names(found: TorchSources, bound: frozenset[str]) -> StubNames:
-    """Collect names of Python sources and stubs, except stubs whose binding is in ``bound``.
+    """Collect the names in torch's Python sources and ``.pyi`` stubs.
 
-    ``bound`` are the paths of generated bindings.
+    ``bound`` are the paths of bindings that torchgen generates, whose stubs are skipped.
     """
     names: dict[str, Name] = {}
     aliases: dict[str, str] = {}
@@ -101,8 +101,11 @@ def _tensor_methods(text: str) -> Iterator[Name]:
 
 
 def _binding_aliases(module: str, text: str, bound: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yield public paths with their bindings: ``expit = _add_docstr(_special.special_expit,
-    ...)``."""
+    """Yield pairs of a public path and the path of its binding, from the assignments of a module.
+
+    An example is ``expit = _add_docstr(_special.special_expit, ...)``. ``bound`` are the paths of
+    bindings that torchgen generates.
+    """
     for found in re.finditer(r"^(\w+) = (?:_add_docstr\(\s*)?([\w.]+)(?=[,\s])", text, re.M):
         leaf, source = found.groups()
         holder, _, name = source.rpartition(".")
@@ -126,12 +129,15 @@ def _parse_all_list(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class _Stub:
-    """A function of a stub file or module, split by regular expressions."""
+    """The source of a function in a ``.pyi`` stub or Python module, split by regular expressions.
+
+    The body is omitted, except for the beginning of the docstring.
+    """
 
     decorators: str
     """Source of the decorator lines."""
     text: str
-    """Source from the parameters' opening parenthesis to the colon."""
+    """Source of the parameters and the return type, from the opening parenthesis to the colon."""
     documentation: str
     """The first 400 characters after the colon, which start with the docstring."""
 
@@ -145,7 +151,10 @@ class _Stub:
         return function.args, function.returns
 
     def python_signature(self, *, method: bool = False) -> str:
-        """Return the signature as source without annotations; empty if it does not parse."""
+        """Return the source of the parameters without annotations; empty if it has a syntax error.
+
+        ``method`` omits the first parameter, unless the method is static.
+        """
         try:
             arguments, _ = self.parse_arguments()
         except SyntaxError:
@@ -163,7 +172,10 @@ _TOKENS = re.compile(r"""#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[()\[\]
 
 
 def _find_stubs(text: str, indent: str) -> dict[str, list[_Stub]]:
-    """Return the functions defined at an indentation, by name, in the order of the text."""
+    """Return the functions that a text defines with a given indentation, by name.
+
+    Overloads of a function are in the order of the text.
+    """
     found: dict[str, list[_Stub]] = {}
     pattern = rf"^((?:{indent}@.*\n)*){indent}def (\w+)\("
     for match in re.finditer(pattern, text, re.M):
@@ -182,8 +194,8 @@ def _find_stubs(text: str, indent: str) -> dict[str, list[_Stub]]:
 
 
 def _class_body(text: str, name: str) -> str:
-    """Return the text of a class after its ``class`` line, up to the next statement at the left
-    margin."""
+    """Return the source of a class after its ``class`` line; empty if the text does not define
+    it."""
     begin = re.search(rf"^class {name}\b.*:\n", text, re.M)
     if begin is None:
         return ""
@@ -231,9 +243,10 @@ def _stub_parameter(argument: ast.arg, default: ast.expr | None) -> Parameter:
 
 
 def _mark_keyword_only(parameters: list[Parameter], documentation: str) -> list[Parameter]:
-    """Mark parameters as keyword-only if the signature in the docstring has them after ``*``.
+    """Mark parameters as keyword-only if the docstring's signature has them after ``*``.
 
-    Stubs written by hand sometimes omit the ``*``.
+    ``documentation`` is the beginning of the docstring. Hand-written stubs sometimes omit the
+    ``*``.
     """
     line = re.match(r'[\s.]*r?"""\s*\w+(\(.*\))', documentation)
     if line is None:
@@ -294,7 +307,7 @@ _ELEMENTS = frozenset({"Tensor", "Number", "int", "float", "bool", "str", "objec
 
 
 def _type_name(annotation: ast.expr | None) -> tuple[str, bool]:
-    """Return an annotation's type in the argument parser's notation, and whether it accepts
+    """Return the type of an annotation as torch's argument parser names it, and whether it accepts
     None."""
     if annotation is None:
         return "object", False
@@ -305,7 +318,8 @@ def _type_name(annotation: ast.expr | None) -> tuple[str, bool]:
         else:
             parts.append(_member_type_name(part))
     parts = list(dict.fromkeys(parts))
-    # The parser accepts a single item for a list of them, and its errors name the list only.
+    # Torch's argument parser accepts a single item instead of a list, but its errors only name the
+    # list.
     for type_name in list(parts):
         if type_name.startswith("tuple of "):
             parts = [p for p in parts if p == type_name or f"tuple of {p}s" != type_name]

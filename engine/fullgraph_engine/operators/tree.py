@@ -1,4 +1,5 @@
-"""Collect the public names of the running torch, with their kinds, signatures and documentation."""
+"""Collect the public names of the imported torch, with their kinds, signatures and
+documentation."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ MODULES = (
     "torch.utils.checkpoint",
     "torch.utils.data",
 )
-"""Modules whose members are listed, if the engine has already imported them."""
+"""Modules whose members the operator index lists, if the engine has already imported them."""
 
 _TENSOR = "torch.Tensor"
 _BINDING_HOLDERS = (
@@ -75,13 +76,15 @@ _COMPUTING_MODULES = frozenset(
         "torch.special",
     }
 )
-"""Modules whose Python functions mainly call operators, so their calls are listed."""
+"""Modules and classes whose Python functions mainly call operators, so the index lists these
+calls."""
 _MAX_DEFAULT = 40
+"""Maximum length in characters of a displayed default value."""
 
 
 @dataclass(frozen=True)
 class LiveName:
-    """A name of the running torch and the object that it refers to."""
+    """A name of the imported torch and the object that it refers to."""
 
     path: str
     kind: NameKind
@@ -89,14 +92,18 @@ class LiveName:
     canonical: str
     """Preferred path of the object; differs from ``path`` if ``path`` is an alias."""
     python: str = ""
-    """Signature as source, for functions written in Python."""
+    """Source of the parameters, for functions and constructors written in Python; otherwise
+    empty."""
     calls: tuple[str, ...] = ()
-    """Names that the code of the function calls."""
+    """Paths of the torch functions that the code of the function calls."""
     summary: str = ""
+    """First sentence of the documentation."""
     href: str = ""
+    """URL of the documentation page."""
     deprecated: str = ""
     """Sentence that says that the name is deprecated; empty if it is not."""
     doc: str = ""
+    """Docstring of the object."""
 
 
 def resolve_path(path: str) -> Any:
@@ -112,9 +119,9 @@ def resolve_path(path: str) -> Any:
 
 
 def collect_live_names(extra_paths: Iterable[str] = ()) -> dict[str, LiveName]:
-    """Describe all public names of torch's modules and of ``torch.Tensor``.
+    """Describe all public members of torch's modules and of ``torch.Tensor``, by path.
 
-    Also describes the paths in ``extra_paths`` that exist.
+    Also describes the existing paths among ``extra_paths``.
     """
     bindings = _binding_paths()
     found = dict(_public_objects(bindings))
@@ -161,7 +168,7 @@ def _public_objects(bindings: Mapping[int, str]) -> Iterator[tuple[str, Any]]:
 
 
 def _belongs_to_module(module: str, member: str, value: Any) -> bool:
-    """Whether a member outside of the module's ``__all__`` is part of its public interface."""
+    """Whether a module member that ``__all__`` does not list is part of the public interface."""
     if isinstance(value, types.ModuleType):
         return value.__name__ == f"{module}.{member}"
     if isinstance(value, (torch.dtype, torch.layout, torch.memory_format, torch.qscheme)):
@@ -182,7 +189,8 @@ def _is_internal_class(home: str, value: Any) -> bool:
 
 
 def _stored_member(owner: type, member: str) -> Any:
-    """Return a member as stored in the class, so that a property is not evaluated."""
+    """Return a member of a class or its bases from their ``__dict__``, without evaluating
+    properties."""
     for base in owner.__mro__:
         if member in base.__dict__:
             return base.__dict__[member]
@@ -190,7 +198,8 @@ def _stored_member(owner: type, member: str) -> Any:
 
 
 def _binding_paths() -> dict[int, str]:
-    """Map the ``id`` of each C function to the path of its binding."""
+    """Map the ``id`` of each C++ function of torch to its path, such as
+    ``torch._C._nn.gelu``."""
     found: dict[int, str] = {}
     for name in _BINDING_HOLDERS:
         try:
@@ -205,7 +214,10 @@ def _binding_paths() -> dict[int, str]:
 
 
 class _CanonicalPaths:
-    """Maps each object to the preferred path among its names."""
+    """Maps each object of torch to the preferred path among the paths that refer to it.
+
+    ``found`` are objects by path, ``bindings`` paths of C++ functions by ``id``.
+    """
 
     def __init__(self, found: Mapping[str, Any], bindings: Mapping[int, str]) -> None:
         self._bindings = bindings
@@ -219,15 +231,15 @@ class _CanonicalPaths:
         }
 
     def path_of(self, value: Any) -> str:
-        """Return the preferred path of an object, or the path of its binding; empty if it has
-        neither."""
+        """Return the preferred public path of an object, or else its path as a C++ binding; empty
+        without either."""
         number = id(value)
         return self._canonical.get(number) or self._bindings.get(number, "")
 
 
 def _has_identity(value: Any) -> bool:
-    """Whether two names of this object are aliases, unlike two names with equal numbers or
-    strings."""
+    """Whether two names with this value are aliases of each other, unlike names of equal numbers
+    or strings."""
     return isinstance(
         value,
         (
@@ -313,8 +325,10 @@ def _is_callable(value: Any) -> bool:
 
 
 def _unwrap_function(value: Any) -> types.FunctionType | None:
-    """Return the Python function that a value wraps, through ``__wrapped__``; None if there is
-    none."""
+    """Return the Python function in a static method, class method or decorated function.
+
+    Follows ``__wrapped__``. Returns None if the value does not contain a Python function.
+    """
     if isinstance(value, (staticmethod, classmethod)):
         value = value.__func__
     for _ in range(8):
@@ -371,8 +385,10 @@ def _documentation_url(path: str, kind: str, doc: str, documented: frozenset[str
 
 
 def python_signature(function: types.FunctionType, *, bound: bool) -> str:
-    """Return a function's parameters with defaults as source; ``bound`` omits the first
-    parameter."""
+    """Return the source of a function's parameters with their defaults, for example ``(x, dim=1)``.
+
+    ``bound`` omits the first parameter, which is ``self`` or ``cls``.
+    """
     code = function.__code__
     names = code.co_varnames
     count, keywords = code.co_argcount, code.co_kwonlyargcount
@@ -407,7 +423,11 @@ def python_signature(function: types.FunctionType, *, bound: bool) -> str:
 
 
 def string_parameters(python: str) -> tuple[str, ...]:
-    """Return the parameters of a Python signature whose defaults permit strings."""
+    """Return the parameters of a signature that may accept strings, judging by their defaults.
+
+    ``python`` is the source of the parameters. A parameter may accept strings if its default is
+    missing, None or a string.
+    """
     try:
         (function,) = ast.parse(f"def f{python}: ...").body
     except (SyntaxError, ValueError):
@@ -456,10 +476,10 @@ _PLAIN = (
 def _called_names(
     function: types.FunctionType, canonical_paths: _CanonicalPaths, own_path: str
 ) -> tuple[tuple[str, ...], str]:
-    """Return the names that a function calls, and its message if it only raises a deprecation
-    error.
+    """Return the paths of the torch functions that a function calls, and its removal message.
 
-    Also scans the private functions of torch that it calls, one level deep.
+    The message is empty unless the function only raises an error that says that it was removed.
+    Calls in private functions of torch that the function calls directly are included.
     """
     found: dict[str, None] = {}
     private: dict[types.FunctionType, None] = {}
@@ -477,10 +497,10 @@ def _scan_calls(
     found: dict[str, None],
     private: dict[types.FunctionType, None],
 ) -> str:
-    """Add to ``found`` the public names that a function's bytecode calls, and to ``private`` other
-    functions.
+    """Collect the functions that the bytecode of a function loads.
 
-    Returns the deprecation message of a function that never returns; otherwise an empty string.
+    Adds paths of public names to ``found``, and functions of torch without a path to ``private``.
+    Returns the deprecation message of a function that always raises; otherwise an empty string.
     """
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
     value: Any = None
@@ -524,13 +544,13 @@ def _is_defined_in_torch(function: types.FunctionType) -> bool:
 
 
 _SUPER = object()
-"""Marker for the result of ``super()`` until an attribute of it is read."""
+"""Marker for the object that ``super()`` returns, until the bytecode reads an attribute of it."""
 
 
 def _record_super_call(found: dict[str, None], member: str, own_path: str) -> None:
-    """Record a call of ``super().member`` in a method of ``torch.Tensor``.
+    """Add the function behind ``super().member`` in a method of ``torch.Tensor`` to ``found``.
 
-    The parent class of ``torch.Tensor`` is ``torch._C.TensorBase``, which has the bindings.
+    The parent class of ``torch.Tensor`` is ``torch._C.TensorBase``, which has the C++ bindings.
     """
     if own_path.startswith(_TENSOR + ".") and not member.startswith("__"):
         same = own_path == f"{_TENSOR}.{member}"

@@ -1,4 +1,5 @@
-"""Count how often torch's own Python code uses each name, to sort completions by it."""
+"""Count how often torch's own Python code uses each name, so that completions list common names
+first."""
 
 from __future__ import annotations
 
@@ -24,23 +25,22 @@ _SCANNED_PATHS = (
     "nested/_internal/sdpa.py",
     "utils/checkpoint.py",
 )
-"""Files and folders of torch that compute with tensors.
+"""Files and folders of torch with code that computes with tensors.
 
-Code about operators is omitted: it names each operator once, which does not show how common it is.
+Files that only list operators are omitted: they name each operator once, however common it is.
 """
 
 _CHAIN = re.compile(r"(?:(?<![\w.])([A-Za-z_]\w*)|(?<=[)\]]))((?:\.[A-Za-z_]\w*)+)(\()?")
 _MODULES = {"torch": "torch", "F": "torch.nn.functional", "nn": "torch.nn", "init": "torch.nn.init"}
 _MAX_CHARACTERS = 12_000_000
-"""Maximum number of characters to read."""
+"""Maximum total number of characters to read from torch's files."""
 
 
 def count_uses(torch: Path) -> Counter[str]:
-    """Count uses by dotted path; for operators by ``aten::name``, for methods by
-    ``torch.Tensor.name``.
+    """Count the uses of each name in torch's Python code; ``torch`` is the folder of the package.
 
-    A call of a method counts for ``torch.Tensor`` whatever its receiver is, which the source does
-    not show.
+    Names are dotted paths; operators are counted as ``aten::name``. Every method call counts for
+    ``torch.Tensor.name``, because the source does not show the type of the object.
     """
     chains: Counter[tuple[str, str, str]] = Counter()
     characters_left = _MAX_CHARACTERS

@@ -6,12 +6,14 @@ import sys
 from collections.abc import Sequence
 
 INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells report it."""
 
 
 def convert_program_arguments(arguments: Sequence[str]) -> list[str]:
-    """Convert the arguments of a program after ``--`` to options of ``check``.
+    """Convert the program and its arguments after ``--`` to a path and options of ``check``.
 
-    ``-- train.py --steps 2`` names a file and two arguments of its program.
+    For example, ``check -- train.py --steps 2`` becomes ``check train.py
+    --program-arguments=--steps --program-arguments=2``.
     """
     separator = list(arguments).index("--")
     program = list(arguments[separator + 1 :])
@@ -20,12 +22,13 @@ def convert_program_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the ``fullgraph`` script and return its exit status."""
+    """Run the ``fullgraph`` script and return its exit status; ``arguments`` default to
+    ``sys.argv``."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if words[:1] == ["server"]:
-            # Editors wait for the first answer of the server, so it must not import the libraries
-            # of the other commands.
+            # Editors wait for the first response of the server, so it must not import the libraries
+            # that only other commands need.
             from fullgraph.cli.server import main as server
 
             return server(words[1:])

@@ -62,7 +62,8 @@ app = typer.Typer(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a command and return its exit status."""
+    """Parse the arguments of ``fullgraph``, run the command that they name, and return its exit
+    status."""
     try:
         app(args=list(arguments), prog_name="fullgraph")
     except SystemExit as end:
@@ -97,7 +98,7 @@ def _server_command(
     stdio: Annotated[bool, typer.Option(help="Use standard streams (default).")] = False,
     tcp: Annotated[str | None, typer.Option(metavar="HOST:PORT")] = None,
 ) -> None:
-    # This entry is for the list of commands; ``fullgraph.cli.main`` starts the server.
+    # Only here so that `--help` lists the command; ``fullgraph.cli.main`` starts the server itself.
     from fullgraph.cli.server import main as server
 
     raise typer.Exit(server(["--tcp", tcp] if tcp else []))
@@ -955,10 +956,12 @@ def _check_sides(
     reports: Sequence[Path] | None,
     settings_of_checks: Mapping[str, Any],
 ) -> None:
-    """Check that the arguments of ``diff`` describe two sides.
+    """Check that the arguments of ``diff`` describe two sides: interpreters, revisions or reports.
+
+    ``settings_of_checks`` are the settings by name; reports cannot be combined with them.
 
     Raises:
-        typer.BadParameter: They do not.
+        typer.BadParameter: The arguments describe fewer or more than two sides.
     """
     if reports is not None:
         if len(reports) != 2:

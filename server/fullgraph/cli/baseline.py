@@ -1,7 +1,7 @@
 """Hide findings of an earlier check, so that CI only reports new ones.
 
-A baseline is a report of ``fullgraph check --format json``. Because lines move and change, findings
-are compared by their code, message and source text, then by their target.
+A baseline is a report that ``fullgraph check --format json`` wrote. Because lines move and change,
+findings are compared by code, message and source text, then by the traced function or class.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from fullgraph.render.json import finding_source
 
 @dataclass(frozen=True)
 class Baseline:
-    """Findings of an earlier report; without a report it is empty."""
+    """The findings that an earlier check reported, which later checks hide."""
 
     known: Mapping[Path, tuple[Trait, ...]] = dataclasses.field(default_factory=dict)
-    """Known findings by the absolute path of their file."""
+    """Properties of the earlier findings, by the absolute path of their file."""
 
     @classmethod
     def read(cls, path: Path) -> Baseline:
@@ -43,10 +43,10 @@ class Baseline:
         )
 
     def hide_known(self, file: CheckedFile) -> CheckedFile:
-        """Return the file with its new findings only, and the number of known ones.
+        """Remove the findings that the earlier report contains, and count them in ``known``.
 
         If there are more findings of one kind than before, and nothing distinguishes the new ones,
-        all of them are shown.
+        none of them is removed.
         """
         known = self.known.get(absolute_path(Path(file.path)), ())
         pairs = match_items(known, [_finding_trait(file, item) for item in file.findings], SAME)
@@ -55,7 +55,10 @@ class Baseline:
 
 
 def _known_trait(finding: ReportedFinding) -> Trait:
-    """Shorten the paths in a message as current checks do; earlier versions wrote full paths."""
+    """Return the properties of an earlier finding, with the paths in its message shortened.
+
+    Current checks write short paths; earlier versions wrote full paths.
+    """
     trait = finding.trait
     return dataclasses.replace(trait, message=shorten_paths(trait.message, str(Path.cwd())))
 

@@ -1,4 +1,4 @@
-"""Check many files with one engine. The result is plain data; nothing is printed here."""
+"""Trace files with one engine process and collect the results, without printing them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ from fullgraph_engine.protocol import (
     Timings,
 )
 
-# The syntax error explains why the file was not traced; the check itself did not fail.
+# Code of the finding for a file with a syntax error. Such a file is not traced, but the check
+# itself did not fail.
 _SYNTAX = "trace/syntax-error"
 
 
@@ -64,33 +65,33 @@ class CheckEngine(Protocol):
 
 
 class CheckListener(Protocol):
-    """Receives the progress of a check."""
+    """Interface of an object that shows the progress of a check."""
 
     def on_engine_start(self) -> None:
-        """The engine is starting, which takes seconds."""
+        """Called when the engine process starts, which takes seconds."""
 
     def on_target(self, path: str, target: str) -> None: ...
 
     def on_import(self, path: str, module: str) -> None:
-        """The imports of a file are running, which may take seconds."""
+        """Called when a file is importing ``module``, which may take seconds."""
 
     def on_measure(self, path: str, target: str) -> None:
-        """A target is being measured, which takes as long as its compilation."""
+        """Called when the time of a traced function or class is measured, which compiles it."""
 
     def on_file_done(self, file: CheckedFile) -> None:
-        """A file is finished; files are reported in the order in which they were given."""
+        """Called with the results of each file, in the order in which the files were given."""
 
 
 class EngineUnusable(Exception):
-    """Raised if the engine cannot work; the message says why and what to do."""
+    """Raised if the engine process cannot trace files; the message says why and what to do."""
 
 
 @contextlib.asynccontextmanager
 async def running_engine(engine: CheckEngine) -> AsyncIterator[EngineStatus]:
-    """Start an engine, and stop it at the end of the block.
+    """Start an engine process and yield its status; stop the process at the end of the block.
 
     Raises:
-        EngineUnusable: The engine cannot work.
+        EngineUnusable: The engine cannot trace files, for example without torch.
     """
     try:
         await engine.start()
@@ -104,17 +105,21 @@ async def running_engine(engine: CheckEngine) -> AsyncIterator[EngineStatus]:
 
 
 def require_usable(status: EngineStatus) -> None:
-    """Raise an error unless an engine with this status can work.
+    """Raise an error unless the status says that the engine process is ready.
 
     Raises:
-        EngineUnusable: The engine cannot work.
+        EngineUnusable: The engine cannot trace files, for example without torch.
     """
     if status.state is not EngineState.READY:
         raise EngineUnusable(sentences(status.message, status.next_step))
 
 
 class FileCheck:
-    """A check of files with one engine, which is started when a file first needs it."""
+    """A check of files with one engine process, which starts when a file is not in the cache.
+
+    ``engine`` creates the engine. ``texts`` replace the contents of files, by path. ``forecast``
+    also predicts recompilations, ``measure`` also takes run times.
+    """
 
     def __init__(
         self,
@@ -143,9 +148,9 @@ class FileCheck:
         self._hide_known = hide_known
         """Function that removes the findings of a baseline from a checked file."""
         self._result_cache = result_cache
-        """Cached results of earlier checks."""
+        """Results of earlier checks on disk; None if each file is traced again."""
         self._status_before: EngineStatus | None = None
-        """Status of the engine that computed the cached results."""
+        """Status of the engine that computed the cached results; None if none were used."""
         self._texts = texts or {}
         """Texts by path that replace the contents of files on disk."""
         self._programs = WorkspacePrograms()
@@ -153,11 +158,11 @@ class FileCheck:
         self._engine: CheckEngine | None = None
         self._status: EngineStatus | None = None
         self._starting = asyncio.Lock()
-        # Other traces would distort measurements.
+        # Tracing other files at the same time would distort measured run times.
         self._parallel = 1 if measure else min(settings.parallel, max(1, len(files)))
 
     async def run(self) -> CheckResults:
-        """Check all files. Cancelling this call kills the engine."""
+        """Check all files and return their results. Cancelling this call kills the engine."""
         began = time.monotonic()
         room = asyncio.Semaphore(self._parallel)
 
@@ -230,7 +235,7 @@ class FileCheck:
         return self._engine
 
     async def _read_events(self, request: Analyze) -> AsyncIterator[Event]:
-        """Yield the events of an analysis, from the cache if it has them."""
+        """Yield the events of a file's analysis, from the cache of earlier results if possible."""
         known = self._result_cache.find(request) if self._result_cache is not None else None
         if known is not None and known.is_whole:
             self._status_before = known.status
@@ -325,5 +330,6 @@ class FileCheck:
 
 
 def _add_note(file: CheckedFile, source: SourceFile, note: str) -> CheckedFile:
-    """Add a note to a file that the user named; files found in folders get no notes."""
+    """Add a note to the results of a file that the user named, but not of files found in
+    folders."""
     return dataclasses.replace(file, notes=(*file.notes, note)) if source.named else file

@@ -1,7 +1,7 @@
-"""Parse the command line of a common check without the command line library.
+"""Parse the common options of ``fullgraph check`` without importing typer.
 
-Importing the library takes longer than a check with a running engine. Unknown and wrong arguments
-are left to the library.
+Importing typer takes longer than a check with a running engine. A command line with other or wrong
+options is left to typer.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _LISTS = {f"--{name}": name for name in ("select", "ignore", "severity", "exclud
 
 @dataclass(frozen=True)
 class CheckArguments:
-    """A check, and its settings by name."""
+    """The parsed arguments of ``fullgraph check``; ``flags`` are its settings by name."""
 
     job: CheckJob
     flags: dict[str, Any] = field(default_factory=dict)
 
 
 def run_check(arguments: Sequence[str]) -> int | None:
-    """Check files and return the exit status; None if the arguments need the full parser."""
+    """Check files and return the exit status; None if only typer can parse the arguments."""
     read = read_arguments(arguments)
     if read is None:
         return None
@@ -60,7 +60,7 @@ def run_check(arguments: Sequence[str]) -> int | None:
 
 
 def read_arguments(arguments: Sequence[str]) -> CheckArguments | None:
-    """Parse the arguments of ``fullgraph check``; None if they need the full parser."""
+    """Parse the arguments of ``fullgraph check``; None if only typer can parse them."""
     paths: list[str] = []
     switches: set[str] = set()
     texts: dict[str, str] = {}

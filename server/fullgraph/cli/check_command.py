@@ -1,6 +1,6 @@
-"""Run ``fullgraph check`` after its command line was parsed; other commands share parts of it.
+"""Run ``fullgraph check`` after its command line was parsed, with functions for other commands.
 
-This module does not import the command line library, which takes longer than all the rest.
+This module does not import typer, because the import takes longer than a check of a small file.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ COLORS: tuple[Color, ...] = ("auto", "always", "never")
 
 @dataclass(frozen=True)
 class CheckJob:
-    """Options of ``check``, except settings."""
+    """The options of ``fullgraph check``, without the settings of a project."""
 
     paths: tuple[str, ...]
     stdin_name: str = "<stdin>"
+    """Name of standard input in findings."""
     form: Format = "text"
     color: Color = "auto"
     quiet: bool = False
@@ -70,7 +71,7 @@ class CheckJob:
     def run(self, flags: Mapping[str, Any]) -> int:
         """Check files, print the findings, and return the exit status.
 
-        ``flags`` are settings by name.
+        ``flags`` are the settings on the command line, by name.
         """
         try:
             known = Baseline.read(self.baseline) if self.baseline is not None else Baseline()
@@ -134,14 +135,15 @@ class CheckJob:
         try:
             interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
         except InterpreterNotFound:
-            return None  # told when an engine is started
+            return None  # starting the engine reports this error
         may = resolve_allowances(settings.sandbox_allow, Path.cwd())
         return EngineStore(
             ResultStore(), engine_basis(interpreter.path, may, settings.engine_processes)
         )
 
     def _read_paths(self, texts: dict[str, str]) -> _NamedPaths:
-        """Return the named paths; standard input is read into ``texts``."""
+        """Return the paths to check; the text of standard input is added to ``texts`` by its
+        name."""
         named = tuple(path for path in self.paths if path != sources.STANDARD_INPUT)
         if len(named) == len(self.paths):
             return _NamedPaths(named)
@@ -178,7 +180,9 @@ def engine_for(
     *,
     verbose: bool = False,
 ) -> AnyEngine:
-    """Return an engine for the settings; ``report`` receives its output if ``verbose`` is set.
+    """Return an engine that the settings select, running in the background or new.
+
+    With ``verbose``, ``report`` prints the output of the traced code.
 
     Raises:
         EngineUnusable: No interpreter was found.
@@ -211,7 +215,10 @@ def engine_for(
 
 
 def load_settings(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:
-    """Return the project of a check and its settings; exit with an error if a flag is invalid."""
+    """Return the project that contains the folder ``start``, and the settings that apply to it.
+
+    ``flags`` are the settings on the command line, by name. Exits with an error if one is invalid.
+    """
     source = command_line_source(flags)
     bad = resolve_settings(source).problems
     if bad:
@@ -253,8 +260,7 @@ def resolve_folders(paths: list[str] | None) -> list[str] | None:
 
 
 def run_piped(work: Callable[[], int]) -> int:
-    """Run a command and return its exit status, also if the reader of its output closes the
-    pipe."""
+    """Call ``work`` and return its exit status; 141 if the reader of the output closed the pipe."""
     try:
         return work()
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""Read reports of ``fullgraph check --format json``."""
+"""Read the report files that ``fullgraph check --format json`` writes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from fullgraph.render.json import VERSION
 
 @dataclass(frozen=True)
 class ReportedFinding:
-    """A finding of a report.
+    """A finding that a report lists.
 
-    ``line`` and ``character`` are zero-based; ``targets`` are all targets that reach the finding.
+    ``line`` and ``character`` are zero-based. ``targets`` are all functions and classes whose
+    traces reach the finding, ``count`` says how often. ``text`` is the source code at the finding.
     """
 
     code: str
@@ -34,19 +35,28 @@ class ReportedFinding:
 
     @property
     def trait(self) -> Trait:
+        """Properties by which the finding is recognized in another check."""
         return Trait(self.code, self.message, self.target, self.text, self.line)
 
 
 @dataclass(frozen=True)
 class ReportedTarget:
-    """The result of a target with one probe; a number is None if that torch cannot report it."""
+    """The result of tracing a target (a function or class) with one description of inputs.
+
+    A number is None if the torch of the check cannot report it.
+    """
 
     name: str
     line: int
+    """Zero-based line of the target."""
     status: str
+    """Outcome: ``traced``, ``failed``, ``timeout``, ``crashed``, ``no-probe`` or ``cancelled``."""
     mode: str
+    """Kind of tensors that the target was traced with: ``fake`` or ``real``."""
     inputs: str
+    """Description of the inputs; empty if no inputs are known."""
     error: str
+    """Error message; empty if the target was traced."""
     graphs: int | None
     ops: int | None
     breaks: int | None
@@ -56,7 +66,11 @@ class ReportedTarget:
 
 @dataclass(frozen=True)
 class ReportedFile:
-    """A file of a report; ``known`` counts the findings that a baseline has hidden."""
+    """The results of one file in a report.
+
+    ``problem`` says why the file could not be checked, empty if it was. ``known`` counts the
+    findings that a baseline (the report of an earlier check) has hidden.
+    """
 
     path: str
     targets: tuple[ReportedTarget, ...]
@@ -68,7 +82,11 @@ class ReportedFile:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """A whole report; ``torch`` and ``python`` are versions, empty if no engine was needed."""
+    """A report of ``fullgraph check``.
+
+    ``torch`` and ``python`` are versions, empty if nothing was traced. ``problems`` are sentences
+    about what could not be checked.
+    """
 
     files: tuple[ReportedFile, ...]
     torch: str = ""
@@ -77,12 +95,12 @@ class CheckReport:
 
     @property
     def known(self) -> int:
-        """Number of findings that a baseline has hidden."""
+        """Number of findings that a baseline (the report of an earlier check) has hidden."""
         return sum(file.known for file in self.files)
 
     @classmethod
     def read(cls, path: Path) -> CheckReport:
-        """Read a report from a file.
+        """Read a report from the file at ``path``.
 
         Raises:
             UnreadableFile: The file cannot be read, or is not a report.
@@ -97,7 +115,7 @@ class CheckReport:
 
     @classmethod
     def parse(cls, text: str, path: Path) -> CheckReport:
-        """Parse a report; ``path`` is used in error messages.
+        """Parse the text of a report; ``path`` names its file in error messages.
 
         Raises:
             UnreadableFile: The text is not a report.

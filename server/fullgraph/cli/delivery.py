@@ -1,4 +1,4 @@
-"""Save and print the result of ``fullgraph repro``."""
+"""Run ``fullgraph repro``, save the script that reproduces a finding, and print the result."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from fullgraph.session.repro_files import ReproUnwritable, WrittenRepro, write_r
 from fullgraph.session.settings import Settings
 
 VERIFIED, UNVERIFIED, UNABLE = 0, 1, 2
+"""Exit statuses: the script was verified and saved, it was not, or fullgraph itself failed."""
 
 STANDARD_OUTPUT = "-"
 
@@ -33,17 +34,21 @@ _WARNING = ("warning", Style.WARNING)
 
 @dataclass(frozen=True)
 class ScriptDestination:
-    """Destination of the script: a folder with a generated name, a file, or standard output."""
+    """Where the script is saved.
+
+    With ``file``, it is that file; with only ``folder``, a new file in it; with neither, standard
+    output.
+    """
 
     folder: Path | None
     file: Path | None = None
 
     @classmethod
     def parse(cls, option: str | None, folder: Path) -> ScriptDestination:
-        """Parse the option ``--out``; without it, the destination is ``folder``.
+        """Parse the value of ``--out``; None means a new file in ``folder``.
 
         Raises:
-            FileExistsError: The file exists already.
+            FileExistsError: ``--out`` names a file that exists already.
         """
         if option == STANDARD_OUTPUT:
             return cls(None)
@@ -57,7 +62,10 @@ class ScriptDestination:
         return cls(path.parent, path)
 
     def save_script(self, result: ReproResult, data: str) -> WrittenRepro | None:
-        """Save the script and its data; None if the destination is standard output.
+        """Save the script and its data files; return their paths.
+
+        ``data`` is the folder with the data files. Returns None without a script, or if the
+        destination is standard output.
 
         Raises:
             Unwritable: The script cannot be written anywhere.
@@ -73,9 +81,10 @@ class ScriptDestination:
 
 @dataclass(frozen=True)
 class Delivery:
-    """Runs ``fullgraph repro``; prints the result to standard output, messages to standard error.
+    """A run of ``fullgraph repro``, which prints its result to standard output and messages to
+    standard error.
 
-    ``issue`` prints Markdown for an issue instead of the path of the script.
+    With ``issue``, the result is Markdown for a bug report instead of the path of the script.
     """
 
     request: ReproRequest
@@ -86,6 +95,7 @@ class Delivery:
     quiet: bool
 
     def run(self, settings: Settings, project: Path, engine: Callable[[], AnyEngine]) -> int:
+        """Reduce the finding, save and print the script, and return the exit status."""
         with temporary_data_folder() as folder:
             return self._reproduce(settings, project, engine, folder)
 
@@ -177,7 +187,10 @@ class Delivery:
 
 
 def _lost_data_warning(result: ReproResult) -> str:
-    """Return a warning if the script is only printed, so that its data is lost; else empty."""
+    """Return a warning if the script needs data files but they are not saved; otherwise empty.
+
+    Data files are not saved if the script goes to standard output.
+    """
     found = result.outcome.found
     if found is None or not found.data:
         return ""
@@ -185,6 +198,6 @@ def _lost_data_warning(result: ReproResult) -> str:
 
 
 def relative_path(path: Path) -> str:
-    """Return a path relative to the current folder, if it is inside."""
+    """Return a path relative to the current folder if it is inside, otherwise unchanged."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith(os.pardir) else relative

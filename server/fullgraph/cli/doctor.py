@@ -1,5 +1,5 @@
-"""``fullgraph doctor``: show the interpreter, the state of the engine, and the origin of each
-setting."""
+"""``fullgraph doctor``: show the Python interpreter, whether the engine works, and where each
+setting comes from."""
 
 from __future__ import annotations
 
@@ -32,19 +32,26 @@ _COLUMN = 15
 
 @dataclass(frozen=True)
 class Examination:
-    """Result of the examination; ``trouble`` explains why the engine cannot work, empty if it
-    can."""
+    """The state of the interpreter, the engine and the settings, as ``fullgraph doctor`` found
+    it."""
 
     project: Project
     resolved: Resolved
+    """Settings with their origins and problems."""
     interpreter: Interpreter | None
+    """Python interpreter of the project; None if none was found."""
     engine: EngineStatus | None
+    """Status of the engine; None if it did not report one."""
     check: SelfChecked | None
+    """Result of the engine's self check; None if the engine cannot work."""
     seconds: float
+    """Seconds until the engine was ready."""
     problem: str
+    """Sentence that says why the engine cannot work; empty if it can."""
 
     @property
     def status(self) -> int:
+        """Exit status: 2 if the engine cannot work, 1 if something is degraded, otherwise 0."""
         if self.problem:
             return 2
         missing = self.check is not None and any(not hook.present for hook in self.check.hooks)
@@ -52,6 +59,7 @@ class Examination:
         return 1 if missing or degraded or self.resolved.problems else 0
 
     def format_text(self, paint: Paint = PLAIN) -> str:
+        """Format the state as lines for a terminal; ``paint`` adds colors."""
         return "\n".join(self._all_lines(paint))
 
     def _all_lines(self, paint: Paint) -> Iterator[str]:
@@ -129,7 +137,10 @@ class Examination:
 
 
 async def examine(project: Project, resolved: Resolved, env: Mapping[str, str]) -> Examination:
-    """Start an engine as a check would, run its self check, and stop it."""
+    """Start an engine as ``fullgraph check`` would, run its self check, and stop it.
+
+    ``env`` are the environment variables in which the interpreter is searched.
+    """
     interpreter: Interpreter | None = None
     status: EngineStatus | None = None
     check: SelfChecked | None = None

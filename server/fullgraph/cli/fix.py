@@ -30,18 +30,19 @@ from fullgraph.session.settings import Settings
 
 @dataclass(frozen=True)
 class FixRun:
-    """Results of fixing files."""
+    """The results of ``fullgraph fix``; ``torch`` is a version, empty if nothing was traced."""
 
     files: tuple[FixedFile, ...]
     torch: str = ""
 
     @property
     def incomplete(self) -> bool:
+        """Whether a file could not be read, traced or written."""
         return any(file.problem or file.fixed.problem for file in self.files)
 
     @property
     def left(self) -> int:
-        """Number of breaks that were not fixed."""
+        """Number of graph breaks that remain because they were not fixed."""
         return sum(len(file.fixed.left) for file in self.files)
 
 
@@ -58,12 +59,14 @@ async def fix_files(
     show_progress: Callable[[str], None],
     on_file_done: Callable[[FixedFile], None],
 ) -> FixRun:
-    """Fix files one after the other with one engine; each file is written when it is finished.
+    """Fix graph breaks in files one after the other, with one engine process.
 
-    ``forecast`` also fixes what recompiles with other sizes and values.
+    ``grades`` are the grades of fixes to apply, ``backend`` also verifies them with Inductor.
+    ``forecast`` also fixes code that recompiles with other sizes and values. With ``write``, each
+    file is changed on disk as soon as it is fixed.
 
     Raises:
-        EngineUnusable: The engine cannot work.
+        EngineUnusable: The engine cannot trace files, for example without torch.
     """
     texts: dict[str, str] = {}
     results: dict[str, FixedFile] = {}
@@ -150,7 +153,7 @@ async def _fix_file(
 
 
 def _write_fixed(source: SourceFile, before: str, after: str) -> None:
-    """Write a file in its own encoding.
+    """Replace the text ``before`` of a file by ``after``, in the encoding of the file.
 
     Raises:
         UnreadableFile: Another program has changed the file.
@@ -164,14 +167,14 @@ def _write_fixed(source: SourceFile, before: str, after: str) -> None:
 
 
 def _replace_file(path: Path, data: bytes) -> None:
-    """Replace the contents of a file atomically.
+    """Replace the contents of a file atomically, and keep its owner and permissions.
 
     Raises:
         PermissionError: The file is read-only.
     """
     before = path.stat()
     if not before.st_mode & stat.S_IWUSR:
-        # Root could write it, and a user who may write the folder could replace it.
+        # Replacing the file would succeed: it only needs permission to write to the folder.
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     number, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -187,7 +190,7 @@ def _replace_file(path: Path, data: bytes) -> None:
 
 
 def file_diff(file: FixedFile) -> str:
-    """Format the change of a file as a unified diff; empty without a change."""
+    """Format the changes of a fixed file as a unified diff; empty if nothing changed."""
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
         for line in difflib.unified_diff(

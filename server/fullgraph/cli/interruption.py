@@ -1,4 +1,4 @@
-"""Convert SIGINT and SIGTERM to the cancellation of the current task."""
+"""Run a coroutine that SIGINT and SIGTERM cancel, instead of ending the process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ T = TypeVar("T")
 
 
 class Interrupted(Exception):
-    """Raised if a signal ended the work; ``status`` is the exit status that shells expect."""
+    """Raised if SIGINT or SIGTERM cancelled a command.
+
+    ``status`` is the exit status that shells expect: 128 plus the number of the signal.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(f"signal {number}")
@@ -19,11 +22,12 @@ class Interrupted(Exception):
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine until it ends or a signal arrives; cleanup code of the coroutine runs in any
-    case.
+    """Run a coroutine and return its result; SIGINT and SIGTERM cancel it.
+
+    A cancelled coroutine still runs its cleanup code. If it returns a result, no error is raised.
 
     Raises:
-        Interrupted: A signal arrived.
+        Interrupted: A signal cancelled the coroutine.
     """
     return asyncio.run(_run_with_signals(work))
 

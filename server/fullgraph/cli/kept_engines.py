@@ -1,4 +1,5 @@
-"""``fullgraph engine``: show or stop the engines that stay running for later commands."""
+"""``fullgraph engine``: show or stop the background engine processes that keep torch imported for
+later commands."""
 
 from __future__ import annotations
 
@@ -18,15 +19,19 @@ from fullgraph_engine.protocol import Shutdown
 
 @dataclass(frozen=True)
 class KeptEngine:
-    """A background engine; ``problem`` is a sentence that explains why its state is unknown."""
+    """The state of a background engine process.
+
+    ``problem`` is a sentence that says why the state is unknown; empty if it is known.
+    """
 
     path: Path
+    """Socket of the process."""
     welcome: Welcome | None = None
     status: EngineStatus | None = None
     problem: str = ""
 
     def format_line(self) -> str:
-        """Format the state of the engine as one line."""
+        """Format the state of the background engine as one line, or return ``problem``."""
         if self.welcome is None or self.status is None:
             return self.problem
         state = f"torch {self.status.torch}" if self.status.torch else self.status.message
@@ -37,10 +42,10 @@ class KeptEngine:
 
 
 async def kept_engines(environment: Mapping[str, str], *, stop: bool = False) -> list[KeptEngine]:
-    """Return the background engines of this user; with ``stop``, also stop them.
+    """Return the background engine processes of this user; with ``stop``, also stop them.
 
     Raises:
-        Unavailable: No folder is private to this user.
+        BackgroundUnavailable: Other users can access the folders for sockets.
     """
     folder = private_folder(environment)
     found = [await _kept_engine(path, stop=stop) for path in list_sockets(folder)]
@@ -48,7 +53,8 @@ async def kept_engines(environment: Mapping[str, str], *, stop: bool = False) ->
 
 
 async def _kept_engine(path: Path, *, stop: bool) -> KeptEngine | None:
-    """Return the engine behind a socket; None if no process uses the socket."""
+    """Return the background engine that listens on the socket at ``path``; None if no process
+    does."""
     status_received: asyncio.Future[EngineStatus] = asyncio.get_running_loop().create_future()
     ended = asyncio.Event()
 

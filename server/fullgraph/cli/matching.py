@@ -1,4 +1,4 @@
-"""Match findings of two checks, although lines move and messages change."""
+"""Match the findings of two checks with each other, although lines move and messages change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ Key = Callable[[T], Hashable]
 
 @dataclass(frozen=True)
 class Trait:
-    """Properties by which a finding is recognized; ``text`` is its source code as one line."""
+    """Properties by which a finding is recognized in another check.
+
+    ``target`` is the traced function or class, ``text`` the source code at the finding as one line.
+    """
 
     code: str
     message: str
@@ -22,8 +25,8 @@ class Trait:
     line: int
 
 
-# Keys for matching, from exact to loose. With the last key, a target only has new findings of one
-# code and message if it has more of them than before.
+# Keys that match findings of two checks, from exact to loose. With the last key, a target only has
+# new findings with a code and message if it has more of them than in the earlier check.
 SAME: tuple[Key[Trait], ...] = (
     lambda trait: trait,
     lambda trait: (trait.code, trait.message, trait.text),
@@ -39,11 +42,12 @@ def match_items(
     paired: Mapping[int, int] | None = None,
     allow_surplus: bool = False,
 ) -> dict[int, int]:
-    """Match items by their keys; return indices of ``after``, each with its index in ``before``.
+    """Match items with equal keys; return indices of ``after``, each with its index in ``before``.
 
-    Keys are tried in order on items that are not ``paired`` yet. If ``after`` has more items with a
-    key than ``before``, all of them stay unmatched, because nothing tells which ones are new. With
-    ``allow_surplus``, only the surplus stays unmatched.
+    ``keys`` are functions, tried in order on the still unmatched items. ``paired`` are pairs to
+    keep from an earlier call. If ``after`` has more items with a key than ``before``, none of them
+    is matched, because the new ones cannot be determined. With ``allow_surplus``, the first ones
+    are matched.
     """
     pairs = dict(paired or {})
     for key in keys:

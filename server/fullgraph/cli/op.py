@@ -1,4 +1,5 @@
-"""``fullgraph op``: show the hover page of a name in a terminal or as JSON."""
+"""``fullgraph op``: show the documentation page of a torch name or operator, as editors do on
+hover."""
 
 from __future__ import annotations
 
@@ -16,26 +17,31 @@ from fullgraph_engine.protocol import IndexWritten
 from fullgraph_engine.protocol.operators import IndexUnreadable
 
 PATIENCE = 20.0
-"""Seconds to wait for the complete operator index after the index of torch's files is available."""
+"""Seconds to wait for the complete operator index, which needs an import of torch, after the index
+of torch's files is available."""
 
 
 class NoIndex(Exception):
-    """Raised without an operator index; the message says why and what to do."""
+    """Raised if no operator index could be built; the message says why and what to do."""
 
 
 class UnknownName(Exception):
-    """Raised if torch does not have a name; the message lists similar names."""
+    """Raised if torch does not have the requested name; the message lists similar names."""
 
 
 @dataclass(frozen=True)
 class NamePages:
-    """The pages of a name, and the index in which it was looked up."""
+    """The documentation pages of all names and operators that a written name matches.
+
+    ``index`` is the operator index in which ``name`` was looked up.
+    """
 
     name: str
     index: OperatorIndex
     pages: tuple[OperatorPage, ...]
 
     def format_text(self, paint: Paint = PLAIN) -> str:
+        """Format the pages for a terminal; ``paint`` adds colors."""
         parts = []
         for page in self.pages:
             title = f"{paint(Style.INFORMATION, page.path)} {paint(Style.DIM, page.kind)}\n\n"
@@ -45,6 +51,7 @@ class NamePages:
         return "\n\n".join(parts)
 
     def format_json(self) -> str:
+        """Format the pages as a JSON document."""
         header = self.index.header
         return dump_json(
             {
@@ -59,11 +66,13 @@ class NamePages:
 
 
 async def look_up_pages(name: str, interpreter: Path, folder: Path) -> NamePages:
-    """Start the engine of an interpreter for its operator index, and look up a name.
+    """Look up a name or operator of the torch that an interpreter has.
+
+    An engine process builds the operator index; ``folder`` is its working directory.
 
     Raises:
         NoIndex: The engine cannot work, or did not write an index.
-        UnknownName: The index does not have the name.
+        UnknownName: The torch of the interpreter does not have the name.
     """
     index = await _load_index(interpreter, folder)
     found = (page_of(index, subject) for subject in look_up(index, name))
@@ -83,7 +92,8 @@ def _join_with_or(names: tuple[str, ...]) -> str:
 
 
 async def _load_index(interpreter: Path, folder: Path) -> OperatorIndex:
-    """Load the complete index; if it is not ready in time, the index of torch's files.
+    """Load the complete operator index, or the one built from torch's files after ``PATIENCE``
+    seconds.
 
     Raises:
         NoIndex: The engine cannot work, or did not write an index.
@@ -128,7 +138,8 @@ async def _load_index(interpreter: Path, folder: Path) -> OperatorIndex:
 
 
 async def _wait_for_failure(engine: Engine) -> str:
-    """Return why the engine will not write an index, once this is certain."""
+    """Wait until the engine fails, or is ready for ``PATIENCE`` seconds; return why it did not
+    write an index."""
     status = await engine.ready()
     if status.state is EngineState.READY:
         await asyncio.sleep(PATIENCE)

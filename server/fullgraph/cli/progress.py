@@ -1,4 +1,4 @@
-"""A temporary line on the terminal that shows progress."""
+"""Show the progress of a command in a temporary line on the terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 class ProgressLine:
-    """A progress line on standard error; without effect if standard error is not a terminal."""
+    """A progress line on standard error, replaced by each later text.
+
+    Without effect unless ``wanted`` is true and standard error is a terminal.
+    """
 
     def __init__(self, *, wanted: bool) -> None:
         self._status: Status | None = None
@@ -20,6 +23,7 @@ class ProgressLine:
             self._status = Console(stderr=True).status("", spinner="dots")
 
     def show(self, text: str) -> None:
+        """Replace the text of the progress line."""
         if self._status is not None:
             from rich.text import Text
 
@@ -28,6 +32,6 @@ class ProgressLine:
             self._status.start()
 
     def hide(self) -> None:
-        """Remove the line; required before writing anything else to the terminal."""
+        """Remove the progress line; required before writing other output to the terminal."""
         if self._status is not None:
             self._status.stop()

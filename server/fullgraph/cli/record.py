@@ -1,8 +1,8 @@
-"""``fullgraph record``: run a program and record the calls of its modules as probes.
+"""``fullgraph record``: run a program and record the inputs of its ``nn.Module`` calls.
 
-The recorder is loaded by a ``sitecustomize`` on ``PYTHONPATH``, which then loads the
-``sitecustomize`` that it hides. It therefore works with any command (``python``, ``pytest``,
-``torchrun``, a shell script) and its child processes, without installing anything.
+Later checks trace the modules with these inputs. The recorder is a ``sitecustomize`` module on
+``PYTHONPATH``, which also loads the ``sitecustomize`` that it hides. It therefore works with any
+command (``python``, ``pytest``, ``torchrun``, a shell script) and its child processes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,19 @@ from fullgraph.domain.phrases import amount
 from fullgraph_engine.protocol.recorded import FILE, MOST_BYTES, Recorded, Unreadable, parse
 
 _NOT_FOUND, _NOT_EXECUTABLE, _UNWRITTEN = 127, 126, 2
-"""Exit statuses: shells use the first two for commands that do not start."""
+"""Exit statuses if the command does not exist, cannot be executed, or its calls cannot be saved.
+
+Shells use the first two for commands that do not start.
+"""
 
 
 def record_program(command: Sequence[str], root: Path, *, eager: bool, quiet: bool) -> int:
-    """Run a command, merge its calls into the recording of ``root``, and return its exit status."""
+    """Run a command, add the module calls that it makes to the recording, and return its exit
+    status.
+
+    ``root`` is the folder of the recording file; only classes defined in it are recorded. ``eager``
+    disables ``torch.compile`` in the command.
+    """
     file = root / FILE
     problem = _recording_problem(file)
     if problem:
@@ -60,7 +68,10 @@ def record_program(command: Sequence[str], root: Path, *, eager: bool, quiet: bo
 
 
 def _recording_problem(file: Path) -> str:
-    """Return why the existing recording cannot be extended; empty if it can."""
+    """Return a clause that says why the recording in ``file`` cannot be extended; empty if it can.
+
+    It can also be extended if the file does not exist.
+    """
     try:
         if file.stat().st_size > MOST_BYTES:
             return "is too large to be one; delete it and record again"
@@ -86,7 +97,7 @@ def _program_environment(root: Path, folder: str, *, eager: bool) -> dict[str, s
 
 
 def _engine_folder() -> Path:
-    """Return the folder of the engine's package; the server imports only its protocol."""
+    """Return the folder of the package ``fullgraph_engine``, without importing it."""
     spec = util.find_spec("fullgraph_engine")
     assert spec is not None and spec.origin is not None
     return Path(spec.origin).parent
@@ -107,7 +118,10 @@ def _run_command(command: Sequence[str], environment: dict[str, str]) -> int:
 
 @contextlib.contextmanager
 def _forward_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Leave Ctrl-C to the program, which receives it too; forward SIGTERM to the program."""
+    """Ignore SIGINT, which the terminal also sends to the process, and forward SIGTERM to it.
+
+    The previous signal handlers are restored at the end of the ``with`` block.
+    """
     before = {
         signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
         signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: process.terminate()),
@@ -120,15 +134,16 @@ def _forward_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _part_order(part: Path) -> tuple[int, ...]:
-    """Sort key of a part: parts of processes that started earlier come first."""
+    """Return a sort key for the file with the calls of one process; earlier processes come
+    first."""
     return tuple(int(number) for number in part.stem.split("-"))
 
 
 def _merge_parts(file: Path, parts: Sequence[Path]) -> str:
-    """Merge parts into the recording; return the error, or an empty text.
+    """Merge the calls of each process (``parts``) into the recording ``file``.
 
-    The engine's package merges them in a new process, because it can parse probes. The process does
-    not use the ``PYTHONPATH`` of the recorded program.
+    Returns the error message; empty if it succeeds. The merge runs in a new process, because the
+    server does not import the engine, and without the ``PYTHONPATH`` of the recorded program.
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     engine = _engine_folder()

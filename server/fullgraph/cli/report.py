@@ -1,4 +1,5 @@
-"""Print the results of a check in each format."""
+"""Print the progress and the results of ``fullgraph check`` as text, JSON, SARIF or GitHub
+annotations."""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ Format = Literal["text", "json", "sarif", "github"]
 
 
 class CheckPrinter:
-    """Prints the results of a check.
+    """Prints the progress and the results of ``fullgraph check``.
 
-    Text and GitHub annotations are printed file by file, JSON and SARIF at the end. Problems are
-    printed on standard error in every format.
+    Text and GitHub annotations are printed file by file, JSON and SARIF at the end. Sentences about
+    what could not be checked are printed on standard error in every format.
     """
 
     def __init__(self, out: TextIO, form: Format, color: Color, *, quiet: bool, files: int) -> None:
@@ -62,11 +63,13 @@ class CheckPrinter:
             self._print_lines(file_github(file))
 
     def hide(self) -> None:
+        """Remove the progress line from the terminal."""
         self._progress.hide()
 
     # -- at the end ---------------------------------------------------------------------------
 
     def finish(self, checked: CheckResults) -> None:
+        """Print what follows the last file: problems, and a summary or the JSON or SARIF text."""
         self._progress.hide()
         for problem in checked.problems:
             self.print_problem(problem)
@@ -92,7 +95,7 @@ class CheckPrinter:
                 self._print_message("note", Style.INFORMATION, sentence)
 
     def print_log(self, text: str) -> None:
-        """Print output of the traced code."""
+        """Print output of the traced code on standard error."""
         self._progress.hide()
         write(sys.stderr, text)
 

@@ -50,26 +50,34 @@ from fullgraph_engine.protocol.repro import Backend
 
 _SYNTAX = "trace/syntax-error"
 _MOST_LINES = 6
+"""Maximum number of lines with findings that an error message lists."""
 _LEAST = 0.5
-"""Minimum fraction of the time budget that remains for the reduction after a long search."""
+"""Minimum fraction of the time budget for the reduction, however long the search for the finding
+took."""
 
 
 class NothingToReproduce(Exception):
-    """Raised if there is nothing to reproduce; the message says why and what to do."""
+    """Raised if the requested finding or target does not exist; the message says what does."""
 
 
 @dataclass(frozen=True)
 class ReproRequest:
-    """The request of a repro: a finding at a place, or the failure of a backend on a target."""
+    """A request to reproduce a finding, or the failure of a backend, with a small script."""
 
     place: ChosenPlace
+    """File, and line or target, of the finding."""
     code: str = ""
+    """Code of the finding; empty for the most severe one."""
     target: str = ""
+    """Traced function or class that reaches the finding; empty for any."""
     backend: Backend = ""
+    """Backend of ``torch.compile`` whose failure is reproduced; empty for a finding."""
     accuracy: bool = False
+    """True to reproduce wrong results of the backend instead of an error."""
 
     @property
     def where(self) -> str:
+        """File and line of the request in words."""
         return (
             f"line {self.place.line} of {self.place.file}" if self.place.line else self.place.file
         )
@@ -77,13 +85,16 @@ class ReproRequest:
 
 @dataclass(frozen=True)
 class ReproResult:
-    """Outcome of a reproduction; ``item`` is the finding, ``others`` are findings at the same
-    place."""
+    """The result of ``fullgraph repro``.
+
+    ``item`` is the reproduced finding, None for the failure of a backend. ``others`` are other
+    findings that the request would also fit. ``torch`` and ``python`` are versions.
+    """
 
     request: ReproRequest
     outcome: ReproOutcome
     path: str
-    """Path of the file in the engine."""
+    """Absolute path of the traced file."""
     item: FileFinding | None = None
     others: tuple[FileFinding, ...] = ()
     torch: str = ""
@@ -91,9 +102,15 @@ class ReproResult:
 
     @property
     def name(self) -> str:
+        """Name for the file of the script, without suffix."""
         return name_of(self.outcome.wanted, self.item, self.path)
 
     def format_json(self, path: str, remark: str, *, issue: bool) -> str:
+        """Format the result as JSON.
+
+        ``path`` is where the script was saved, empty if it was not. ``issue`` adds the Markdown
+        text of a bug report.
+        """
         document: dict[str, Any] = {
             "version": VERSION,
             "torch": self.torch or None,
@@ -120,14 +137,14 @@ async def reproduce_finding(
     show_progress: Callable[[str], None],
     folder: str = "",
 ) -> ReproResult:
-    """Find the requested finding as a check would, and reduce it; data files go to ``folder``.
+    """Trace a file until the requested finding appears, and reduce the code to a small script.
 
-    If it is cancelled during the reduction, it returns the best script so far; if it is cancelled
-    again, it does so immediately.
+    Data files of the script are written to ``folder``. If the coroutine is cancelled during the
+    reduction, it returns the smallest script so far. A second cancellation ends it immediately.
 
     Raises:
         UnreadableFile: The file cannot be read.
-        EngineUnusable: The engine cannot work.
+        EngineUnusable: The engine cannot trace files, for example without torch.
         NothingToReproduce: The finding or the target does not exist.
     """
     source = SourceFile(repro_request.place.file, Path.cwd() / repro_request.place.file, named=True)
@@ -201,7 +218,8 @@ class _WantedFinding:
 
 
 class _FindingSearch:
-    """Searches the events of an analysis for the requested finding or target."""
+    """Searches the events that the engine sends while it traces a file for the requested finding or
+    target."""
 
     def __init__(
         self,
@@ -234,14 +252,15 @@ class _FindingSearch:
                 reported = event.findings if isinstance(event, ForecastFound) else (event.finding,)
                 self._findings += filter(self._is_requested, reported)
                 if self._request.code and (found := self._choose_finding(certain=True)):
-                    # Only this finding is needed, so the rest of the file is not traced.
+                    # Only this finding is needed, so other targets of the file are not traced.
                     analysis.cancel()
                     return found
             elif isinstance(event, TargetDone):
                 if self._has_finding_on_line(event.report.name) and (
                     found := self._choose_finding()
                 ):
-                    # Other targets, paths and sizes may take long and show the same finding.
+                    # Tracing other targets, execution paths and sizes may take long, and would
+                    # show the same finding.
                     analysis.cancel()
                     return found
             elif isinstance(event, Restarted):
@@ -262,7 +281,10 @@ class _FindingSearch:
         return any(finding.code == _SYNTAX for finding in self._findings)
 
     def _has_finding_on_line(self, target: str) -> bool:
-        """Whether the first run of a target has reported a finding on the requested line."""
+        """Whether tracing ``target`` has so far reported a finding on the requested line.
+
+        Returns False if the request does not have a line.
+        """
         found = any(item.finding.target == target for item in self._findings_on_line())
         return bool(self._request.place.line) and found
 
@@ -306,7 +328,7 @@ class _FindingSearch:
         return _WantedFinding(first.finding.to_wanted(), first, tuple(others))
 
     def _is_reproducible(self, item: FileFinding) -> bool:
-        # A code that the user names is not filtered.
+        # If the user names a code, every finding with it is tried.
         return bool(self._request.code) or is_reproducible(item.finding.code)
 
     def _findings_on_line(self) -> Iterable[FileFinding]:

@@ -1,4 +1,4 @@
-"""``fullgraph show``: print a document about a target, as editors show it."""
+"""``fullgraph show``: print the graphs, guards, bytecode or symbolic shape events of a target."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ from fullgraph_engine.protocol.documents import DocumentKind, SavedEvents
 
 @dataclass(frozen=True)
 class ChosenPlace:
-    """A parsed place: ``FILE``, ``FILE:LINE`` or ``FILE::TARGET``.
+    """A file, with a line or a target (a function or class) in it: ``FILE``, ``FILE:LINE`` or
+    ``FILE::TARGET``.
 
-    ``line`` is counted from 1; 0 means without a line.
+    ``line`` is counted from 1; 0 means without a line. ``target`` is empty without a target.
     """
 
     file: str
@@ -42,6 +43,7 @@ class ChosenPlace:
 
     @classmethod
     def parse(cls, text: str) -> ChosenPlace:
+        """Parse a command line argument; ``:LINE`` is part of the name if such a file exists."""
         file, separator, target = text.partition("::")
         if separator:
             return cls(file, target=target)
@@ -51,7 +53,7 @@ class ChosenPlace:
         return cls(text)
 
     def restrict_request(self, request: Analyze) -> Analyze:
-        """Restrict a request to the named target, or to the target nearest to the line."""
+        """Restrict an analysis to the named target, or to the target nearest to the line."""
         if self.target:
             return dataclasses.replace(request, only=(self.target,))
         if self.line:
@@ -61,15 +63,15 @@ class ChosenPlace:
 
 
 class NoTarget(Exception):
-    """Raised if the file does not have the target; the message is one sentence."""
+    """Raised if a file does not have the requested target, or any target; the message says so."""
 
 
 @dataclass(frozen=True)
 class ShownDocuments:
-    """Documents of one or more targets.
+    """The text that ``fullgraph show`` prints about one or more targets.
 
-    ``complete`` is false if a run ended early. ``saved`` are the events, if they were requested;
-    ``differs`` is true if they differ from the events that they were compared with.
+    ``complete`` is false if a trace ended early. ``saved`` are the symbolic shape events, if they
+    were requested. ``differs`` is true if they differ from the events to compare with.
     """
 
     text: str
@@ -82,13 +84,13 @@ _VERSION = 1
 
 
 def serialize_events(saved: tuple[SavedEvents, ...]) -> str:
-    """Serialize saved events for a file."""
+    """Convert symbolic shape events to JSON, which ``read_events`` reads."""
     events = [to_plain(event) for event in saved]
     return json.dumps({"version": _VERSION, "events": events}) + "\n"
 
 
 def read_events(path: Path) -> tuple[SavedEvents, ...]:
-    """Read the events of a file that ``--save`` wrote.
+    """Read the symbolic shape events from a file that ``fullgraph show --save`` wrote.
 
     Raises:
         UnreadableFile: The file does not contain saved events.
@@ -117,11 +119,14 @@ async def write_documents(
     save: bool = False,
     compare: tuple[SavedEvents, ...] = (),
 ) -> ShownDocuments:
-    """Trace the chosen targets and write a document about each.
+    """Trace the chosen targets and return a document of the given kind about each.
+
+    ``tracer`` creates the engine. ``save`` also returns the symbolic shape events; ``compare`` are
+    earlier events to compare them with.
 
     Raises:
         UnreadableFile: The file cannot be read.
-        EngineUnusable: The engine cannot work.
+        EngineUnusable: The engine cannot trace files, for example without torch.
         NoTarget: The file does not have the target, or has a syntax error.
     """
     source = SourceFile(chosen.file, Path.cwd() / chosen.file, named=True)

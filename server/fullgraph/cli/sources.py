@@ -19,7 +19,8 @@ STANDARD_INPUT = "-"
 _NEVER = {"node_modules", "__pycache__", "site-packages", "__pypackages__", "third_party"}
 
 _GENERATED = {"build", "_build", "dist", "vendor", "_vendor", "vendored", "buck-out"}
-"""Names of folders with generated or copied code; they are skipped unless they are packages."""
+"""Names of folders with generated or copied code, which are skipped unless they contain
+``__init__.py``."""
 
 _VENDORED = ("linguist-vendored", "linguist-generated")
 """Git attributes of generated and copied files, which GitHub uses too."""
@@ -32,27 +33,29 @@ MOST_BYTES = 32 << 20
 class SourceFile:
     """A file to check.
 
-    ``path`` is as the user wrote it; in a folder, it begins with the folder as the user wrote it.
+    ``path`` is for display: as the user wrote it, or the folder as the user wrote it followed by
+    the path inside.
     """
 
     path: str
     absolute: Path
     named: bool
-    """True if the user named this file; such a file is always traced."""
+    """True if the user named this file itself and not a folder; such a file is always traced."""
 
 
 @dataclass(frozen=True)
 class FoundSources:
-    """The files of a check; ``problems`` and ``remarks`` are sentences."""
+    """The files to check that the paths on the command line name."""
 
     files: tuple[SourceFile, ...]
     problems: tuple[str, ...]
+    """Sentences about paths that do not exist or cannot be read."""
     remarks: tuple[str, ...]
-    """Information for the user about something other than a problem."""
+    """Sentences about folders without Python files."""
 
 
 class UnreadableFile(Exception):
-    """Raised if a file cannot be used; the message says why and what to do."""
+    """Raised if a file cannot be read, decoded or written; the message says why and what to do."""
 
 
 def find_sources(
@@ -61,9 +64,10 @@ def find_sources(
     root: Path,
     locate: Callable[[Path], Path] | None = None,
 ) -> FoundSources:
-    """Find the files that ``paths`` name, each once; folders are walked in the order of names.
+    """Find the Python files that ``paths`` name or contain, each file once, in the order of names.
 
-    ``locate`` maps a path to the place where it is read; ``root`` is such a place.
+    ``exclude`` are patterns relative to the folder ``root``. ``locate`` converts a path to the path
+    to read, for example in a checked-out revision; by default, it makes the path absolute.
     """
     files: dict[Path, SourceFile] = {}
     problems: list[str] = []
@@ -94,10 +98,10 @@ def find_sources(
 
 
 def read_source(source: SourceFile) -> str:
-    """Read a file, decoded as Python would.
+    """Read a Python file or notebook, decoded as Python would; notebooks are converted to Python.
 
     Raises:
-        UnreadableFile: The file cannot be read, or is not text.
+        UnreadableFile: The file cannot be read, is too large, or is not text.
     """
     try:
         state = source.absolute.stat()
@@ -121,7 +125,9 @@ def read_source(source: SourceFile) -> str:
 
 
 def decode_source(data: bytes, path: str) -> str:
-    """Decode bytes by their byte order mark or coding comment, else as UTF-8.
+    """Decode Python source by its byte order mark or coding comment, otherwise as UTF-8.
+
+    ``path`` names the file in error messages.
 
     Raises:
         UnreadableFile: The bytes are not text in that encoding.
@@ -156,8 +162,8 @@ def _decoding_error(data: bytes, path: str, error: UnicodeDecodeError) -> str:
 
 
 def absolute_path(path: Path) -> Path:
-    """Make a path absolute and remove ``..``."""
-    # Links are kept, because modules are imported by the path under which they are found.
+    """Make a path absolute and remove ``..``, without following symbolic links."""
+    # Python imports modules by the path with symbolic links.
     return Path(os.path.abspath(path))  # noqa: PTH100 (pathlib has no absolute() that drops "..")
 
 
@@ -172,6 +178,10 @@ class _IgnorePatterns:
     spec: GitIgnoreSpec
 
     def decides(self, path: Path, *, folder: bool) -> bool | None:
+        """Whether the patterns ignore a path; None if no pattern matches it.
+
+        ``folder`` says whether the path is a folder.
+        """
         relative = path.relative_to(self.folder).as_posix() + ("/" if folder else "")
         return self.spec.check_file(relative).include
 
@@ -218,7 +228,8 @@ def _is_ignored(path: Path, is_folder: bool, ignores: tuple[_IgnorePatterns, ...
 
 
 def _parent_patterns(folder: Path) -> tuple[_IgnorePatterns, ...]:
-    """Return the ignore files of the parent folders, up to the root of the repository."""
+    """Return the ignore patterns of the folders above ``folder``, up to the root of the git
+    repository."""
     found: list[_IgnorePatterns] = []
     parent = folder
     while not (parent / ".git").exists():
@@ -232,7 +243,8 @@ def _parent_patterns(folder: Path) -> tuple[_IgnorePatterns, ...]:
 
 
 def _is_foreign(folder: Path) -> bool:
-    """Whether a folder is a virtual environment, or contains generated or copied code."""
+    """Whether a folder is a virtual environment, or its name says that its code is generated or
+    copied from elsewhere."""
     if folder.name in _GENERATED and not (folder / "__init__.py").exists():
         return True
     return folder.name in _NEVER or (folder / "pyvenv.cfg").exists()

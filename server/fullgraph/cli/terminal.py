@@ -1,4 +1,4 @@
-"""Detect colors, width and encoding of the standard streams."""
+"""Write to the standard streams with the colors, width and encoding that they support."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from fullgraph.render.paint import Paint
 
 Color = Literal["auto", "always", "never"]
 
-# Longer lines of prose are hard to read on any terminal.
+# Maximum width in columns of prose on a terminal, and of code in a file or pipe.
 _WIDEST_PROSE = 100
 _CODE_IN_FILES = 160
 
 
 def paint_for(stream: TextIO, color: Color, env: Mapping[str, str] = os.environ) -> Paint:
-    """Return colors and width for text on a stream."""
+    """Return the colors and line width for text on a stream, by the option ``--color`` and the
+    environment."""
     terminal = stream.isatty()
     columns = shutil.get_terminal_size((80, 24)).columns if terminal else _CODE_IN_FILES
     return Paint(
@@ -30,7 +31,8 @@ def paint_for(stream: TextIO, color: Color, env: Mapping[str, str] = os.environ)
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write a text; characters that the stream cannot encode are replaced by similar ones."""
+    """Write a text to a stream and flush it; characters that the stream cannot encode are replaced
+    by similar ones."""
     encoding = stream.encoding or "utf-8"
     try:
         text.encode(encoding)
@@ -43,13 +45,13 @@ def write(stream: TextIO, text: str) -> None:
 
 @contextlib.contextmanager
 def as_utf8(stream: TextIO) -> Iterator[TextIO]:
-    """Provide the stream with UTF-8 instead of its own encoding."""
+    """Yield a stream that writes to ``stream`` in UTF-8 instead of its own encoding."""
     stream.flush()
     wrapped = io.TextIOWrapper(stream.buffer, encoding="utf-8", write_through=True)
     try:
         yield wrapped
     finally:
-        # Otherwise the wrapper would close the stream.
+        # Without `detach`, the wrapper would close the stream.
         wrapped.detach()
 
 

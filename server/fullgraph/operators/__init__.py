@@ -1,7 +1,8 @@
-"""Resolve the code at a cursor to operators of torch, using the operator index.
+"""Resolve the code at a cursor to names and operators of torch, for hover, completion and
+signature help.
 
-These modules know neither LSP nor the engine: they take texts and offsets, and return index
-entries.
+The operator index lists these names and operators. The modules use neither LSP nor the engine: they
+take texts and offsets, and return entries of the index.
 """
 
 from .call import ActiveCall, CallArgument, call_at

@@ -1,4 +1,4 @@
-"""Find the call that contains the cursor, and the arguments typed so far."""
+"""Find the call of a torch function that contains the cursor, and the arguments typed so far."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _CALLABLE = ("function", "method", "class", "exception")
 
 @dataclass(frozen=True)
 class CallArgument:
-    """An argument of a call, as typed so far."""
+    """An argument of a call as typed so far; offsets are code points in the text."""
 
     start: int
     """Start offset of the argument, including its keyword or star."""
     end: int
-    """End offset of the argument."""
+    """End offset of the argument, after its last character."""
     keyword: str
-    """Name in front of ``=``; empty for a positional argument."""
+    """Name of a keyword argument; empty for a positional argument."""
     text: str
     """Source of the value, without keyword and star; empty if nothing is typed yet."""
     star: bool
@@ -32,9 +32,10 @@ class CallArgument:
 
 @dataclass(frozen=True)
 class ActiveCall:
-    """The call that contains the cursor."""
+    """The innermost call around the cursor."""
 
     subject: Subject
+    """Called function, class or operator of torch."""
     arguments: tuple[CallArgument, ...]
     """All arguments of the call, including those after the cursor."""
     active: int
@@ -46,7 +47,10 @@ class ActiveCall:
 def call_at(
     text: str, offset: int, index: OperatorIndex, seen: Seen = NOTHING_SEEN
 ) -> ActiveCall | None:
-    """Return the innermost call around an offset; None if its callee is not part of torch."""
+    """Return the innermost call around an offset; None if its callee is not part of torch.
+
+    ``seen`` are the types of expressions that the last trace of the text recorded.
+    """
     expressions = ExpressionEvaluator(text, index, seen)
     place = expressions.source.place_at(offset)
     if place is None:
@@ -67,8 +71,10 @@ def call_at(
 def _parse_arguments(
     code: StatementTokens, opener: int, offset: int
 ) -> tuple[tuple[CallArgument, ...], int]:
-    """Return the arguments of the call that a bracket opens, and the index of the argument at an
-    offset."""
+    """Return the arguments of a call, and the index of the argument at an offset.
+
+    ``opener`` is the token index of the call's opening parenthesis.
+    """
     stop = _arguments_end(code, opener)
     ends = [*separating_commas(code, opener + 1, stop, opener), stop]
     active = sum(code.starts[comma] < offset for comma in ends[:-1])
@@ -98,8 +104,11 @@ def _parse_argument(code: StatementTokens, first: int, last: int) -> CallArgumen
 
 
 def _arguments_end(code: StatementTokens, opener: int) -> int:
-    """Return the index of the first token after the arguments, where the parenthesis is or should
-    be."""
+    """Return the index of the first token after the arguments of a call.
+
+    It is the closing parenthesis, or the token before which it is missing. ``opener`` is the index
+    of the opening parenthesis.
+    """
     stop = code.closing_index(opener)
     if opener in code.partner:
         return stop

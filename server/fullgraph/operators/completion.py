@@ -1,6 +1,6 @@
-"""Complete members of torch, operators, arguments and argument values at the cursor.
+"""Complete members of torch, operators, keyword arguments and argument values at the cursor.
 
-A result lists the most used candidates first, at most ``MAX_ITEMS`` that match the typed prefix.
+A list has at most ``MAX_ITEMS`` items that match the typed prefix, the most used ones first.
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ from .signatures import call_around, call_forms, signature_of_overload
 from .subject import Subject
 
 MAX_ITEMS = 200
-"""Maximum number of candidates in one result; further ones appear as the user types more."""
+"""Maximum number of items in one completion list; further ones appear as the user types more."""
 
 CandidateKind = EntryKind | Literal["namespace", "overload", "keyword", "string"]
+"""Kind of a completion item: the kind of its index entry, or a kind without an entry."""
 
 OPERATORS = "torch.ops"
+"""Path below which operators are reached, for example ``torch.ops.aten.max``."""
 _TENSOR = "torch.Tensor"
 
-# Kind of torch's constants, by the parameter type that accepts them.
+# Kind of the constants (such as `torch.float32`) that a parameter accepts, by the parameter's type.
 _CONSTANTS: dict[str, EntryKind] = {
     "torch.dtype": "dtype",
     "torch.layout": "layout",
@@ -48,27 +50,28 @@ class CompletionCandidate:
     label: str
     kind: CandidateKind
     path: str = ""
-    """Path of the candidate in the operator index, for its documentation page; empty without
-    one."""
+    """Path in the operator index, from which the documentation is looked up; empty without
+    documentation."""
     note: str = ""
     """Short text to the right of the label, for example a type."""
     filter: str = ""
-    """Text to compare with the typed prefix; empty if the label is compared."""
+    """Text that the typed prefix is compared with; empty to compare it with ``label``."""
     deprecated: bool = False
 
 
 @dataclass(frozen=True)
 class Completions:
-    """A completion list: candidates in the order of relevance, and the text range that they
+    """A completion list: items in the order of relevance, and the range of text that they
     replace."""
 
     items: tuple[CompletionCandidate, ...]
     start: int
-    """Start offset of the text that a candidate replaces."""
+    """Start offset of the text that the selected item replaces."""
     end: int
-    """End offset of the text that a candidate replaces."""
+    """End offset of the text that the selected item replaces."""
     complete: bool
-    """False if further candidates match, so that the editor must request the list again."""
+    """False if more than ``MAX_ITEMS`` match, so that the editor must request the list again after
+    more typing."""
 
 
 def complete_at(
@@ -79,10 +82,10 @@ def complete_at(
     *,
     full: bool = False,
 ) -> Completions | None:
-    """Return the candidates at an offset; None if the context is unknown.
+    """Return the completion list at an offset; None if nothing can be completed there.
 
-    Without ``full``, returns only candidates that a language server without an operator index
-    cannot provide.
+    Without ``full``, the list only has items that other Python language servers cannot provide.
+    ``seen`` are the types of expressions that the last trace of the text recorded.
     """
     dotted = dotted_at(text, offset, index, seen)
     if dotted is None:
@@ -102,7 +105,11 @@ def complete_at(
 
 
 def subject_of_path(index: OperatorIndex, path: str, parameter: str = "") -> Subject | None:
-    """Return the subject at the path of a candidate; None if the index does not contain it."""
+    """Return the name or operator at the path of a completion item; None if the index does not
+    contain it.
+
+    ``parameter`` is the parameter that the item names, empty for other items.
+    """
     found = look_up(index, path)
     if not found:
         return None
@@ -111,7 +118,10 @@ def subject_of_path(index: OperatorIndex, path: str, parameter: str = "") -> Sub
 
 
 def signature_line(index: OperatorIndex, path: str) -> str:
-    """Return the first signature of a path, or the schema of an operator; empty for other paths."""
+    """Return the first signature of the name at a path, or the schema of the operator at it.
+
+    Returns an empty string if the path does not exist or does not have a signature.
+    """
     subject = subject_of_path(index, path)
     if subject is None:
         return ""
@@ -180,7 +190,11 @@ _RANKED_MEMBERS: weakref.WeakKeyDictionary[
 def _ranked_members(
     index: OperatorIndex, base: str, namespace: str
 ) -> tuple[CompletionCandidate, ...]:
-    """Return all members of a module, class or namespace in the order of relevance."""
+    """Return the members of a module, class or namespace, the most relevant first.
+
+    ``base`` is its path. ``namespace`` is the name of an operator namespace, empty for modules and
+    classes.
+    """
     cache = _RANKED_MEMBERS.setdefault(index, {})
     if base not in cache:
         entries = index.operators(namespace) if namespace else index.members(base)
@@ -209,7 +223,7 @@ def _rank_key(named: tuple[str, Entry]) -> tuple[bool, bool, int, bool, str, str
 def _keyword_candidates(
     text: str, index: OperatorIndex, dotted: DottedName, call: ActiveCall | None, full: bool
 ) -> Iterator[CompletionCandidate]:
-    """Yield ``name=`` for each parameter without an argument."""
+    """Yield ``name=`` for each parameter of the called function without an argument yet."""
     if call is None or call.active >= len(call.arguments):
         return
     if not full and not _is_native_callee(call.subject):
@@ -238,7 +252,8 @@ def _keyword_candidates(
 
 
 def _is_native_callee(subject: Subject) -> bool:
-    """Whether a callee is written in C++, so that other language servers only have its stub."""
+    """Whether the called function is written in C++, so that other language servers only know its
+    stub."""
     if subject.certainty == "guess":
         return False
     return subject.operator is not None or (
@@ -247,14 +262,14 @@ def _is_native_callee(subject: Subject) -> bool:
 
 
 def _is_start_of(argument: CallArgument, dotted: DottedName) -> bool:
-    """Whether the name at the cursor is all that is typed of the argument."""
+    """Whether the argument so far consists of the name at the cursor, or is empty."""
     return not argument.text or argument.start == dotted.start
 
 
 def _value_candidates(
     text: str, offset: int, index: OperatorIndex, dotted: DottedName, call: ActiveCall
 ) -> Iterator[CompletionCandidate]:
-    """Yield constants and strings that the argument at the cursor accepts."""
+    """Yield the constants of torch and the strings that the parameter at the cursor accepts."""
     if call.active >= len(call.arguments):
         return
     argument = call.arguments[call.active]
@@ -286,7 +301,10 @@ def _value_candidates(
 
 
 def _expected_parameters(text: str, index: OperatorIndex, call: ActiveCall) -> Iterator[Parameter]:
-    """Yield the parameters that the active argument may be passed to, one for each type."""
+    """Yield the parameters that the argument at the cursor may be passed to, in any signature.
+
+    Parameters with the same type and the same choices are yielded once.
+    """
     signatures = [form.signature for form in call_forms(call.subject)]
     kind_of = ConstantKinds(text, index, call.open)
     # Ignore the typed part of the active argument: the completion replaces it.
@@ -314,11 +332,15 @@ def _expected_parameters(text: str, index: OperatorIndex, call: ActiveCall) -> I
 
 @dataclass(frozen=True)
 class ConstantKinds:
-    """Maps dotted names in a text, such as ``torch.float32``, to the kind of the constant."""
+    """A function that returns the kind of a constant, given its dotted name in a text.
+
+    The kinds are ``dtype``, ``layout`` and ``memory_format``, and ``unknown`` for other names.
+    """
 
     text: str
     index: OperatorIndex
     offset: int
+    """Position in the text where the name is used, as an offset; determines which imports apply."""
 
     def __call__(self, dotted: str) -> ValueKind:
         path = Imports.for_text(self.text).resolve_name(dotted, self.offset)
@@ -332,7 +354,8 @@ _TORCH_AS = re.compile(r"^[ \t]*import[ \t]+torch[ \t]+as[ \t]+(\w+)", re.MULTIL
 
 
 def _torch_name(text: str, offset: int) -> str:
-    """Return the name by which a text imports torch."""
+    """Return the name by which a text imports torch, as visible at an offset: ``torch`` or an
+    alias."""
     imports = Imports.for_text(text)
     for match in _TORCH_AS.finditer(text):
         if imports.resolve_name(match[1], offset) == "torch":
@@ -348,7 +371,7 @@ _STRING = re.compile(r"""["'](?P<inside>[^"'\\\n]*)(?P<end>["'])?""")
 def _complete_string(
     text: str, offset: int, index: OperatorIndex, seen: Seen
 ) -> Completions | None:
-    """Complete the string argument that contains the cursor."""
+    """Complete the string argument that contains the cursor; None without known choices."""
     call = call_around(text, offset, index, seen)
     if call is None or call.active >= len(call.arguments):
         return None
@@ -374,11 +397,11 @@ def _complete_string(
 def _select_matches(
     found: Iterable[CompletionCandidate], prefix: str, start: int, end: int, text: str = ""
 ) -> Completions:
-    """Select the candidates that match a prefix, at most ``MAX_ITEMS``.
+    """Select the completion items that match a prefix, at most ``MAX_ITEMS``.
 
-    Exact matches precede candidates that start with the prefix, contain it, or contain its letters
-    in order. Operators are selected by use and then sorted by name; operators that ``text``
-    mentions come first.
+    Exact matches precede items that start with the prefix, contain it, or contain its letters in
+    order. The most used operators are selected and sorted by name; operators that ``text`` already
+    uses come first.
     """
     graded: tuple[list[CompletionCandidate], ...] = ([], [], [], [])
     if not prefix:
@@ -407,7 +430,8 @@ def _select_matches(
 
 
 class _OperatorSortKey:
-    """Sort key of operators: by name, after the operators that a text already uses."""
+    """A sort key for operators: those used in a text first, then the others, each sorted by
+    name."""
 
     def __init__(self, text: str) -> None:
         self._words = set(re.findall(r"\.(\w+)", text))

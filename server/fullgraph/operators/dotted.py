@@ -17,15 +17,16 @@ class DottedName:
     """The dotted name at the cursor, split at its last dot."""
 
     base: str
-    """Resolved path of the part before the dot (``torch.ops.aten``); empty if unknown or without a
-    dot."""
+    """Path in torch of the part before the last dot, for example ``torch.ops.aten``; empty if
+    unknown or without a dot."""
     prefix: str
-    """Typed part between the last dot and the cursor."""
+    """Text between the last dot and the cursor."""
     start: int
-    """Start offset of the last part."""
+    """Start offset of the name after the last dot."""
     end: int
-    """End offset of the last part."""
+    """End offset of the name after the last dot, which may be behind the cursor."""
     certainty: Certainty
+    """How ``base`` was resolved."""
     importing: bool
     """True if the name is in an import statement."""
 
@@ -33,9 +34,10 @@ class DottedName:
 def dotted_at(
     text: str, offset: int, index: OperatorIndex, seen: Seen = NOTHING_SEEN
 ) -> DottedName | None:
-    """Return the dotted name at an offset.
+    """Return the dotted name that the user is typing at an offset.
 
-    Returns None inside comments and plain strings, and where the user chooses a new name.
+    Returns None inside comments and plain strings, and where the user types a new name, as after
+    ``def``. ``seen`` are the types of expressions that the last trace of the text recorded.
     """
     expressions = ExpressionEvaluator(text, index, seen)
     place = expressions.source.place_at(offset)
@@ -102,9 +104,10 @@ def _path_base(expressions: ExpressionEvaluator, value: TorchValue) -> tuple[str
 
 
 def _imported_from(code: StatementTokens, first: int, last: int) -> str | None:
-    """Return the module whose member an import statement names at a token.
+    """Return the module whose member an import statement names after the token ``last``.
 
-    Returns an empty string at the root of a path, and None where the user chooses a new name.
+    ``first`` is the token ``import`` or ``from``. Returns an empty string at the first name of a
+    module path, and None after ``as``, where the user types a new name.
     """
     token = code.tokens[last]
     if token == "as":

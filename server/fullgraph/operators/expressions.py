@@ -1,4 +1,7 @@
-"""Evaluate the expressions of a text to parts of torch, from its tokens and the last trace."""
+"""Determine statically which torch object, tensor or instance an expression of a text means.
+
+Uses the tokens of the text, its imports, and the types that the last trace recorded.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +48,13 @@ _MAX_DEPTH = 12
 
 @dataclass(frozen=True)
 class TorchValue:
-    """The result of evaluating an expression.
+    """The statically known value of an expression.
 
-    The kind determines the other attributes. ``path``: the object at ``path``, which is as certain
-    as its receiver. ``tensor``: a tensor. ``tensors``: the tuple that a call returned, with
-    ``fields``. ``instance``: an instance of the class at ``path``. ``self``: an instance of the
-    class that the statement ``header`` defines. ``other``: not a tensor and not part of torch.
-    ``foreign``: a module, class or function from another package, or a member of one; for a builtin
-    class ``path`` is its name.
+    Kinds: ``path``: the torch object at ``path``. ``tensor``: a tensor. ``tensors``: the tuple of
+    ``fields`` that a call returned. ``instance``: an instance of the class at ``path``. ``self``:
+    an instance of the class that the text defines in the statement with the index ``header``.
+    ``other``: not a tensor and not part of torch. ``foreign``: an object of another package; for a
+    builtin class, ``path`` is its name.
     """
 
     kind: Literal["path", "tensor", "tensors", "instance", "self", "other", "foreign", "unknown"]
@@ -69,7 +71,8 @@ _FOREIGN = TorchValue("foreign")
 
 @dataclass(frozen=True)
 class IndexMatch:
-    """The index entries for a path."""
+    """The entry of the operator index for a path: a name, or an operator with perhaps an
+    overload."""
 
     name: Name | None = None
     operator: Operator | None = None
@@ -77,7 +80,8 @@ class IndexMatch:
 
 
 class ExpressionEvaluator:
-    """Evaluates the expressions of one text against one index and one trace."""
+    """Evaluates the expressions of one text with an operator index and the types of its last
+    trace."""
 
     def __init__(self, text: str, index: OperatorIndex, seen: Seen) -> None:
         self.imports = Imports.for_text(text)
@@ -89,7 +93,8 @@ class ExpressionEvaluator:
     # -- paths --------------------------------------------------------------------------------
 
     def find_path(self, path: str) -> IndexMatch | None:
-        """Return the index entries for a path; None if the index does not contain it."""
+        """Return the index entry of a path, without following aliases of modules; None without an
+        entry."""
         if path.startswith(OPS + "."):
             namespace, _, rest = path[len(OPS) + 1 :].partition(".")
             name, dot, rest = rest.partition(".")
@@ -107,8 +112,10 @@ class ExpressionEvaluator:
         return None if found is None else IndexMatch(name=found)
 
     def canonical_path(self, path: str) -> str:
-        """Replace an alias of a module or class in a member's path, so that the index contains the
-        path."""
+        """Return a path that the index contains, by replacing an alias of its module or class.
+
+        Returns ``path`` itself if the index contains it, or if its parent is not an alias.
+        """
         parent, dot, leaf = path.rpartition(".")
         if not dot or self.index.entry(path) is not None or path.startswith(OPS + "."):
             return path
@@ -120,10 +127,10 @@ class ExpressionEvaluator:
     # -- names --------------------------------------------------------------------------------
 
     def evaluate_name(self, place: TextPlace, token: int, *, guess: bool = True) -> TorchValue:
-        """Evaluate the name that ends with a token: a plain name, or a member of the receiver
-        before it.
+        """Evaluate the name that ends with a token: a variable such as ``x``, or a member such as
+        ``x.y``.
 
-        With ``guess``, an unknown receiver is assumed to be a tensor if tensors have such a member.
+        With ``guess``, an unknown ``x`` is assumed to be a tensor if tensors have a member ``y``.
         """
         code = place.code
         if code.token_or_empty(token - 1) != ".":
@@ -132,7 +139,7 @@ class ExpressionEvaluator:
         return self._member_of(receiver, code.tokens[token], guess=guess)
 
     def evaluate_receiver(self, place: TextPlace, dot: int) -> TorchValue:
-        """Evaluate the expression before a dot."""
+        """Evaluate the expression before the dot with the token index ``dot``."""
         return self._evaluate_operand(place, dot - 1, 0)
 
     def _evaluate_operand(self, place: TextPlace, last: int, depth: int) -> TorchValue:
@@ -161,8 +168,10 @@ class ExpressionEvaluator:
         return value
 
     def _evaluate_atom(self, place: TextPlace, first: int, depth: int) -> tuple[TorchValue, int]:
-        """Evaluate the first part of an operand; return its value and the index of its last
-        token."""
+        """Evaluate the first part of an operand, before any member, call or subscript.
+
+        Returns its value and the index of its last token.
+        """
         code = place.code
         token = code.tokens[first]
         if token == "(":
@@ -175,8 +184,10 @@ class ExpressionEvaluator:
         return _OTHER, first
 
     def _evaluate_group(self, place: TextPlace, first: int, last: int, depth: int) -> TorchValue:
-        """Evaluate the expression from token ``first`` to ``last``: an operand, or arithmetic with
-        a tensor."""
+        """Evaluate the expression from token ``first`` to ``last``.
+
+        Arithmetic is a tensor if one of its operands is.
+        """
         code = place.code
         if last < first:
             return _OTHER
@@ -259,9 +270,9 @@ class ExpressionEvaluator:
         return _OTHER if all(value.kind == "other" for value in values) else _UNKNOWN
 
     def _enclosing_class(self, scope: NameScope, bound: BoundName) -> int | None:
-        """Return the statement of the class of a method, if a name is bound to its first parameter.
+        """Return the index of the ``class`` statement around a method whose ``self`` a name is.
 
-        Returns None for other names, for functions outside of a class, and for static methods.
+        Returns None unless the name is the first parameter of a method without ``@staticmethod``.
         """
         source = self.source
         code = source.statement_tokens(scope.header)
@@ -280,7 +291,7 @@ class ExpressionEvaluator:
             return None
         if source.tokens[source.firsts[statement]] != "class":
             return None
-        # A static method does not receive an instance.
+        # The first parameter of a static method is not an instance of the class.
         tokens, before = source.tokens, source.firsts[scope.header - 1]
         return None if tokens[before : before + 2] == ["@", "staticmethod"] else statement
 
@@ -297,7 +308,8 @@ class ExpressionEvaluator:
     def _evaluate_annotation(
         self, place: TextPlace, first: int, last: int, depth: int
     ) -> TorchValue:
-        """Return the value of a variable with an annotation."""
+        """Return the value of a variable whose annotation consists of the tokens ``first`` to
+        ``last``."""
         code = place.code
         tokens = code.tokens
         if first == last and is_string(tokens[first]):
@@ -332,13 +344,16 @@ class ExpressionEvaluator:
             value = self._evaluate_operand(place, last, depth + 1)
             if value.kind == "path":
                 return self._instance_of(value.path)
-            # The variable is an instance of a builtin type.
+            # A foreign value with a path is a builtin type, so the variable is an instance of it.
             return _OTHER if value.kind == "foreign" and value.path else _UNKNOWN
         return _UNKNOWN
 
     def _is_tensor_wrapper(self, place: TextPlace, first: int, opener: int) -> bool:
-        """Whether ``X[Tensor, ...]`` means a tensor: ``Optional``, ``Union`` or a type of
-        jaxtyping."""
+        """Whether an annotation ``X[Tensor, ...]`` means a tensor.
+
+        It does if ``X`` is ``Optional``, ``Union``, ``Annotated``, ``Final`` or a type of
+        jaxtyping.
+        """
         code = place.code
         bound = self.imports.find_binding(code.tokens[first], place, first)
         if bound is None or bound.chosen.kind != "import":
@@ -373,7 +388,8 @@ class ExpressionEvaluator:
         return name if name is not None and name.kind == "property" else None
 
     def resolve_property(self, value: TorchValue) -> TorchValue:
-        """Replace a property with the value that it returns."""
+        """Return the value that reading a property gives; values of other kinds are returned
+        unchanged."""
         if value.kind == "path" and (name := self._find_property(value.path)) is not None:
             return replace(self._return_value(name), certainty=value.certainty)
         return value
@@ -428,9 +444,10 @@ class ExpressionEvaluator:
         return _UNKNOWN
 
     def _guess_member(self, leaf: str, guess: bool) -> TorchValue:
-        """Return a member of an unknown receiver, assuming that it is a tensor.
+        """Return the member ``leaf`` of an unknown object, assuming that the object is a tensor.
 
-        The result is unambiguous if only ``torch.Tensor`` has a member of that name.
+        The result is unambiguous if only ``torch.Tensor`` has such a member. Otherwise, it is
+        unknown unless ``guess`` is true.
         """
         path = f"{TENSOR}.{leaf}"
         if self.index.entry(path) is None:
@@ -463,7 +480,8 @@ class ExpressionEvaluator:
         return replace(self._return_value(name), certainty=value.certainty)
 
     def _return_value(self, name: Name) -> TorchValue:
-        """Return the value that all signatures of a name return; unknown if they differ."""
+        """Return what a call of a function returns; unknown if its signatures return different
+        types."""
         if not name.signatures:
             return TorchValue("tensor") if _PYTHON_ONE_TENSOR.search(name.python) else _UNKNOWN
         returns = {tuple(f.type for f in signature.returns) for signature in name.signatures}
@@ -498,7 +516,7 @@ def _is_operand_part(code: StatementTokens, token: int) -> bool:
 
 
 def _are_numbers(fields: Sequence[Field]) -> bool:
-    """Whether a call returns only numbers, booleans or None."""
+    """Whether all values that a call returns are numbers, booleans or None."""
     return all(f.type in ("int", "bool", "float", "SymInt", "None") for f in fields)
 
 

@@ -1,4 +1,5 @@
-"""Resolve names of a text to paths in torch, through imports and aliases."""
+"""Resolve names of a text to paths in torch, through its imports and assignments such as
+``F = torch.nn.functional``."""
 
 from __future__ import annotations
 
@@ -15,17 +16,19 @@ _MAX_ALIASES = 8
 
 @dataclass(frozen=True)
 class BoundName:
-    """A name at the place of its use, with its bindings."""
+    """The bindings of a name for one use of it in a text."""
 
     scope: NameScope
+    """Innermost scope that binds the name."""
     bindings: tuple[Binding, ...]
-    """All bindings of the name in its scope, except fallbacks for failed imports."""
+    """All bindings of the name in its scope, except fallbacks such as ``x = None`` for a failed
+    import."""
     chosen: Binding
-    """Binding that applies at the place of use."""
+    """Binding that applies where the name is used."""
 
 
 class Imports:
-    """The imports and aliases of a text, found without parsing it."""
+    """The imports and aliases of a text, which may have syntax errors."""
 
     def __init__(self, text: str) -> None:
         self.source = TokenizedText.for_text(text)
@@ -37,10 +40,10 @@ class Imports:
         return _cached_imports(text)
 
     def resolve_name(self, dotted: str, offset: int | None = None) -> str | None:
-        """Return the path in torch that a dotted name means at an offset, by default at the end of
-        the module.
+        """Return the path in torch that a dotted name means at an offset.
 
-        Returns None for names outside of torch. The path does not need to exist.
+        Without an offset, the name is resolved at the end of the module. Returns None for names
+        outside of torch. Whether torch has the path is not checked.
         """
         root, dot, rest = dotted.partition(".")
         place = None if offset is None else self.source.place_at(offset)
@@ -51,15 +54,15 @@ class Imports:
         return None if found is None else found + dot + rest
 
     def find_binding(self, name: str, place: TextPlace, token: int) -> BoundName | None:
-        """Find the bindings of a name at a token; None if the text does not bind it."""
+        """Find the bindings of a name that apply at a token; None if the text does not bind it."""
         scopes = self.scopes.scopes_at(place, token)
         code = place.code
         offset = code.starts[token] if token < len(code) else len(self.source.text)
         return self._find_in_scopes(name, scopes, offset)
 
     def resolve_root(self, name: str, place: TextPlace, token: int) -> str | None:
-        """Return the path in torch that a name means at a token; None if it is not part of
-        torch."""
+        """Return the path in torch that a name without dots means at a token; None if it is not
+        part of torch."""
         if is_shadowed(place, token, name):
             return None
         found = self.find_binding(name, place, token)
@@ -70,8 +73,10 @@ class Imports:
         )
 
     def resolve_binding(self, bound: BoundName, scopes: Sequence[NameScope]) -> str | None:
-        """Return the path in torch that a binding means, through aliases; None if it is not part of
-        torch."""
+        """Return the path in torch that a bound name means, through aliases such as ``t = torch``.
+
+        ``scopes`` are the scopes where the name is used. Returns None for names outside of torch.
+        """
         return self._follow_aliases(bound, scopes, _MAX_ALIASES)
 
     def star_modules(self, place: TextPlace, token: int) -> tuple[str, ...]:
@@ -126,7 +131,8 @@ def is_torch(path: str) -> bool:
 
 
 def is_shadowed(place: TextPlace, token: int, name: str) -> bool:
-    """Whether a comprehension or lambda around a token binds the name to something else."""
+    """Whether a comprehension or lambda around a token binds ``name``, and so hides outer
+    bindings."""
     if token < len(place.code) and is_bound_inside(place.code, token, name):
         return True
     outer = place.outer

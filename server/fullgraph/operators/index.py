@@ -1,6 +1,6 @@
-"""Load the operator index of one torch and look up its entries.
+"""Load an operator index (the names and operators of an installed torch) and look up its entries.
 
-An index file has a few megabytes. Its lines stay encoded until they are looked up, which takes less
+An index file has a few megabytes. Each entry stays encoded until it is looked up, which takes less
 memory than decoded objects and keeps the server's start fast.
 """
 
@@ -25,7 +25,8 @@ _MAX_ALIASES = 8
 
 
 class OperatorIndex:
-    """The names of torch by dotted path, and its operators by namespace and name."""
+    """The names of torch by dotted path (``torch.max``), and its operators by qualified name
+    (``aten::max``)."""
 
     def __init__(self, header: IndexHeader, entries: Mapping[str, Entry]) -> None:
         self.header = header
@@ -48,22 +49,27 @@ class OperatorIndex:
     def from_items(
         cls, items: Iterable[Name | Operator], *, complete: bool = True
     ) -> OperatorIndex:
-        """Build an index from names and operators in memory."""
+        """Build an index from names and operators in memory.
+
+        ``complete`` says whether the running torch was used, and not only its files.
+        """
         entries = {entry.key: entry for entry in map(entry_of, items)}
         header = IndexHeader(INDEX_FORMAT, "", complete, 0, 0, len(entries), "")
         return cls(header, entries)
 
     def with_operators(self, operators: Iterable[Operator]) -> OperatorIndex:
-        """Return an index with additional operators of a user's file, which hide operators of the
-        same name."""
+        """Return an index that also has the operators that a user's file defines.
+
+        They replace operators of the same name.
+        """
         more = {operator.name: entry_of(operator) for operator in operators}
         return OperatorIndex(self.header, ChainMap(more, self._entries)) if more else self  # type: ignore[arg-type]
 
     # -- one ----------------------------------------------------------------------------------
 
     def entry(self, key: str) -> Entry | None:
-        """Return the encoded entry of a path or an operator; None if the index does not contain
-        it."""
+        """Return the encoded entry of a dotted path or a qualified operator name; None if the index
+        does not contain it."""
         return self._entries.get(key)
 
     def name(self, path: str) -> Name | None:
@@ -89,11 +95,11 @@ class OperatorIndex:
     # -- many ---------------------------------------------------------------------------------
 
     def members(self, path: str) -> tuple[Entry, ...]:
-        """Return the entries directly below the path of a module or class."""
+        """Return the entries directly below a module or class, for example ``torch.nn``."""
         return self._below.get(path, ())
 
     def operators(self, namespace: str) -> tuple[Entry, ...]:
-        """Return the entries of all operators in a namespace."""
+        """Return the entries of all operators in a namespace, for example ``aten``."""
         return self._below.get(f"{namespace}::", ())
 
     @functools.cached_property
@@ -108,7 +114,7 @@ class OperatorIndex:
 
     @property
     def leaves(self) -> Iterable[str]:
-        """Last parts of all paths."""
+        """Last parts of all paths, for example ``add`` of ``torch.add``."""
         return self._by_leaf
 
     @functools.cached_property

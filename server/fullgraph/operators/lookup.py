@@ -12,13 +12,13 @@ from .subject import Subject
 
 _OPS_PREFIX = "torch.ops."
 _ABBREVIATIONS = {"F": "torch.nn.functional", "Tensor": "torch.Tensor", "nn": "torch.nn"}
-"""Paths of common abbreviations."""
+"""Paths of torch by common abbreviations for them."""
 
 
 def look_up(index: OperatorIndex, written: str) -> tuple[Subject, ...]:
-    """Return all names and operators that match a written name.
+    """Return all names and operators of torch that a name typed by the user may mean.
 
-    A path matches one entry; a last part such as ``max`` matches all entries that end with it.
+    A path such as ``torch.max`` matches one entry. ``max`` matches all entries that end with it.
     """
     written = written.strip().removesuffix("()")
     if "::" in written:
@@ -45,7 +45,8 @@ def look_up(index: OperatorIndex, written: str) -> tuple[Subject, ...]:
 
 
 def nearest_names(index: OperatorIndex, written: str, limit: int = 3) -> tuple[str, ...]:
-    """Return names similar to an unknown one, at most ``limit``."""
+    """Return at most ``limit`` names or operators similar to ``written``, which the index does not
+    have."""
     if "::" in written:
         namespace, _, rest = written.partition("::")
         return tuple(
@@ -67,9 +68,10 @@ def _find_name(index: OperatorIndex, path: str) -> Iterator[Subject]:
 
 
 def _find_by_leaf(index: OperatorIndex, leaf: str) -> Iterator[Subject]:
-    """Yield the names whose last part is ``leaf``, without aliases of each other.
+    """Yield the names whose last part is ``leaf``, each object under one path only.
 
-    Names of ``torch`` come first, followed by methods of tensors.
+    Names of ``torch`` come first, followed by methods of tensors. Private names are yielded only
+    without public ones.
     """
     paths = [
         path for path in index.paths_ending_with(leaf) if not _is_private(path)
@@ -121,6 +123,6 @@ def _find_overload(operator: Operator, path: str, overload_name: str) -> Iterato
 def _find_in_all_namespaces(
     index: OperatorIndex, name: str, overload_name: str
 ) -> Iterator[Subject]:
-    """Find overloads written without a namespace, for example ``max.dim``."""
+    """Find overloads by operator and overload name in all namespaces, for example ``max.dim``."""
     for namespace in index.namespaces:
         yield from _find_operator(index, namespace, f"{name}.{overload_name}")

@@ -1,4 +1,5 @@
-"""Select the signatures that match the arguments typed so far, and the parameter at the cursor.
+"""Select the signatures of a function that accept the arguments typed so far, and the parameter at
+the cursor.
 
 Only literals and torch's constants have a known type; other expressions match every parameter.
 Follows the rules of torch's argument parser (torch/csrc/utils/python_arg_parser.cpp).
@@ -21,7 +22,8 @@ ValueKind = Literal[
     "dtype", "layout", "memory_format",
 ]  # fmt: skip
 
-# NumPy names of parameters that the parser accepts (`numpy_compatibility_arg_names`).
+# Names of parameters in torch, by the NumPy names that torch's argument parser also accepts
+# (`numpy_compatibility_arg_names`).
 _NUMPY_NAMES = {
     "axis": "dim",
     "keepdims": "keepdim",
@@ -34,13 +36,13 @@ _NUMPY_NAMES = {
 
 @dataclass(frozen=True)
 class ArgumentValue:
-    """The type of an argument, and its value as far as its source shows it."""
+    """The type of an argument, and the parts of its value that its source shows."""
 
     kind: ValueKind = "unknown"
     items: tuple[ArgumentValue, ...] = ()
-    """Values of the items, for a sequence."""
+    """Values of the items if the argument is a sequence."""
     text: str = ""
-    """Value of the string, for a string."""
+    """Value of the argument if it is a string."""
 
 
 UNKNOWN = ArgumentValue()
@@ -53,14 +55,15 @@ class SignatureMatch:
     mismatches: int
     """Number of arguments that the signature cannot accept."""
     weak_fits: int
-    """Number of arguments that match only if no signature fits better, for example a number for a
-    tensor."""
+    """Number of arguments that another signature may accept better, for example a number for a
+    tensor parameter."""
     active: int | None
-    """Index of the parameter at the cursor; None if it is unknown."""
+    """Index of the parameter that receives the argument at the cursor; None if unknown."""
     filled: frozenset[int]
-    """Indices of the parameters with an argument."""
+    """Indices of the parameters that already have an argument."""
     is_keyword_guess: bool = False
-    """True if the active argument is interpreted as the beginning of a keyword."""
+    """True if the argument at the cursor only fits as the beginning of a keyword argument's
+    name."""
 
     @property
     def possible(self) -> bool:
@@ -68,7 +71,8 @@ class SignatureMatch:
         return not self.mismatches
 
     def sort_key(self, *, deprecated: bool) -> tuple[int, bool, int, bool, bool]:
-        """Return a key that sorts better matches first."""
+        """Return a key that sorts better matches first; ``deprecated`` says whether the signature
+        is."""
         return (
             self.mismatches,
             deprecated,
@@ -80,14 +84,14 @@ class SignatureMatch:
 
 @dataclass(frozen=True)
 class NarrowedSignatures:
-    """The matches of all signatures of a callee."""
+    """The matches of all signatures of a called function with the arguments typed so far."""
 
     matches: tuple[SignatureMatch, ...]
     """Match of each signature, in the order of the signatures."""
     chosen: int
-    """Index of the first of the best matches."""
+    """Index of the first signature among the best matches; 0 without signatures."""
     best: tuple[int, ...]
-    """Indices of all matches as good as the chosen one."""
+    """Indices of all signatures that match as well as the chosen one."""
 
 
 def narrow_signatures(
@@ -96,10 +100,10 @@ def narrow_signatures(
     active: int,
     kind_of: Callable[[str], ValueKind] = lambda path: "unknown",
 ) -> NarrowedSignatures:
-    """Match each signature with the arguments of a call.
+    """Match each signature of a called function with the arguments of the call.
 
-    ``active`` is the index of the argument at the cursor. ``kind_of`` returns the kind of a
-    constant, given its dotted name.
+    ``active`` is the index of the argument at the cursor, -1 for none. ``kind_of`` returns the kind
+    of a constant such as ``torch.float32``, given its dotted name.
     """
     values = [evaluate_argument(argument.text, kind_of) for argument in arguments]
     matches = tuple(
@@ -120,9 +124,10 @@ def possible_signatures(
     active: int,
     kind_of: Callable[[str], ValueKind] = lambda path: "unknown",
 ) -> list[tuple[Signature, frozenset[int]]]:
-    """Return the signatures that accept all other arguments, with the parameters that these fill.
+    """Return the signatures that best accept the arguments, ignoring the argument at the cursor.
 
-    ``active`` is the index of the argument at the cursor, which is ignored.
+    Each comes with the indices of its parameters with an argument. ``active`` is the index of
+    the argument at the cursor. ``kind_of`` returns the kind of a constant, given its dotted name.
     """
     others = [argument for number, argument in enumerate(arguments) if number != active]
     narrowed = narrow_signatures(signatures, others, -1, kind_of)
@@ -201,8 +206,11 @@ def _takes_next_argument(parameter: Parameter, value: ArgumentValue) -> bool:
 
 
 def _find_keyword_prefix(text: str, parameters: Sequence[Parameter], taken: set[int]) -> int | None:
-    """Return the index of the keyword-only parameter whose name starts with the text; None without
-    one."""
+    """Return the index of the first keyword-only parameter whose name starts with the text.
+
+    ``taken`` are the indices of parameters with an argument, which are skipped. Returns None if no
+    name starts with the text.
+    """
     if not text.isidentifier():
         return None
     for number, parameter in enumerate(parameters):
@@ -214,9 +222,10 @@ def _find_keyword_prefix(text: str, parameters: Sequence[Parameter], taken: set[
 # -- types ------------------------------------------------------------------------------------
 
 _NO, _WEAK, _GOOD = 0, 1, 2
+"""How well a value fits a parameter: not at all, only if nothing fits better, or well."""
 
-# Kinds of values that a parameter accepts, by its type in the parser's notation. Types missing here
-# accept all kinds.
+# Kinds of values that a parameter accepts, by its type as errors of torch's argument parser name
+# it. Other types accept all kinds.
 _ACCEPTED_KINDS: Mapping[str, Mapping[ValueKind, int]] = {
     "Tensor": {"int": _WEAK, "float": _WEAK, "complex": _WEAK, "bool": _WEAK},
     "Number": {"int": _GOOD, "float": _GOOD, "complex": _GOOD, "bool": _WEAK},
@@ -240,7 +249,10 @@ _SEQUENCE = re.compile(r"(?:tuple|list) of (\w+?)s?")
 
 
 def _fit_quality(value: ArgumentValue, parameter: Parameter, *, typing: bool) -> int:
-    """Return how well a value fits a parameter; ``typing`` says that the value is incomplete."""
+    """Return how well a value fits a parameter: ``_NO``, ``_WEAK`` or ``_GOOD``.
+
+    ``typing`` says that the user is still typing the value, which may be incomplete.
+    """
     if value.kind == "unknown":
         return _GOOD
     sequence = _SEQUENCE.fullmatch(parameter.type)
@@ -269,7 +281,10 @@ def _fit_quality(value: ArgumentValue, parameter: Parameter, *, typing: bool) ->
 
 
 def evaluate_argument(text: str, kind_of: Callable[[str], ValueKind]) -> ArgumentValue:
-    """Return what the source of an argument, which may be incomplete, shows about its value."""
+    """Determine from its source, which may be incomplete, what the value of an argument is.
+
+    ``kind_of`` returns the kind of a constant such as ``torch.float32``, given its dotted name.
+    """
     text = text.strip()
     if not text:
         return UNKNOWN

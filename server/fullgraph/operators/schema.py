@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 
 class SchemaError(ValueError):
-    """A syntax error in a schema; ``column`` counts code points from the start of the string."""
+    """A syntax error in an operator's schema, at the index ``column`` of the schema string."""
 
     def __init__(self, message: str, column: int) -> None:
         super().__init__(message)
@@ -29,28 +29,30 @@ class AliasInfo:
     before_set: tuple[str, ...]
     """Alias sets before the call."""
     after_set: tuple[str, ...]
-    """Alias sets after the call; equal to ``before`` unless the annotation has an arrow."""
+    """Alias sets after the call; equal to ``before_set`` unless the annotation has an arrow."""
     is_write: bool = False
     """True if the call mutates the tensor."""
     of_elements: bool = False
-    """True if the sets belong to the tensors of a list and not to the list."""
+    """True if the sets belong to the tensors in a list and not to the list itself."""
 
     def may_share_memory(self, other: AliasInfo) -> bool:
-        """Whether the value may share memory after the call with the value that ``other``
-        annotates."""
+        """Whether the annotated value may share memory, after the call, with the value that
+        ``other`` annotates."""
         return not set(self.after_set).isdisjoint(other.before_set)
 
 
 @dataclass(frozen=True)
 class SchemaArgument:
-    """An argument of a schema."""
+    """An argument in the schema of an operator."""
 
     name: str
     type: str
+    """Type as written in the schema, without its alias annotation."""
     default: str = ""
     """Default as written in the schema; empty if the argument is required."""
     keyword_only: bool = False
     alias: AliasInfo | None = None
+    """Alias annotation; None without one."""
 
     @property
     def is_written(self) -> bool:
@@ -60,7 +62,7 @@ class SchemaArgument:
 
 @dataclass(frozen=True)
 class SchemaResult:
-    """A result of a schema; its name is empty if the schema does not give one."""
+    """A result in the schema of an operator; its name is empty if the schema does not give one."""
 
     type: str
     name: str = ""
@@ -70,7 +72,7 @@ class SchemaResult:
 
 @dataclass(frozen=True)
 class Schema:
-    """A parsed schema."""
+    """The parsed schema of an operator."""
 
     name: str
     """Qualified name without the overload, for example ``aten::max``."""
@@ -91,7 +93,7 @@ class Schema:
 
 @functools.lru_cache(maxsize=512)
 def parse_schema(text: str) -> Schema:
-    """Parse a schema; results are cached.
+    """Parse the schema of an operator, with its name; the last 512 results are cached.
 
     Raises:
         SchemaError: the text is not a valid schema.
@@ -111,8 +113,8 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
-# Types with type parameters in parentheses; for other types, parentheses contain an alias
-# annotation.
+# Types whose parameters are in parentheses, as in `Dict(str, int)`. After other types, parentheses
+# contain an alias annotation.
 _GENERIC_TYPES = frozenset({"Dict", "Future", "Await", "RRef", "Union", "Tuple"})
 
 
@@ -124,7 +126,7 @@ class _SchemaToken:
 
 
 class _SchemaParser:
-    """A recursive-descent parser for one schema."""
+    """A recursive-descent parser for the schema of one operator."""
 
     def __init__(self, text: str) -> None:
         self._text = text

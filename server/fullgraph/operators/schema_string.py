@@ -1,7 +1,8 @@
-"""Find the string at the cursor that holds a schema or an operator's name in a ``torch.library``
-call.
+"""Find the string at the cursor that a ``torch.library`` call takes as an operator's schema or
+name.
 
-The call may be incomplete. If its callee cannot be resolved, the content of the string decides.
+The call may be incomplete. If the library object of ``library.define(...)`` is unknown, the content
+of the string decides.
 """
 
 from __future__ import annotations
@@ -29,26 +30,28 @@ _LOOKS_LIKE_SCHEMA = re.compile(r"\s*[\w:.]+\s*\(")
 
 @dataclass(frozen=True)
 class SchemaString:
-    """A string with a schema or a qualified name, and the cursor's position in it."""
+    """A string argument with the schema or the qualified name of an operator."""
 
     part: StringPart
+    """Content of the string: a schema, or only a name."""
     value: str
-    """Value of the whole string."""
+    """Value of the string, with adjacent literals joined."""
     cursor: int
-    """Index of the cursor in the value."""
+    """Index of the cursor in ``value``."""
     start: int
-    """Start offset of the literal, including its quotes."""
+    """Start offset of the first literal, including its quotes."""
     end: int
-    """End offset of the literal, including its quotes."""
+    """End offset of the last literal, including its quotes."""
     name: str = ""
-    """Qualified name that the call gives before the schema; empty if the schema has it or it is
-    unknown."""
+    """Qualified name in an argument before the schema; empty if the schema itself has the name, or
+    if it is unknown."""
     namespace: str = ""
-    """Namespace of the library, for ``Library.define``; empty if unknown."""
+    """Namespace of the ``Library`` whose ``define`` is called; empty if unknown or for other
+    calls."""
 
     @property
     def schema(self) -> str:
-        """Schema with the operator's name in front; empty for a string with a name only."""
+        """Schema that begins with the operator's name; empty if the string has only a name."""
         if self.part == "name":
             return ""
         if self.value.lstrip().startswith("("):
@@ -58,13 +61,13 @@ class SchemaString:
 
     @property
     def qualname(self) -> str:
-        """Known part of ``namespace::name.overload``."""
+        """Qualified name ``namespace::name.overload`` of the operator, as far as it is known."""
         return self.name if self.part == "name" else self.schema.partition("(")[0].strip()
 
 
 def schema_string_at(text: str, offset: int) -> SchemaString | None:
-    """Return the string around an offset if a ``torch.library`` call takes it as a schema or
-    name."""
+    """Return the string around an offset; None unless a ``torch.library`` call takes it as a schema
+    or name."""
     if "library" not in text and "Library" not in text:
         return None
     source = TokenizedText.for_text(text)
@@ -88,7 +91,10 @@ def schema_string_at(text: str, offset: int) -> SchemaString | None:
 def _classify_string(
     imports: Imports, place: TextPlace, opener: int, index: int, offset: int
 ) -> SchemaString | None:
-    """Determine whether a call takes one of its string arguments as a schema or as a name."""
+    """Determine whether a call takes a string argument as a schema or name; None for other strings.
+
+    ``opener`` is the token index of the call's parenthesis, ``index`` the one of the string.
+    """
     code = place.code
     first = last = index
     while is_string(code.token_or_empty(first - 1)):
@@ -121,7 +127,10 @@ def _classify_string(
 
 
 def _argument_slot(code: StatementTokens, opener: int, index: int) -> tuple[int, str]:
-    """Return the position of an argument in its call, and its keyword or an empty string."""
+    """Return the position of an argument in its call, and its keyword (empty if positional).
+
+    ``index`` is the token index of the argument's value.
+    """
     between = range(opener + 1, index)
     position = sum(code.tokens[i] == "," and code.parent[i] == opener for i in between)
     named = code.token_or_empty(index - 1) == "="
@@ -129,14 +138,16 @@ def _argument_slot(code: StatementTokens, opener: int, index: int) -> tuple[int,
 
 
 def _callee_name(code: StatementTokens, opener: int) -> str:
-    """Return the dotted name before a parenthesis; empty if the callee is another expression."""
+    """Return the dotted name before the parenthesis of a call; empty if another expression is
+    called."""
     first = code.operand_start(opener - 1)
     tokens = code.tokens[first:opener] if first is not None else []
     return "".join(tokens) if all(w == "." or w.isidentifier() for w in tokens) else ""
 
 
 def _first_string(code: StatementTokens, opener: int) -> str:
-    """Return the first argument of a call if it is a string; empty otherwise."""
+    """Return the value of the first argument of a call if it is a constant string; otherwise
+    empty."""
     first = opener + 1
     if not is_string(code.token_or_empty(first)):
         return ""
@@ -148,8 +159,11 @@ def _first_string(code: StatementTokens, opener: int) -> str:
 
 
 def _receiver_namespace(imports: Imports, place: TextPlace, opener: int) -> str | None:
-    """Return the namespace of ``library`` in ``library.define(``; None if it may not be a
-    library."""
+    """Return the namespace of the ``Library`` on which ``define`` is called.
+
+    Returns an empty string if the namespace is unknown, and None if the object may not be a
+    library.
+    """
     code = place.code
     last = opener - 3
     first = code.operand_start(last)
@@ -169,8 +183,10 @@ def _receiver_namespace(imports: Imports, place: TextPlace, opener: int) -> str 
 def _library_namespace(
     imports: Imports, code: StatementTokens, first: int, last: int
 ) -> str | None:
-    """Return the namespace in ``Library("ns", ...)``, given the tokens of the call; None for other
-    calls."""
+    """Return the namespace in a call ``Library("ns", ...)`` with the tokens ``first`` to ``last``.
+
+    Returns an empty string if the namespace is not constant, and None for other expressions.
+    """
     opener = next((i for i in range(first, last + 1) if code.tokens[i] == "("), -1)
     if opener < 1:
         return None
@@ -181,7 +197,11 @@ def _library_namespace(
 
 
 class _JoinedLiteral:
-    """The joined value of adjacent string literals, and the index in it of a source offset."""
+    """The joined value of adjacent string literals, from token ``first`` to ``last``.
+
+    ``cursor`` is the index in the value of the source offset ``offset``. ``plain`` is false if a
+    literal is formatted or bytes, so that the value is incomplete.
+    """
 
     def __init__(self, code: StatementTokens, first: int, last: int, offset: int) -> None:
         self.plain = True

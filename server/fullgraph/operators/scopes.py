@@ -1,4 +1,4 @@
-"""Find the scopes and name bindings of a text that need not parse, statement by statement."""
+"""Find the scopes of a text and the names that they bind, also if the text has syntax errors."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _BINDING_KEYWORDS = frozenset(("import", "from", "async", "global", "nonlocal"))
 
 @dataclass(frozen=True)
 class Binding:
-    """A statement or part of a statement that binds a name.
+    """A statement, or part of one, that binds a name at ``offset``.
 
-    ``import``: ``path`` is the module, followed by the imported name if there is one. ``value``:
-    the tokens ``first`` to ``last`` of ``code`` are the assigned value. ``annotated``: the tokens
-    are the annotation. ``definition``: the ``statement`` defines a function or class. ``other``:
-    any other binding, for example of a parameter without an annotation.
+    Kinds: ``import``: ``path`` is the imported module or member. ``value``: the tokens ``first`` to
+    ``last`` of ``code`` are the assigned value. ``annotated``: these tokens are the annotation.
+    ``definition``: the statement with the index ``statement`` defines a function or class.
+    ``other``: any other binding, for example of a parameter without an annotation.
     """
 
     kind: Literal["import", "value", "annotated", "definition", "other"]
@@ -32,7 +32,8 @@ class Binding:
     last: int = -1
     statement: int = -1
     is_fallback: bool = False
-    """True for a fallback, for example of a failed import."""
+    """True if the binding is in an ``except`` block or assigns None, so that it probably replaces a
+    failed import."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,17 @@ class NameScope:
 
     kind: Literal["module", "function", "class"]
     header: int
-    """Index of the statement that opens the scope; -1 for the module."""
+    """Index of the ``def`` or ``class`` statement that opens the scope; -1 for the module."""
     qualname: str
+    """Qualified name of the function or class, as its ``__qualname__``; empty for the module."""
     bindings: Mapping[str, tuple[Binding, ...]]
     stars: tuple[str, ...] = ()
-    """Modules of the ``from ... import *`` statements in the scope."""
+    """Modules from which the scope imports ``*``."""
 
 
 class ScopeFinder:
-    """Finds the scopes of a text; each scope is read when first needed."""
+    """Finds the scopes around a token of a text; the bindings of a scope are collected when first
+    needed."""
 
     def __init__(self, source: TokenizedText) -> None:
         self.source = source
@@ -70,7 +73,8 @@ class ScopeFinder:
         return tuple(found)
 
     def defines_name(self, leaf: str) -> bool:
-        """Whether the text defines a function, a class or an attribute of ``self`` with a name."""
+        """Whether the text defines a function, a class or an attribute of ``self`` with the name
+        ``leaf``."""
         tokens = self.source.tokens
         for index in self.source.token_indices(leaf):
             before = tokens[index - 1] if index else ""
@@ -100,7 +104,7 @@ class ScopeFinder:
                     yield code, first, last
 
     def opens_scope(self, statement: int) -> bool:
-        """Whether a statement is a ``def`` or ``class``."""
+        """Whether the statement with an index is a ``def`` or ``class``."""
         tokens, first = self.source.tokens, self.source.firsts[statement]
         token = tokens[first]
         return token in ("def", "class") or (
@@ -141,7 +145,10 @@ class ScopeFinder:
 
 
 class _BindingCollector:
-    """Collects the name bindings of one scope."""
+    """Collects the name bindings of the scope that the statement with the index ``header`` opens.
+
+    ``header`` is -1 for the module.
+    """
 
     def __init__(self, scopes: ScopeFinder, header: int) -> None:
         self.scopes = scopes
@@ -325,8 +332,11 @@ class _BindingCollector:
             begin = equal + 1
 
     def _collect_targets(self, code: StatementTokens, first: int, stop: int) -> None:
-        """Bind the names in the targets of an unpacking assignment, but not attributes and
-        subscripts."""
+        """Record the names in assignment targets such as ``a, (b, c)``, but not attributes and
+        subscripts.
+
+        The targets are the tokens from ``first`` to before ``stop``.
+        """
         for index in range(first, min(stop, len(code))):
             before = code.token_or_empty(index - 1) if index > first else ""
             after = code.token_or_empty(index + 1)
@@ -380,7 +390,11 @@ class _BindingCollector:
 def comma_parts(
     code: StatementTokens, first: int, stop: int, opener: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield the first and last token of each non-empty part between the commas of a bracket."""
+    """Yield the indices of the first and last token of each non-empty item between commas.
+
+    The items are in the bracket ``opener`` (-1 outside of brackets), from token ``first`` to before
+    ``stop``.
+    """
     begin = first
     for end in (*separating_commas(code, first, stop, opener), stop):
         if begin < end:
@@ -389,8 +403,11 @@ def comma_parts(
 
 
 def separating_commas(code: StatementTokens, first: int, stop: int, opener: int) -> Iterator[int]:
-    """Yield the commas that separate the items of a bracket, without commas of ``lambda``
-    parameters."""
+    """Yield the indices of the commas that separate the items of a bracket.
+
+    Omits commas of ``lambda`` parameters. The items are in the bracket ``opener``, from token
+    ``first`` to before ``stop``.
+    """
     in_lambda = False
     for index in range(first, stop):
         if code.parent[index] == opener:
@@ -404,8 +421,8 @@ def separating_commas(code: StatementTokens, first: int, stop: int, opener: int)
 
 
 def suite_colon(code: StatementTokens) -> int | None:
-    """Return the colon between the header of a compound statement and its suite; None without
-    one."""
+    """Return the index of the colon after the header of a compound statement such as ``if``; None
+    without one."""
     in_lambda = False
     for index, token in enumerate(code.tokens):
         if code.parent[index] < 0:
@@ -419,7 +436,7 @@ def suite_colon(code: StatementTokens) -> int | None:
 
 
 def is_bound_inside(code: StatementTokens, token: int, name: str) -> bool:
-    """Whether a comprehension or lambda around a token binds a name."""
+    """Whether a comprehension or lambda around a token binds ``name``."""
     around = {opener := code.parent[token]}
     while opener >= 0:
         around.add(opener := code.parent[opener])
@@ -440,7 +457,8 @@ def is_bound_inside(code: StatementTokens, token: int, name: str) -> bool:
 
 
 def _lambda_binds(code: StatementTokens, index: int, token: int, name: str) -> bool:
-    """Whether a token is in the body of a ``lambda`` with a parameter of this name."""
+    """Whether a token is in the body of the ``lambda`` at ``index``, which has a parameter
+    ``name``."""
     opener = code.parent[index]
     is_parameter = False
     for at in range(index + 1, token):

@@ -1,4 +1,4 @@
-"""Types of expressions and locals as the last trace of a text recorded them."""
+"""Types that the last trace of a text recorded for its expressions and local variables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fullgraph_engine.protocol import SeenKind
 
 @dataclass(frozen=True)
 class SeenSpan:
-    """The recorded type of an expression, which is given by its offsets in the current text."""
+    """The type that a trace recorded for the expression between two offsets of the current text."""
 
     start: int
     end: int
@@ -20,17 +20,17 @@ class SeenSpan:
 
 @dataclass(frozen=True)
 class Seen:
-    """The types that the last trace recorded for the expressions and locals of a text."""
+    """The types that the last trace recorded for the expressions and local variables of a text."""
 
     values: tuple[SeenSpan, ...] = ()
-    """Recorded expressions; an expression that had several types has several entries."""
+    """Recorded types of expressions; an expression that had several types has several entries."""
     locals: Mapping[tuple[str, str], SeenKind] = field(default_factory=dict)
-    """Types of locals by qualified function name and variable name; variables of several types are
-    omitted."""
+    """Types of local variables by qualified function name and variable name; variables that had
+    several types are omitted."""
 
     @functools.cached_property
     def spans(self) -> Mapping[tuple[int, int], SeenKind]:
-        """Types of expressions by start and end offset; expressions of several types are
+        """Types of expressions by start and end offset; expressions that had several types are
         omitted."""
         found: dict[tuple[int, int], SeenKind] = {}
         ambiguous = set()
@@ -42,3 +42,4 @@ class Seen:
 
 
 NOTHING_SEEN = Seen()
+"""The recorded types of a text that was not traced yet."""

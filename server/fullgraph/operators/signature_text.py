@@ -1,4 +1,4 @@
-"""Format signatures as Python source."""
+"""Format the signatures of torch's functions as Python source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SEQUENCE = re.compile(r"(tuple|list) of (\w+?)s?")
 
 
 def signature_label(signature: Signature, name: str) -> tuple[str, tuple[Span, ...]]:
-    """Format a signature on one line, and return the span of each parameter in it.
+    """Format a signature on one line; return it with the start and end index of each parameter.
 
     ``max(input: Tensor, dim: int, keepdim: bool = False) -> (values: Tensor, indices: Tensor)``
     """
@@ -23,7 +23,7 @@ def signature_label(signature: Signature, name: str) -> tuple[str, tuple[Span, .
     for number, parameter in enumerate(signature.parameters):
         text += ", " if number else ""
         if parameter.keyword_only and not starred and not parameter.name.startswith("**"):
-            # A parameter that takes all remaining positional arguments replaces the `*`.
+            # The `*` before keyword-only parameters is omitted after a parameter such as `*args`.
             starred = True
             text += "*, "
         starred = starred or parameter.variadic
@@ -64,14 +64,17 @@ def parameter_annotation(parameter: Parameter) -> str:
 
 
 def type_text(parser_type: str) -> str:
-    """Convert a type in the argument parser's notation (``tuple of ints``) to ``tuple[int,
-    ...]``."""
+    """Convert a type as torch's argument parser names it to an annotation.
+
+    For example, ``tuple of ints`` becomes ``tuple[int, ...]``.
+    """
     sequence = _SEQUENCE.fullmatch(parser_type)
     return f"{sequence[1]}[{sequence[2]}, ...]" if sequence is not None else parser_type
 
 
 def returns_text(returns: Iterable[Field]) -> str:
-    """Format a return type: one type, or several in parentheses with their names."""
+    """Format the return type of a function: one type, or several in parentheses with their
+    names."""
     fields = [
         f"{field.name}: {type_text(field.type)}" if field.name else type_text(field.type)
         for field in returns

@@ -1,4 +1,5 @@
-"""Convert bindings, schemas and Python source to the signatures of a callee."""
+"""Determine the signatures of a called name or operator, from its bindings, schemas or Python
+source."""
 
 from __future__ import annotations
 
@@ -20,21 +21,26 @@ _QUOTE = re.compile(r"[\"']")
 
 @dataclass(frozen=True)
 class CallForm:
-    """A signature of a callee, with the name to show it under."""
+    """A signature of a called function or operator, with the name to display before it."""
 
     name: str
     signature: Signature
     source: str = ""
-    """Schema or Python source of the signature, if it says more; empty otherwise."""
+    """Schema or Python source that the signature was converted from; empty for a binding."""
 
 
 _MAX_QUOTES = 8
+"""Maximum number of quotes before the cursor to try as the start of a string argument."""
 
 
 def call_around(
     text: str, offset: int, index: OperatorIndex, seen: Seen = NOTHING_SEEN
 ) -> ActiveCall | None:
-    """Return the call around an offset that may be inside a string argument."""
+    """Return the innermost call around an offset, also if the offset is inside a string argument.
+
+    Returns None if the call is not a call of torch. ``seen`` are the types of expressions that the
+    last trace of the text recorded.
+    """
     found = call_at(text, offset, index, seen)
     line = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
     quotes = [] if found is not None else [*_QUOTE.finditer(text, line, offset)][-_MAX_QUOTES:]
@@ -49,8 +55,8 @@ def call_around(
 
 
 def call_forms(subject: Subject) -> tuple[CallForm, ...]:
-    """Return all signatures of a subject in the order in which torch tries them, deprecated ones
-    last."""
+    """Return all signatures of a name or operator of torch, in the order in which torch tries them,
+    deprecated ones last."""
     if subject.operator is not None:
         overloads = (
             (subject.overload,) if subject.overload is not None else subject.operator.overloads
@@ -65,7 +71,10 @@ def call_forms(subject: Subject) -> tuple[CallForm, ...]:
 
 
 def forms_of_name(name: Name, path: str = "") -> tuple[CallForm, ...]:
-    """Return all signatures of a name; ``path`` is the alias to show them under, if any."""
+    """Return all signatures of a name of torch, deprecated ones last.
+
+    ``path`` is the alias to display the signatures under; empty for the name's own path.
+    """
     leaf = (path or name.path).rpartition(".")[2]
     if name.signatures:
         ordered = sorted(name.signatures, key=lambda signature: signature.deprecated)
@@ -77,7 +86,7 @@ def forms_of_name(name: Name, path: str = "") -> tuple[CallForm, ...]:
 
 # -- schemas ----------------------------------------------------------------------------------
 
-# Types of the argument parser's notation, by the type in a schema.
+# Types as torch's argument parser names them, by the type in a schema.
 _PARSER_TYPES = {
     "SymInt": "int",
     "SymBool": "bool",
@@ -123,9 +132,10 @@ def signature_of_overload(overload: Overload) -> Signature | None:
 
 
 def _parser_type(type_: str) -> tuple[str, int, bool]:
-    """Convert a schema's type to the argument parser's notation.
+    """Convert a type in a schema to the name that torch's argument parser uses for it.
 
-    Returns the type, the size of a list (0 without one) and whether it accepts None.
+    Returns the name, the fixed size of a list (0 if it does not have one) and whether None is
+    accepted.
     """
     found = _TYPE.fullmatch(type_)
     if found is None:
@@ -144,8 +154,11 @@ def _parser_type(type_: str) -> tuple[str, int, bool]:
 
 @functools.lru_cache(maxsize=512)
 def signature_of_python(source: str) -> Signature:
-    """Parse a Python signature, for example ``(x, *, dim=1)``; without parameters if it is
-    invalid."""
+    """Parse the source of a Python signature, for example ``(self, x, *, dim=1) -> Tensor``.
+
+    A first parameter ``self`` or ``cls`` is omitted. Returns a signature without parameters if the
+    source is invalid.
+    """
     try:
         tree = ast.parse(f"def f{source.rstrip(':')}: ...")
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,4 +1,4 @@
-"""Resolve the name at the cursor to a part of torch."""
+"""Resolve the name at the cursor to a name or operator of torch."""
 
 from __future__ import annotations
 
@@ -16,34 +16,37 @@ from .text import StatementTokens, TextPlace, is_name
 
 @dataclass(frozen=True)
 class Subject:
-    """A name in a text that refers to a part of torch.
+    """The name or operator of torch that a name in a text refers to.
 
-    On the keyword of an argument, the subject is the callee, and ``parameter`` is the keyword.
+    On the keyword of an argument, it is the called function, and ``parameter`` is the keyword.
     """
 
     start: int
-    """Start offset of the dotted name."""
+    """Start offset of the dotted name in the text."""
     end: int
-    """End offset of the segment at the cursor."""
+    """End offset of the part of the dotted name at the cursor."""
     path: str
     """Path that the name resolves to, for example ``torch.Tensor.max`` or
     ``torch.ops.aten.add.Tensor``."""
     name: Name | None = None
     """Index entry of the path, with aliases followed; None for operators."""
     operator: Operator | None = None
-    """Operator of a path under ``torch.ops``."""
+    """Operator, if the path is below ``torch.ops``."""
     overload: Overload | None = None
-    """Overload of a path that names one, under ``torch.ops``."""
+    """Overload of the operator, if the path names one."""
     parameter: str = ""
+    """Parameter of the called function at the cursor; empty outside of keywords."""
     certainty: Certainty = "certain"
+    """How the name was resolved."""
 
 
 def subject_at(
     text: str, offset: int, index: OperatorIndex, seen: Seen = NOTHING_SEEN
 ) -> Subject | None:
-    """Return the part of torch that the name at an offset refers to; None without one.
+    """Return the name or operator of torch that the name at an offset refers to; None for others.
 
-    The text need not parse.
+    The text may have syntax errors. ``seen`` are the types of expressions that the last trace of
+    the text recorded.
     """
     expressions = ExpressionEvaluator(text, index, seen)
     place = expressions.source.place_at(offset)
@@ -82,7 +85,8 @@ def subject_at(
 def subject_of_token(
     expressions: ExpressionEvaluator, place: TextPlace, token: int
 ) -> Subject | None:
-    """Resolve the name that ends with a token; None if it is not part of torch."""
+    """Resolve the dotted name that ends with the token at an index; None if it is not part of
+    torch."""
     if not place.code.tokens[token].isidentifier():
         return None
     return _resolve_subject(expressions, place.code, token, expressions.evaluate_name(place, token))
@@ -109,7 +113,7 @@ def _resolve_subject(
 
 
 def _dotted_start(code: StatementTokens, token: int) -> int:
-    """Return the first token of the dotted name that ends with a token."""
+    """Return the index of the first token of the dotted name that ends with ``token``."""
     while code.token_or_empty(token - 1) == "." and is_name(code.token_or_empty(token - 2)):
         token -= 2
     return token
@@ -119,7 +123,7 @@ def _dotted_start(code: StatementTokens, token: int) -> int:
 
 
 def is_call(code: StatementTokens, opener: int) -> bool:
-    """Whether a parenthesis opens the arguments of a call."""
+    """Whether the parenthesis at a token index opens the arguments of a call."""
     before = opener - 1
     if not code.ends_operand(before):
         return False
@@ -129,8 +133,8 @@ def is_call(code: StatementTokens, opener: int) -> bool:
 
 
 def is_definition_name(code: StatementTokens, token: int) -> bool:
-    """Whether a token is the name of a function or class being defined, or of one of its
-    parameters."""
+    """Whether a token is the name that a ``def`` or ``class`` statement defines, or a parameter
+    in it."""
     before = code.token_or_empty(token - 1)
     if before in ("def", "class"):
         return True
@@ -154,8 +158,10 @@ def import_around(code: StatementTokens, token: int) -> int | None:
 
 
 def imported_path(code: StatementTokens, first: int, token: int) -> str | None:
-    """Return the path that an import statement names up to a token; None if it is not part of
-    torch."""
+    """Return the path in torch that an import statement names up to a token.
+
+    ``first`` is the index of ``import`` or ``from``. Returns None for paths outside of torch.
+    """
     if code.tokens[first] == "from":
         imports = next((i for i in range(first, token) if code.tokens[i] == "import"), None)
         if imports is None:

@@ -1,7 +1,7 @@
-"""Split Python text, which need not parse, into tokens and statements.
+"""Split Python text, which may have syntax errors, into tokens and statements.
 
-One regular expression splits the text into tokens. Brackets and line ends split it into statements,
-and indentation does so where a bracket is never closed. All offsets are code points.
+One regular expression splits the text into tokens. Line ends outside of brackets separate
+statements; if a bracket is never closed, indentation does. All offsets are code points.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ _CLOSERS = frozenset(_PAIRS)
 _CONTINUATIONS = _CLOSERS | {",", ".", ":", "="}
 _STRUCTURE = _NEWLINES | _OPENERS | _CLOSERS | {";"}
 
-# Keywords that cannot occur inside a bracket. At the start of a line they end all open brackets.
+# Keywords that cannot occur inside a bracket. At the start of a line, such a keyword shows that the
+# open brackets were never closed.
 _STATEMENTS = frozenset(
     (
         "def", "class", "return", "import", "while", "with", "try", "except", "finally", "raise",
@@ -64,7 +65,7 @@ KEYWORDS = frozenset(keyword.kwlist)
 
 
 _NO_EXPRESSION = (-1, -1)
-"""Span returned for an offset in a string, but not in one of its expressions."""
+"""Span for an offset in a string, outside of the expressions of a formatted string."""
 
 
 def is_name(token: str) -> bool:
@@ -85,7 +86,7 @@ def is_dotted_name(tokens: Sequence[str]) -> bool:
 
 
 def indentation_width(blanks: str) -> int:
-    """Return the column that the blanks at the start of a line reach; tabs extend to multiples of
+    """Return the width of the blanks at the start of a line, where tabs extend to multiples of
     8."""
     return len(blanks.lstrip("\r\n").expandtabs(8))
 
@@ -105,9 +106,10 @@ class StatementTokens:
                 self.tokens.append(token)
                 self.starts.append(start)
         self.partner: dict[int, int] = {}
-        """Index of the matching bracket, for both brackets of each pair."""
+        """Index of the matching bracket, by the index of an opening or closing bracket."""
         self.parent: list[int] = []
-        """Index of the bracket around each token, or -1; for a closing bracket, its opening one."""
+        """Index of the innermost opening bracket around each token, or -1; for a closing bracket,
+        of its opening bracket."""
         if self._pair_brackets(by_indentation=False):
             self._pair_brackets(by_indentation=True)
 
@@ -115,11 +117,11 @@ class StatementTokens:
         return len(self.tokens)
 
     def end_of(self, index: int) -> int:
-        """Return the offset of a token's end."""
+        """Return the offset after the last character of the token at an index."""
         return self.starts[index] + len(self.tokens[index])
 
     def token_or_empty(self, index: int) -> str:
-        """Return a token by index; empty if the index is out of range."""
+        """Return the token at an index; an empty string if the index is out of range."""
         return self.tokens[index] if 0 <= index < len(self.tokens) else ""
 
     def last_before(self, offset: int) -> int:
@@ -151,8 +153,10 @@ class StatementTokens:
         return self.parent[index]
 
     def closing_index(self, opener: int) -> int:
-        """Return the index of the token that ends a bracket: its partner, or the first token
-        outside of it."""
+        """Return the index of the closing bracket of an opening one.
+
+        If it is missing, returns the index of the first token outside of the bracket.
+        """
         if (partner := self.partner.get(opener)) is not None:
             return partner
         for index in range(opener + 1, len(self.tokens)):
@@ -161,15 +165,15 @@ class StatementTokens:
         return len(self.tokens)
 
     def ends_operand(self, index: int) -> bool:
-        """Whether a dot or bracket after this token would continue an expression."""
+        """Whether the token at an index can end an operand, so that a dot or bracket after it
+        continues the expression."""
         token = self.token_or_empty(index)
         return bool(token) and (token in _CLOSERS or is_name(token) or is_string(token))
 
     def operand_start(self, last: int) -> int | None:
-        """Return the first token of the operand, such as ``a.b(c)[d]``, that ends with the token
-        ``last``.
+        """Return the index of the first token of an operand such as ``a.b(c)[d]``.
 
-        Returns None if the operand is incomplete.
+        ``last`` is the index of its last token. Returns None if the operand is incomplete.
         """
         index = last
         while index >= 0:
@@ -191,7 +195,11 @@ class StatementTokens:
         return None
 
     def _pair_brackets(self, *, by_indentation: bool) -> bool:
-        """Find the matching brackets; return whether some brackets are unbalanced."""
+        """Fill ``partner`` and ``parent``; return whether an opening bracket is never closed.
+
+        With ``by_indentation``, a closing bracket at the start of a line prefers an opening bracket
+        in a line with the same indentation.
+        """
         self.partner.clear()
         self.parent.clear()
         stack: list[int] = []
@@ -238,16 +246,17 @@ class StatementTokens:
 
 @dataclass(frozen=True)
 class TextPlace:
-    """The position of an offset: in the tokens of a statement, or where a new statement may
-    begin."""
+    """The statement that contains an offset, or the position where a new statement may begin."""
 
     code: StatementTokens
     """Tokens of the statement; empty where a new statement may begin."""
     statement: int
-    """Index of the statement, or of the last statement before the offset."""
+    """Index of the statement that contains the offset, or of the last statement before it."""
     column: int
+    """Indentation of the statement, or of the line where a new statement may begin."""
     outer: TextPlace | None = None
-    """Position of the formatted string that contains the expression; None outside of strings."""
+    """Position around the formatted string whose expression contains the offset; None outside of
+    strings."""
 
 
 class TokenizedText:
@@ -263,7 +272,7 @@ class TokenizedText:
         self.firsts: list[int] = []
         """Index of the first token of each statement."""
         self.stops: list[int] = []
-        """Index behind the last token of each statement."""
+        """Index after the last token of each statement."""
         self.columns: list[int] = []
         """Indentation of each statement."""
         if unclosed := self._split_statements(structure, frozenset()):
@@ -271,11 +280,11 @@ class TokenizedText:
 
     @classmethod
     def for_text(cls, text: str) -> TokenizedText:
-        """Return the split text; the last four texts are cached."""
+        """Return the tokens and statements of a text; the last four results are cached."""
         return _cached_source(text)
 
     def statement_tokens(self, statement: int) -> StatementTokens:
-        """Return the tokens of a statement."""
+        """Return the tokens of the statement with an index."""
         found = self._codes.get(statement)
         if found is None:
             first, stop = self.firsts[statement], self.stops[statement]
@@ -289,8 +298,11 @@ class TokenizedText:
         return bisect_right(self.firsts, token) - 1
 
     def place_at(self, offset: int) -> TextPlace | None:
-        """Return the position of an offset; None in comments, in strings and outside of the
-        text."""
+        """Return the statement around an offset, or where a new statement may begin.
+
+        Returns None in comments and strings, and outside of the text. An expression in a formatted
+        string is treated like a statement.
+        """
         if not 0 <= offset <= len(self.text):
             return None
         previous = bisect_left(self.starts, offset, hi=len(self.tokens)) - 1
@@ -320,7 +332,11 @@ class TokenizedText:
     def _place_in_fstring(
         self, span: tuple[int, int], offset: int, outer: TextPlace
     ) -> TextPlace | None:
-        """Return the position in an expression of a formatted string, which may be nested."""
+        """Return the position of an offset in the expression of a formatted string.
+
+        ``span`` is the range of the expression, which may contain formatted strings itself. Returns
+        None if the offset is in a plain part of such a string.
+        """
         while span != _NO_EXPRESSION:
             begin = span[0]
             fragment = TokenizedText(self.text[begin : span[1]])
@@ -336,7 +352,7 @@ class TokenizedText:
         return None
 
     def token_indices(self, token: str) -> Iterator[int]:
-        """Yield the indices of all tokens equal to a given one."""
+        """Yield the indices of all tokens with this text."""
         index = -1
         while True:
             try:
@@ -346,10 +362,10 @@ class TokenizedText:
             yield index
 
     def _span_in_string(self, index: int, offset: int) -> tuple[int, int] | None:
-        """Return the span of the expression around an offset in a formatted string.
+        """Return the start and end of the formatted string's expression around an offset.
 
-        ``index`` is the string's token. Returns ``_NO_EXPRESSION`` elsewhere in the string, and
-        None after its end.
+        ``index`` is the token index of the string. Returns ``_NO_EXPRESSION`` in other parts of the
+        string, and None after its end.
         """
         token, start = self.tokens[index], self.starts[index]
         opening = _STRING.match(token)
@@ -369,10 +385,11 @@ class TokenizedText:
         return _NO_EXPRESSION
 
     def _split_statements(self, structure: list[int], unclosed: frozenset[int]) -> frozenset[int]:
-        """Find the statements, and return the opening brackets without a closing one.
+        """Find the statements; return the indices of opening brackets without a closing one.
 
-        The result of a first pass is given to a second one, in which such a bracket ends at the
-        first line not indented deeper than its own line.
+        ``structure`` are the indices of line ends, brackets and semicolons. ``unclosed`` is the
+        result of a first pass: each of its brackets ends at the next line without deeper
+        indentation than the line of the bracket.
         """
         tokens = self.tokens
         firsts, stops, columns = self.firsts, self.stops, self.columns
@@ -464,7 +481,7 @@ class TokenizedText:
         return (token == "async" and rest[1:2] == ["def"]) or rest[-1] == ":"
 
     def _line_indentation(self, newline: int) -> int:
-        """Return the indentation of the line after a line end, whose token includes the blanks."""
+        """Return the indentation of the line after the line end with a token index."""
         return indentation_width(self.text[self.starts[newline] : self.starts[newline + 1]])
 
     def _token_or_empty(self, index: int) -> str:
@@ -472,7 +489,10 @@ class TokenizedText:
 
 
 def _fstring_expressions(content: str, index: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans of the expressions in a formatted string's braces, from an index on."""
+    """Yield the start and end of each expression in the braces of a formatted string.
+
+    ``content`` is the source of the string, ``index`` the offset after its opening quote.
+    """
     while (index := content.find("{", index)) >= 0:
         if content[index + 1 : index + 2] == "{":
             index += 2

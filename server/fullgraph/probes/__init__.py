@@ -1,7 +1,8 @@
-"""Probe comments in a text that may be incomplete: their places and definitions.
+"""Find, split and complete the probes in the comments of a text that may be incomplete.
 
-Lines are zero-based, and offsets are code points in a line. The engine decides what a probe means
-and whether it fits.
+A probe is the text after ``# fullgraph:`` that describes the inputs a function or class is traced
+with. Lines are zero-based, and offsets are code points in a line. The engine decides what a probe
+means and whether it suits the function.
 """
 
 from fullgraph.probes.comments import (

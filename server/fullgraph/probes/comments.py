@@ -1,4 +1,4 @@
-"""Find probe comments and the definition to which each belongs."""
+"""Find the ``# fullgraph:`` comments of a text, and the definition that each of them describes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,23 @@ _DEFINITION = re.compile(r"\s*(class|def|async[ \t]+def)\b|\w+[ \t]*[:=]")
 _HEAD = re.compile(r"(?P<indent>\s*)(class|def|async[ \t]+def)\b")
 
 MOST_LINES = 60
-"""Maximum number of lines between a definition and its comment."""
+"""Maximum number of lines between a function or class and the ``# fullgraph:`` comment above it."""
 
 
 @dataclass(frozen=True)
 class ProbeComment:
-    """The text after ``# fullgraph:``, which begins at character ``start`` of its line."""
+    """The text after ``# fullgraph:``, which begins at character ``start`` of line ``line``.
+
+    The text is a probe (the inputs that a definition is traced with) or a directive such as
+    ``off``.
+    """
 
     line: int
     start: int
     text: str
 
     def range(self, positions: TextPositions) -> Range:
-        """Return the range of the text."""
+        """Return the source range of the text after ``# fullgraph:``."""
         line = positions.line(self.line)
         start = len(line[: self.start].encode("utf-8", "surrogatepass"))
         width = len(self.text.encode("utf-8", "surrogatepass"))
@@ -34,13 +38,13 @@ class ProbeComment:
 
     @property
     def directive(self) -> str:
-        """``off`` or ``ignore``; empty for a probe."""
+        """Directive in the comment: ``off``, ``ignore``, or empty if it describes inputs."""
         match = _DIRECTIVE.match(self.text)
         return match[1] if match else ""
 
 
 def comment_on(positions: TextPositions, line: int) -> ProbeComment | None:
-    """Return the fullgraph comment on a line; None if missing."""
+    """Return the ``# fullgraph:`` comment on a line; None for a line without one."""
     if not 0 <= line < len(positions):
         return None
     text = positions.line(line)
@@ -51,7 +55,10 @@ def comment_on(positions: TextPositions, line: int) -> ProbeComment | None:
 
 
 def definition_of(positions: TextPositions, line: int) -> int:
-    """Return the line of the definition below a comment or decorator; otherwise ``line``."""
+    """Return the line of the definition below the comment or decorator on ``line``.
+
+    Returns ``line`` itself without a definition directly below.
+    """
     depth = 0
     for at in range(line, min(line + MOST_LINES, len(positions))):
         text = positions.line(at)
@@ -65,7 +72,10 @@ def definition_of(positions: TextPositions, line: int) -> int:
 
 
 def comments_of(positions: TextPositions, line: int) -> tuple[ProbeComment, ...]:
-    """Return the probes of the definition on a line, from the block above it and after it."""
+    """Return the probes (descriptions of inputs) of the definition on a line.
+
+    Reads the comments directly above the definition and the one at the end of its line.
+    """
     found: list[ProbeComment] = []
     depth = 0
     for at in range(line, max(line - MOST_LINES, -1), -1):
@@ -83,10 +93,10 @@ def comments_of(positions: TextPositions, line: int) -> tuple[ProbeComment, ...]
 
 
 def _count_closing(text: str) -> int:
-    """Return the number of closing brackets minus opening brackets."""
+    """Return the number of closing brackets in a line minus the number of opening brackets."""
     return sum(map(text.count, ")]}")) - sum(map(text.count, "([{"))
 
 
 def _in_string(before: str) -> bool:
-    """Return whether the text before a mark opens a string that contains the mark."""
+    """Whether ``# fullgraph:`` is inside a string, given the text before it on the line."""
     return any(before.count(quote) % 2 for quote in "'\"")

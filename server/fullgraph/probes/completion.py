@@ -1,4 +1,4 @@
-"""Complete a probe while it is being written."""
+"""Complete a probe (the inputs that a target is traced with) while the user writes its comment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ProbeItemKind = Literal["dtype", "size", "device", "parameter", "class", "method
 
 @dataclass(frozen=True)
 class ProbeItem:
-    """A completion item with a short description."""
+    """A completion item for a probe: the word to insert, its kind and a short description."""
 
     label: str
     kind: ProbeItemKind
@@ -40,14 +40,17 @@ class ProbeItem:
 
 @dataclass(frozen=True)
 class ProbeItems:
-    """Completion items; ``start`` is the offset of the word that they replace."""
+    """Completion items; ``start`` is the offset in the comment of the word that they replace."""
 
     items: tuple[ProbeItem, ...]
     start: int
 
 
 def complete_probe(comment: ProbeComment, offset: int, scope: ProbeScope) -> ProbeItems:
-    """Return the completion items at an offset of the comment, the most likely first."""
+    """Return the completion items at an offset of a comment's text, the most likely first.
+
+    ``scope`` has the names of the file that the comment may use.
+    """
     text = comment.text
     start = offset
     while start > 0 and (text[start - 1 : start].isalnum() or text[start - 1 : start] == "_"):
@@ -71,7 +74,10 @@ def complete_probe(comment: ProbeComment, offset: int, scope: ProbeScope) -> Pro
 
 
 def _context_items(before: str, within: str) -> Iterator[ProbeItem]:
-    """Yield items inside ``under(…)``, or inside brackets after a tensor."""
+    """Yield completion items inside ``under(…)``, or inside the round brackets after a tensor.
+
+    ``before`` is the text before the cursor's word. ``within`` is ``under`` or ``TENSOR``.
+    """
     words, keys = (GRADS, MARKS) if within == TENSOR else (WORDS, KEYS)
     if before.endswith("stance="):
         yield from (ProbeItem(stance, "constant") for stance in STANCES)
@@ -87,7 +93,10 @@ def _context_items(before: str, within: str) -> Iterator[ProbeItem]:
 
 
 def _items_after_call(before: str, scope: ProbeScope) -> Iterator[ProbeItem]:
-    """Yield items after a call, or after inputs without brackets."""
+    """Yield completion items after a complete call such as ``forward(f32[2])``, or after a tensor.
+
+    ``before`` is the text before the cursor's word.
+    """
     only_init = [one.text for one in probe_tokens(before) if one.kind in ("method", "dtype")] == [
         "init"
     ]
@@ -119,7 +128,7 @@ def _value_items(before: str, calls: tuple[str, ...], scope: ProbeScope) -> Iter
     in_init = calls == ("init",)
     dtypes = [ProbeItem(name, "dtype", f"torch.{torch}") for name, torch in DTYPES.items()]
     classes = [ProbeItem(one.name, "class", _class_detail(one)) for one in _other_classes(scope)]
-    # Constructors usually take configurations, and calls take tensors.
+    # Constructors usually take configuration objects, and other methods take tensors.
     yield from (*classes, *dtypes) if in_init else (*dtypes, *classes)
     yield from (ProbeItem(name, "constant") for name in CONSTANTS)
     if not before:

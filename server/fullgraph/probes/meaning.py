@@ -1,4 +1,4 @@
-"""Explain the words of a probe in Markdown."""
+"""Explain the words of a probe (the inputs that a target is traced with) in Markdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ _WORDS = {**contexts.WORDS, **contexts.KEYS, **contexts.GRADS, **contexts.MARKS}
 
 
 def explain_word(text: str, token: ProbeToken, scope: ProbeScope) -> str:
-    """Return one paragraph about a word; empty if it does not need an explanation."""
+    """Return a paragraph that explains a word of a probe; empty if the word explains itself.
+
+    ``text`` is the whole probe, ``token`` the word in it.
+    """
     word = token.text
     if token.kind == "dtype":
         name = ALIASES.get(word, word)

@@ -1,4 +1,5 @@
-"""Names of a file that its probes can use: parameters, classes and sizes."""
+"""Collect the names of a file that its ``# fullgraph:`` comments can use: parameters, classes and
+sizes."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ from fullgraph.probes.comments import comment_on, definition_of
 from fullgraph.probes.tokens import open_brackets_at, probe_tokens
 
 LONGEST = 200_000
-"""Maximum number of characters to parse while the user waits."""
+"""Maximum length in characters of a text to parse while the user waits for completions."""
 
 _NOTATION = re.compile(r"['\"][a-z]\w*\[[^]'\"\n]*\]['\"]")
 
 
 @dataclass(frozen=True)
 class ProbeParameter:
-    """A parameter with its annotation and default as source text; empty if missing."""
+    """A parameter of a function; its annotation and default are source text, empty if missing."""
 
     name: str
     annotation: str = ""
@@ -30,7 +31,7 @@ class ProbeParameter:
 
 @dataclass(frozen=True)
 class ProbeClass:
-    """A class that a probe may name, with its constructor's parameters."""
+    """A class that a probe may create an instance of, with the parameters of its constructor."""
 
     name: str
     parameters: tuple[ProbeParameter, ...] = ()
@@ -39,27 +40,36 @@ class ProbeClass:
 
 @dataclass(frozen=True)
 class ProbedDefinition:
-    """The class or function of a probe. ``methods``: parameters by method name."""
+    """The class or function that a probe describes inputs for.
+
+    ``methods`` maps each method to its parameters without ``self``; for a function, the only key is
+    its own name.
+    """
 
     name: str
     is_class: bool
     methods: dict[str, tuple[ProbeParameter, ...]]
     called: str = "forward"
-    """Method to which the probe applies by default."""
+    """Method or function that receives the inputs if the probe does not name one."""
 
 
 @dataclass(frozen=True)
 class ProbeScope:
-    """The names available to a probe."""
+    """The names that a probe (a description of inputs) can use at one line of a file."""
 
     definition: ProbedDefinition | None
+    """Definition that the probe belongs to; None if the line is not at a definition."""
     classes: tuple[ProbeClass, ...]
     sizes: tuple[str, ...]
-    """Sizes in other probes and annotations, the most frequent first."""
+    """Tensor sizes such as ``b`` that other comments and annotations of the file use, the most
+    frequent first."""
 
 
 def scope_at(text: str, positions: TextPositions, line: int) -> ProbeScope:
-    """Return the scope of the probe on a line."""
+    """Return the names that the ``# fullgraph:`` comment on a line can use.
+
+    Only sizes are collected if the text has a syntax error or is too long.
+    """
     tree = _parse_quietly(text)
     sizes = _count_sizes(positions, line)
     if tree is None:
@@ -154,7 +164,7 @@ def _count_sizes(positions: TextPositions, line: int) -> tuple[str, ...]:
 
 
 def _sizes_of(text: str) -> Iterator[str]:
-    """Yield the sizes of all tensors of a probe; for ``b=4`` only ``b``."""
+    """Yield the sizes of all tensors in a probe, for example ``b`` and ``8`` of ``f32[b=4, 8]``."""
     before = ""
     for token in probe_tokens(text):
         if (

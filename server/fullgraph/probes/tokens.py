@@ -1,7 +1,7 @@
-"""Split a probe into words, even while it is being written.
+"""Split a probe (the inputs that a target is traced with) into words, also if it is incomplete.
 
-The engine parses and validates probes. This module classifies words by their context, for
-highlighting, completion and hovers.
+The engine parses and validates probes. This module classifies their words by context, for
+highlighting, completion and hovers in the editor.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DTYPES: Mapping[str, str] = {
     "b8x1": "bits8",
     "b16x1": "bits16",
 }
-"""Dynamo's short names of dtypes, the common ones first, with torch's names."""
+"""Names of dtypes in ``torch``, by Dynamo's short names; common dtypes first."""
 
 ALIASES: Mapping[str, str] = {
     "bool": "b8",
@@ -52,10 +52,11 @@ ALIASES: Mapping[str, str] = {
     "half": "f16",
     "double": "f64",
 }
+"""Short names of dtypes, by other names that a probe accepts for them."""
 
 DEVICES = ("cpu", "cuda", "mps", "xpu", "meta")
 TENSOR = "]"
-"""Pseudo-name of the brackets after a tensor."""
+"""Entry of ``OpenBrackets.calls`` for round brackets after a tensor, as in ``f32[2](grad)``."""
 
 CONSTANTS = ("True", "False", "None", "inf", "nan")
 
@@ -87,7 +88,8 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class ProbeToken:
-    """A word; ``start`` and ``end`` are offsets in the text of the comment."""
+    """A word or sign of a probe; ``start`` and ``end`` are offsets in the text after
+    ``# fullgraph:``."""
 
     kind: ProbeTokenKind
     text: str
@@ -97,10 +99,10 @@ class ProbeToken:
 
 @dataclass(frozen=True)
 class OpenBrackets:
-    """The open brackets at a place in a probe.
+    """The brackets around an offset in a probe.
 
     ``calls``: names before the open round brackets, the innermost last; ``TENSOR`` for brackets
-    after a tensor. ``sizes``: whether the place is in the square brackets of a tensor.
+    after a tensor. ``sizes``: whether the offset is in the square brackets of a tensor.
     """
 
     calls: tuple[str, ...] = ()
@@ -108,12 +110,12 @@ class OpenBrackets:
 
 
 def probe_tokens(text: str) -> tuple[ProbeToken, ...]:
-    """Return the words of the text after ``# fullgraph:``, up to another comment."""
+    """Split the text after ``# fullgraph:`` into words, up to another ``#``."""
     return tuple(token for token, _ in _read_tokens(text))
 
 
 def open_brackets_at(text: str, offset: int) -> OpenBrackets:
-    """Return the brackets open at an offset of the text."""
+    """Return the brackets around an offset of the text after ``# fullgraph:``."""
     found = OpenBrackets()
     for token, inside in _read_tokens(text):
         if token.end > offset:
@@ -123,7 +125,7 @@ def open_brackets_at(text: str, offset: int) -> OpenBrackets:
 
 
 def _read_tokens(text: str) -> list[tuple[ProbeToken, OpenBrackets]]:
-    """Return each word with the brackets open after it."""
+    """Return each word of a probe with the brackets around the offset after it."""
     raw = []
     for match in _TOKEN.finditer(text):
         if match.lastgroup == "end":
@@ -195,7 +197,10 @@ def _token_kind(
 
 
 def _is_context_word(word: str, before: str, within: str) -> bool:
-    """Return whether a word names a mode of the call, or says whether a tensor requires grad."""
+    """Whether a word names a mode of the call, or says whether a tensor requires grad.
+
+    ``before`` is the previous word. ``within`` is the name before the innermost open bracket.
+    """
     if within == TENSOR:
         return word in GRADS
     return within == "under" and (word in STANCES if before == "=" else word in WORDS)

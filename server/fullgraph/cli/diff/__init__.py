@@ -1,1 +1,2 @@
-"""``fullgraph diff``: compare two checks, of two versions of torch or of the code."""
+"""``fullgraph diff``: compare the findings of two checks, with two versions of torch or of the
+code."""

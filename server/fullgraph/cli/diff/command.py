@@ -29,16 +29,17 @@ from fullgraph.render.paint import Style
 from fullgraph.session.settings import Settings
 
 CLEAN, FOUND, UNABLE = 0, 1, 2
+"""Exit statuses: nothing new, new findings, or a side could not be checked."""
 
 DiffFormat = Literal["text", "json", "markdown"]
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One side of a comparison of checks.
+    """The interpreter and git revision of one side of a comparison.
 
-    ``interpreter`` is an absolute path, ``name`` is for display. ``revision`` is empty if the files
-    are checked as they are now.
+    ``interpreter`` is an absolute path, ``name`` is how it is displayed. ``revision`` is empty if
+    the files are checked as they are now.
     """
 
     name: str
@@ -48,15 +49,16 @@ class Variant:
 
 @dataclass(frozen=True)
 class DiffOutput:
-    """Destination and format of the difference."""
+    """The format of the printed comparison, and where it is written."""
 
     form: DiffFormat
     file: Path | None
+    """File to write the comparison to; None for standard output."""
     color: Color
     quiet: bool
 
     def check_writable(self) -> None:
-        """Check that the output file can be written, before minutes of work.
+        """Check that the output file can be written, before checks that take minutes.
 
         Raises:
             UnreadableFile: The file cannot be written.
@@ -71,6 +73,7 @@ class DiffOutput:
                 raise UnreadableFile(f"Cannot write {self.file}: {error.strerror}.") from error
 
     def write_difference(self, found: CheckDifference) -> None:
+        """Format the differences and write them to the file or to standard output."""
         if self.file is not None:
             with self.file.open("w", encoding="utf-8") as file:
                 file.write(self._format_difference(found, file) + "\n")
@@ -96,7 +99,10 @@ class DiffOutput:
 
 
 def compare_reports(files: Sequence[Path], output: DiffOutput, threshold: Severity) -> int:
-    """Compare the reports of two checks and return the exit status."""
+    """Compare the two report files of checks, old and new, and return the exit status.
+
+    A new finding at the severity ``threshold`` or above gives status 1.
+    """
     try:
         output.check_writable()
         old, new = (_read_full_report(file) for file in files)
@@ -120,18 +126,21 @@ def _read_full_report(file: Path) -> CheckReport:
 
 @dataclass(frozen=True)
 class DiffChecks:
-    """A comparison of two checks with the same settings."""
+    """A run of ``fullgraph diff`` that checks the same paths twice, with the same settings."""
 
     paths: tuple[str, ...]
     variants: tuple[Variant, Variant]
     settings: Settings
     project: Path
+    """Folder of the project."""
     forecast: bool
+    """True if the checks also predict recompilations."""
     engine: Callable[[Settings, Path], CheckEngine]
+    """Function that creates an engine for settings and a project folder."""
     output: DiffOutput
 
     def run(self) -> int:
-        """Check both sides, write the difference, and return the exit status."""
+        """Check the old and the new side, write their differences, and return the exit status."""
         try:
             self.output.check_writable()
             with contextlib.ExitStack() as stack:
@@ -168,10 +177,10 @@ class DiffChecks:
         return _write_result(found, self.output, self.settings.exit_severity)
 
     def _check_side(self, side: Side, variant: Variant, place: _SidePlace) -> CheckReport:
-        """Check one side, and return its report.
+        """Check the files of the old or new side, and return the report of the check.
 
         Raises:
-            Interrupted: A signal arrived.
+            Interrupted: SIGINT or SIGTERM arrived.
         """
         project = place.locate(self.project)
         roots = [
@@ -204,12 +213,16 @@ class DiffChecks:
 
 @dataclass(frozen=True)
 class _SidePlace:
-    """The files of one side: a checked-out tree in a temporary folder, or the current files."""
+    """The files of one side of the comparison.
+
+    They are in ``tree``, a revision that was checked out into a temporary folder; None for the
+    user's current files.
+    """
 
     tree: CheckedOutTree | None
 
     def locate(self, path: Path) -> Path:
-        """Return where a path is on this side.
+        """Return the absolute path where this side has the user's file or folder ``path``.
 
         Raises:
             UnreadableFile: The path is outside of the repository.
@@ -217,17 +230,19 @@ class _SidePlace:
         return absolute_path(path) if self.tree is None else self.tree.locate(path)
 
     def locate_or_keep(self, path: Path) -> Path:
-        """Return where a path is on this side; paths outside of the repository stay as they are."""
+        """Return the path where this side has ``path``; unchanged if it is outside of the
+        repository."""
         with contextlib.suppress(UnreadableFile):
             return self.locate(path)
         return path
 
     def side_name(self, variant: Variant) -> str:
+        """Return the display name of this side: its revision and its interpreter, if given."""
         files = self.tree.name if self.tree is not None else ""
         return ", ".join(part for part in (files, variant.name) if part) or "the files as they are"
 
     def restore_paths(self, text: str) -> str:
-        """Replace paths of the temporary folder in a text by paths of the user's files."""
+        """Replace the path of the temporary folder in a text by the path of the repository."""
         if self.tree is None:
             return text
         return text.replace(str(self.tree.folder), str(self.tree.repository))
@@ -235,12 +250,14 @@ class _SidePlace:
 
 @dataclass(frozen=True)
 class _SideProgress:
-    """Shows which file is being traced."""
+    """Shows on the terminal which file of one side is being traced."""
 
     side: Side
     files: int
+    """Number of files to trace on this side."""
     progress: ProgressLine
     finished: list[str] = dataclasses.field(default_factory=list)
+    """Paths of the files that were already traced."""
 
     def on_engine_start(self) -> None:
         self.progress.show(f"{self.side}: Importing torch")

@@ -1,7 +1,7 @@
-"""Compare two checks of the same files.
+"""Compare the reports of two checks of the same files, the old and the new side.
 
-A result that one side did not compute is unknown, with a reason. It counts neither as new nor as
-removed.
+If one side could not compute a result, the difference is unknown, with a reason. It counts neither
+as new nor as removed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from fullgraph.domain.codes import Severity
 Side = Literal["old", "new"]
 SIDES: tuple[Side, ...] = ("old", "new")
 Kind = Literal["new", "gone", "changed", "unknown"]
+"""Kind of a difference; ``unknown`` means that one side could not compute the result."""
 KINDS: tuple[Kind, ...] = ("new", "gone", "changed", "unknown")
 
 Count = Literal["graphs", "ops", "breaks", "skips", "recompiles"]
@@ -28,7 +29,10 @@ COUNTS: tuple[Count, ...] = ("graphs", "ops", "breaks", "skips", "recompiles")
 
 @dataclass(frozen=True)
 class ComparedCheck:
-    """One of the two checks, with its display name."""
+    """The name, versions and problems of one of the two compared checks.
+
+    ``problems`` are sentences about what could not be checked.
+    """
 
     name: str
     torch: str
@@ -38,7 +42,10 @@ class ComparedCheck:
 
 @dataclass(frozen=True)
 class Uncomputed:
-    """Reason why one side lacks a result, as a clause: ``failed: ValueError: …``."""
+    """The reason why one side of the comparison lacks a result.
+
+    ``reason`` is a clause, for example ``failed: ValueError: …``.
+    """
 
     side: Side
     reason: str
@@ -46,10 +53,10 @@ class Uncomputed:
 
 @dataclass(frozen=True)
 class FindingDifference:
-    """A difference between the findings of both sides.
+    """A finding that differs between the sides, or that only one side could compute.
 
-    ``old`` is None for a new finding, ``new`` for a removed one. For an unknown difference, one of
-    them is None.
+    ``old`` is None for a new finding, ``new`` for a finding that only the old side has.
+    ``uncomputed`` is the reason of an unknown difference, for which ``old`` or ``new`` is None.
     """
 
     kind: Kind
@@ -59,7 +66,7 @@ class FindingDifference:
 
     @property
     def shown(self) -> ReportedFinding:
-        """The finding of the new side, else of the old side."""
+        """Finding to display: ``new`` if it exists, otherwise ``old``."""
         finding = self.new or self.old
         assert finding is not None
         return finding
@@ -74,15 +81,19 @@ class FindingDifference:
 
 @dataclass(frozen=True)
 class RunDifference:
-    """The run of a target with one probe that only one side has, or whose results differ."""
+    """The results of tracing a target (a function or class) with one description of inputs.
+
+    ``old`` or ``new`` is None if that side does not have the result.
+    """
 
     old: ReportedTarget | None
     new: ReportedTarget | None
     uncomputed: Uncomputed | None = None
-    """Reason why the result of one side is missing or incomplete."""
+    """Reason why the result of one side is missing or incomplete; None if both are complete."""
 
     @property
     def kind(self) -> Kind:
+        """Kind of the difference: unknown if one side lacks a result that it should have."""
         if self.uncomputed is not None:
             return "unknown"
         if self.old is None:
@@ -91,26 +102,27 @@ class RunDifference:
 
     @property
     def shown(self) -> ReportedTarget:
-        """The run of the new side, else of the old side."""
+        """Result to display: ``new`` if it exists, otherwise ``old``."""
         run = self.new or self.old
         assert run is not None
         return run
 
     @property
     def traced(self) -> bool:
-        """Whether the target was traced on every side with this run."""
+        """Whether the target was traced successfully, on both sides if both have a result."""
         return all(run.status == "traced" for run in (self.old, self.new) if run is not None)
 
     @property
     def uncompared(self) -> bool:
-        """Whether the runs could not be compared, because only one side has a complete result."""
+        """Whether the results could not be compared, because only one side has a complete one."""
         if self.old is None or self.new is None or self.uncomputed is not None:
             return self.uncomputed is not None
         return not self.traced and "traced" in (self.old.status, self.new.status)
 
     @property
     def counts(self) -> tuple[tuple[Count, int | None, int | None], ...]:
-        """Counts that differ, if both sides traced the target."""
+        """Counts that differ, as tuples (name, old, new); empty unless both sides traced the
+        target."""
         old, new = self.old, self.new
         if old is None or new is None or not self.traced:
             return ()
@@ -119,7 +131,10 @@ class RunDifference:
 
     @property
     def differs(self) -> bool:
-        """Whether the runs differ. A count that only one torch can report is not a difference."""
+        """Whether the results of both sides differ.
+
+        A count that only one of the two torch versions can report is not a difference.
+        """
         old, new = self.old, self.new
         if old is None or new is None:
             return True
@@ -140,7 +155,10 @@ class RunDifference:
 
 @dataclass(frozen=True)
 class TargetDifference:
-    """Differences of a target; ``name`` is empty for findings without a target."""
+    """The differences of one target (a traced function or class).
+
+    ``name`` is empty for findings that do not belong to a target.
+    """
 
     name: str
     runs: tuple[RunDifference, ...]
@@ -149,9 +167,10 @@ class TargetDifference:
 
 @dataclass(frozen=True)
 class FileDifference:
-    """Differences of a file.
+    """The differences of one file.
 
-    ``problems`` explain why it could not be checked; ``missing`` is the side without the file.
+    ``problems`` explain why a side could not check the file. ``missing`` is the side that does not
+    have the file; None if both have it.
     """
 
     path: str
@@ -162,7 +181,10 @@ class FileDifference:
 
 @dataclass(frozen=True)
 class MissingCount:
-    """A count that the torch of one side cannot report, and the number of targets concerned."""
+    """A count, such as ``recompiles``, that the torch of one side cannot report.
+
+    ``targets`` is the number of targets that lack the count.
+    """
 
     side: Side
     count: Count
@@ -171,10 +193,10 @@ class MissingCount:
 
 @dataclass(frozen=True)
 class CheckDifference:
-    """The result of a comparison.
+    """All differences between two checks.
 
-    ``files`` have differences. ``targets`` counts the targets of both sides together; ``untraced``
-    counts the targets that neither side could trace.
+    ``files`` are only files with differences. ``targets`` is the number of distinct targets of both
+    sides; ``untraced`` is the number of targets that neither side could trace.
     """
 
     old: ComparedCheck
@@ -186,7 +208,7 @@ class CheckDifference:
 
     @property
     def incomplete(self) -> bool:
-        """Whether a side or a file could not be checked."""
+        """Whether one of the checks, or one of their files, failed."""
         problems = self.old.problems or self.new.problems
         return bool(problems) or any(file.problems for file in self.files)
 
@@ -212,7 +234,7 @@ class CheckDifference:
 
     @property
     def differing(self) -> int:
-        """Number of targets whose findings or results differ."""
+        """Number of targets whose findings, outcomes or counts differ."""
         return sum(bool(target.name) for _, target in self.each_target())
 
     @property
@@ -232,7 +254,10 @@ class CheckDifference:
 
 
 def compare_checks(old: CheckReport, new: CheckReport, names: tuple[str, str]) -> CheckDifference:
-    """Compare two reports whose relative paths belong to the same folder."""
+    """Compare the reports of two checks; ``names`` are the display names of the old and new side.
+
+    Relative paths in both reports must belong to the same folder.
+    """
     halves = _file_sides("old", old), _file_sides("new", new)
     # If a side could not check anything, this is reported once and not for each file.
     unable = any(report.problems and not report.files for report in (old, new))
@@ -260,13 +285,14 @@ def compare_checks(old: CheckReport, new: CheckReport, names: tuple[str, str]) -
 # -- one side of one file ---------------------------------------------------------------------
 
 
-# Families of findings, and the count of a target that includes their findings.
+# Count of a target that includes the findings of a family, by the family (the part of a code before
+# the slash).
 _COUNTED: dict[str, Count] = {
     "graph-break": "breaks",
     "frame-skipped": "skips",
     "recompile": "recompiles",
 }
-# The target counts as traced, but its result is incomplete.
+# Codes of findings that make the result of a traced target incomplete.
 _PARTIAL = ("trace/incomplete", "trace/needs-real-tensors")
 _FAILURES = (
     "trace/eager-error",
@@ -285,21 +311,27 @@ _STATUS_WORDS = {
 
 
 def outcome_words(run: ReportedTarget, *, brief: bool = False) -> str:
-    """Describe how a run ended: ``traced``, ``failed: ValueError: …``; ``brief`` omits the
-    error."""
+    """Describe the outcome of tracing a target: ``traced``, ``failed: ValueError: …`` and so on.
+
+    ``brief`` omits the error message.
+    """
     error = "" if brief else run.error.strip().split("\n", 1)[0]
     words = _STATUS_WORDS.get(run.status, run.status)
     return f"{words}: {error}" if error else words
 
 
 def code_family(code: str) -> str:
-    """Return the family of a code: ``graph-break`` of ``graph-break/GB0059``."""
+    """Return the part of a finding's code before the slash: ``graph-break`` of
+    ``graph-break/GB0059``."""
     return code.partition("/")[0]
 
 
 @dataclass(frozen=True)
 class _FileSide:
-    """A file on one side; ``file`` is None if the side does not have it or did not check it."""
+    """The results of a file on the old or new side, whose whole report is ``report``.
+
+    ``file`` is None if the side does not have the file, or did not check it.
+    """
 
     side: Side
     file: ReportedFile | None
@@ -315,10 +347,11 @@ class _FileSide:
 
     @property
     def missing(self) -> bool:
+        """Whether the file does not exist on this side."""
         return self.file is None and not self.report.problems
 
     def unread_reason(self) -> str:
-        """Return why the file was not analyzed; empty if it was."""
+        """Return why this side could not analyze the file; empty if it did."""
         if self.file is None:
             return next(iter(self.report.problems), "")
         parsed = (
@@ -327,21 +360,25 @@ class _FileSide:
         return self.file.problem or next(parsed, "")
 
     def absent_reason(self, name: str) -> str:
-        """Return why it is unknown whether the file has a target; empty if it is known."""
+        """Return why it is unknown whether the file has the target ``name``; empty if it is
+        known."""
         if any(run.name == name for run in self.targets):
             return ""
-        # A note next to targets says that there were too many of them.
+        # If a file has targets and a note, the note says that not all targets were traced.
         cut = " ".join(self.file.notes) if self.file is not None and self.targets else ""
         return self.unread_reason() or cut
 
     def partial_reason(self, name: str) -> str:
-        """Return why the result of a traced target is incomplete; empty if it is complete."""
+        """Return why the result of the traced target ``name`` is incomplete; empty if it is
+        complete."""
         partial = (finding for finding in self.findings if finding.code in _PARTIAL)
         return next((finding.message for finding in partial if name in finding.targets), "")
 
     def uncomputed_reason(self, name: str, code: str) -> str:
-        """Return why it is unknown whether a target has findings of a code; empty if it is
-        known."""
+        """Return why it is unknown whether the target ``name`` has findings with ``code``.
+
+        Returns an empty string if it is known. ``name`` is empty for findings without a target.
+        """
         kind = code_family(code)
         if not name or kind in ("probe", "schema"):
             return self.unread_reason()
@@ -361,7 +398,8 @@ def _file_sides(side: Side, report: CheckReport) -> dict[Path, _FileSide]:
 # -- both sides of one file -------------------------------------------------------------------
 
 
-# Another torch may word a message differently, or give an id to a break without one.
+# Looser keys for findings without an exact match: another torch may word a message differently,
+# or give an id to a graph break that did not have one.
 _REWORDED: tuple[Key[Trait], ...] = (
     lambda trait: (trait.code, trait.text, trait.target, trait.line),
     lambda trait: (trait.code, trait.text, trait.target),
@@ -376,12 +414,16 @@ _SAME_RUN: tuple[Key[ReportedTarget], ...] = (
 
 
 def _is_failure(trait: Trait) -> bool:
-    """Whether the finding says how a target's run failed; a run has at most one such finding."""
+    """Whether a finding says why a target could not be traced; each trace has at most one such
+    finding."""
     return bool(trait.target) and trait.code in _FAILURES
 
 
 def _trait_family(trait: Trait) -> str:
-    """Return what findings about the same problem at one place have in common."""
+    """Return a key that findings about the same problem on one line share.
+
+    It is the family of the code for graph breaks and failed traces, and the code for others.
+    """
     kind = code_family(trait.code)
     return kind if kind in ("graph-break", "trace") else trait.code
 
@@ -393,12 +435,12 @@ class _FilePair:
 
     @property
     def names(self) -> dict[str, None]:
-        """Names of all targets, in the order of the text."""
+        """Names of the targets of both sides, in the order of their lines."""
         runs = sorted((*self.new.targets, *self.old.targets), key=lambda run: run.line)
         return dict.fromkeys(run.name for run in runs)
 
     def compare_files(self) -> FileDifference | None:
-        """Return the differences of the file; None without differences."""
+        """Return the differences between both sides of the file; None if there are none."""
         runs, findings = list(self.compare_runs()), list(self.compare_findings())
         names = [*self.names, *(finding.shown.target for finding in findings)]
         targets = []
@@ -440,7 +482,7 @@ class _FilePair:
                 )
 
     def compare_findings(self) -> list[FindingDifference]:
-        """Return the differing findings in the order of the text."""
+        """Return the findings that differ between the sides, in the order of their lines."""
         old, new = self.old.findings, self.new.findings
         pairs = _pair_traits([finding.trait for finding in old], [finding.trait for finding in new])
         found = [
@@ -461,7 +503,8 @@ class _FilePair:
         )
 
     def _added_finding(self, finding: ReportedFinding) -> FindingDifference:
-        # If one target did not have the finding on the old side, it is new.
+        # The finding is new if at least one of its targets certainly did not have it on the old
+        # side.
         if code_family(finding.code) == "trace":
             reason = self.old.unread_reason()
         else:
@@ -485,7 +528,8 @@ class _FilePair:
         return len(self.names.keys() - traced)
 
     def missing_counts(self) -> Iterator[tuple[Side, Count]]:
-        """Yield the counts that a side cannot report, once for each traced target."""
+        """Yield the side and the name of each count that the side's torch cannot report, once for
+        each traced target."""
         missing = dict.fromkeys(
             (run.name, half.side, count)
             for half in (self.old, self.new)
@@ -497,7 +541,10 @@ class _FilePair:
 
 
 def _pair_traits(old: list[Trait], new: list[Trait]) -> dict[int, int]:
-    """Pair new findings with old ones: by exact matches first, then with other wording."""
+    """Pair new findings with old ones, first by exact matches, then by looser keys.
+
+    Returns indices of ``new``, each with its index in ``old``.
+    """
     pairs = match_items(old, new, SAME)
     return match_items(old, new, (*SAME, *_REWORDED), paired=pairs, allow_surplus=True)
 

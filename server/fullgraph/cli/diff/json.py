@@ -1,4 +1,4 @@
-"""Format a difference as JSON; ``docs/diff.md`` describes the keys."""
+"""Format the differences of two checks as JSON; ``docs/diff.md`` describes the keys."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from fullgraph.cli.diff.difference import (
 from fullgraph.render.json import dump_json
 
 VERSION = 1
+"""Number of the JSON format; it increases when keys change."""
 
 
 def difference_json(difference: CheckDifference) -> str:
-    """Format a difference as JSON, in the format with the number ``VERSION``."""
+    """Format the differences of two checks as a JSON document, whose format number is
+    ``VERSION``."""
     return dump_json(
         {
             "version": VERSION,

@@ -1,4 +1,4 @@
-"""Format a difference as a comment on a pull request."""
+"""Format the differences of two checks as a comment on a GitHub pull request."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from fullgraph.cli.diff.words import (
 )
 from fullgraph.domain.phrases import amount
 
-# Identifies the comment, so that a bot can replace it.
+# Invisible first line of the comment, by which a bot finds its own earlier comment to replace it.
 MARK = "<!-- fullgraph diff -->"
 
-# GitHub rejects comments with more than 65,536 characters.
+# Approximate maximum length of a comment. GitHub rejects comments above 65,536 characters.
 _MOST = 60_000
 
 
 def difference_markdown(difference: CheckDifference) -> str:
-    """Format a difference as Markdown that begins with ``MARK``.
+    """Format the differences of two checks as Markdown that begins with ``MARK``.
 
-    Files beyond about 60,000 characters are only counted, because GitHub limits the length of a
-    comment.
+    If the text exceeds about 60,000 characters, the remaining files are only counted, because
+    GitHub limits the length of a comment.
     """
     blocks = ["\n".join(_head_lines(difference))]
     room = _MOST - len(blocks[0])
@@ -92,7 +92,7 @@ def _finding_text(change: FindingDifference) -> str:
 
 
 def inline_code(text: str) -> str:
-    """Format a text as inline code, with enough backticks that no part of it becomes markup."""
+    """Format a text as inline Markdown code, with more backticks around it than it contains."""
     text = " ".join(text.split())
     longest = max((len(ticks) for ticks in re.findall(r"`+", text)), default=0)
     fence = "`" * (longest + 1)

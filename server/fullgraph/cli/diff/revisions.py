@@ -1,6 +1,6 @@
-"""Check out a revision of a repository into a temporary folder.
+"""Check out a revision of a git repository into a temporary folder.
 
-Nothing is written to the repository: git uses an index in the temporary folder.
+The repository itself does not change: git uses an index file in the temporary folder.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from fullgraph.cli.sources import UnreadableFile, absolute_path
 
 @dataclass(frozen=True)
 class CheckedOutTree:
-    """A checked-out revision.
+    """The files of a git revision in a temporary folder.
 
-    ``folder`` has the files that ``repository`` had in the revision ``name``, such as ``main
-    (1a2b3c4)``.
+    ``folder`` has the files of the revision, ``repository`` is the user's repository. ``name`` is
+    the revision with its commit, for example ``main (1a2b3c4)``.
     """
 
     name: str
@@ -29,7 +29,7 @@ class CheckedOutTree:
     repository: Path
 
     def locate(self, path: Path) -> Path:
-        """Return where a path of the repository is in the checked-out tree.
+        """Return the path in the temporary folder that corresponds to a path of the repository.
 
         Raises:
             UnreadableFile: The path is outside of the repository.
@@ -45,7 +45,9 @@ class CheckedOutTree:
 
 @contextlib.contextmanager
 def check_out(revision: str, start: Path) -> Iterator[CheckedOutTree]:
-    """Check out a revision of the repository that contains ``start``, until the end of the block.
+    """Check out a revision of the repository that contains the folder ``start``.
+
+    The temporary folder with its files is removed at the end of the ``with`` block.
 
     Raises:
         UnreadableFile: git, the repository or the revision does not exist.
@@ -61,7 +63,8 @@ def check_out(revision: str, start: Path) -> Iterator[CheckedOutTree]:
     with tempfile.TemporaryDirectory(prefix="fullgraph-diff-") as temporary_folder:
         temporary = Path(temporary_folder).resolve()
         folder = temporary / "tree"
-        # Ignore files and settings of folders above a repository do not apply, so mark its root.
+        # A `.git` folder marks the root of a repository, so that ignore files and settings in the
+        # folders above it do not apply.
         (folder / ".git").mkdir(parents=True)
         index = {"GIT_INDEX_FILE": str(temporary / "index")}
         failed = f"git could not write the files of {revision} to {folder}"
@@ -74,7 +77,9 @@ def check_out(revision: str, start: Path) -> Iterator[CheckedOutTree]:
 def _run_git(
     arguments: list[str], folder: Path, failed: str, environment: dict[str, str] | None = None
 ) -> str:
-    """Run git and return its output; ``failed`` is the message if it fails.
+    """Run git in a folder and return its output.
+
+    ``failed`` is the error message if git fails; ``environment`` are additional variables.
 
     Raises:
         UnreadableFile: git was not found or failed.

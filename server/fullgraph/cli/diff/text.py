@@ -1,4 +1,5 @@
-"""Format a difference for a terminal: a summary, both sides, then a line for each difference."""
+"""Format the differences of two checks for a terminal: a summary, the two sides, then a line for
+each difference."""
 
 from __future__ import annotations
 
@@ -27,7 +28,10 @@ from fullgraph.render.paint import PLAIN, SEVERITY_STYLES, Paint, Style
 
 
 def difference_text(difference: CheckDifference, paint: Paint = PLAIN) -> str:
-    """Format a difference as lines for a terminal, without a newline at the end."""
+    """Format the differences of two checks for a terminal, without a newline at the end.
+
+    ``paint`` adds colors.
+    """
     blocks = ["\n".join(_head_lines(difference, paint))]
     blocks += ["\n".join(_file_lines(file, paint)) for file in difference.files]
     return "\n\n".join(blocks)

@@ -1,4 +1,4 @@
-"""Describe a difference in words, for all formats that people read."""
+"""Describe the differences of two checks in words, for the text and Markdown formats."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COUNT_WORDS: dict[Count, str] = {"skips": "skipped frames"}
 
 
 def side_words(compared: ComparedCheck) -> str:
-    """Describe a side: ``old/bin/python: torch 2.6.0, Python 3.11.7``."""
+    """Describe one of the compared checks: ``old/bin/python: torch 2.6.0, Python 3.11.7``."""
     versions = [
         f"{name} {version}"
         for name, version in (("torch", compared.torch), ("Python", compared.python))
@@ -36,7 +36,10 @@ def side_words(compared: ComparedCheck) -> str:
 
 
 def headline(difference: CheckDifference) -> Iterator[tuple[str, Severity | None]]:
-    """Yield the parts of the headline: new findings with their severity, then the other counts."""
+    """Yield the parts of the headline, each with a severity or None.
+
+    New findings come first, with their severity; counts of other differences follow with None.
+    """
     counts = Counter(finding.severity for finding in difference.findings("new"))
     if difference.lost:
         yield f"{amount(difference.lost, 'target')} no longer traced", Severity.ERROR
@@ -59,8 +62,10 @@ def headline(difference: CheckDifference) -> Iterator[tuple[str, Severity | None
 
 
 def extent_words(difference: CheckDifference) -> str:
-    """Describe the number of targets: ``; 14 targets, 2 differ, 1 not compared``; empty without
-    targets."""
+    """Describe how many targets were compared: ``; 14 targets, 2 differ, 1 not compared``.
+
+    Returns an empty string if no target was traced.
+    """
     if not difference.targets:
         return ""
     numbers = [
@@ -73,7 +78,7 @@ def extent_words(difference: CheckDifference) -> str:
 
 
 def count_remarks(difference: CheckDifference) -> Iterator[str]:
-    """Yield a sentence for each count that could not be compared."""
+    """Yield a sentence for each count, such as graph breaks, that one torch cannot report."""
     for missing in difference.missing_counts:
         name = _COUNT_WORDS.get(missing.count, missing.count)
         torch = difference.side_check(missing.side).torch
@@ -82,9 +87,13 @@ def count_remarks(difference: CheckDifference) -> Iterator[str]:
 
 
 def run_words(run: RunDifference, target: TargetDifference) -> str:
-    """Describe a run: ``graphs 2 → 3 · breaks 1 → 2``, ``traced → failed: ValueError: …``, ``new
-    target · …``."""
-    # The error is also a finding, unless the user ignores its code.
+    """Describe how the result of tracing a target differs between the two checks.
+
+    Examples are ``graphs 2 → 3 · breaks 1 → 2``, ``traced → failed: ValueError: …`` and ``new
+    target · …``.
+    """
+    # Omit the error message if a finding of the target shows it. It does unless the user ignores
+    # the finding's code.
     brief = any(code_family(finding.shown.code) == "trace" for finding in target.findings)
     if run.uncomputed is not None and (run.old is None or run.new is None):
         found = "old" if run.uncomputed.side == "new" else "new"
@@ -109,13 +118,15 @@ def run_words(run: RunDifference, target: TargetDifference) -> str:
 
 
 def target_name(target: TargetDifference, run: RunDifference | None = None) -> str:
-    """Return the name of a target, with the inputs if several of its runs differ."""
+    """Return the name of a target, with the inputs of ``run`` if results for several inputs
+    differ."""
     inputs = run.shown.inputs if run is not None and len(target.runs) > 1 else ""
     return f"{target.name} ({inputs})" if inputs else target.name
 
 
 def change_words(change: FindingDifference) -> str:
-    """Describe what changed in a finding: ``was: Unsupported Tensor.item()``."""
+    """Describe what changed in a finding, for example ``was: Unsupported Tensor.item()``; empty for
+    other kinds of differences."""
     old, new = change.old, change.new
     if change.kind != "changed" or old is None or new is None:
         return ""
@@ -132,11 +143,11 @@ def change_words(change: FindingDifference) -> str:
 
 
 def unknown_words(target: TargetDifference) -> Iterator[str]:
-    """Yield a sentence for each reason why findings could not be compared."""
+    """Yield a clause for each reason why findings of a target could not be compared."""
     reasons = Counter(
         finding.uncomputed for finding in target.findings if finding.uncomputed is not None
     )
-    # The line of the target may give the reason already.
+    # If a result of the target could not be compared, its line gives the reason already.
     unexplained = not any(run.uncompared for run in target.runs)
     for uncomputed, number in reasons.items():
         found = "old" if uncomputed.side == "new" else "new"
