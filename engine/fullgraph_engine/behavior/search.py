@@ -57,8 +57,8 @@ _DIVISORS = (16, 4, 2)
 _MIN_SIZE = 4
 """Minimum size of a dimension after the division."""
 _ENDLESS = 2.0
-"""Seconds after which a call counts as endless; at least ten times the duration of the call with
-the user's inputs.
+"""Minimum seconds after which a call counts as endless. The limit is ten times the duration of the
+call with the user's inputs, if that is longer.
 """
 _WALL_FACTOR = 3.0
 """Ratio of wall time to processor time after which a call counts as endless."""
@@ -365,7 +365,7 @@ class _CaseVariations:
         return self._shared or sum(p.numel() for p in self._module.parameters()) > _MAX_PARAMETERS
 
     def _value_changes(self) -> list[LeafChange]:
-        """Return changes of one argument: inverted flags, other numbers, None if optional."""
+        """Return variants of one argument: flags inverted, numbers changed, optional values as None."""
         found: list[LeafChange] = []
         for number, leaf in enumerate(self._inputs.leaves):
             value = leaf.value

@@ -401,7 +401,10 @@ class Forecaster:
                         yield at, dim
 
     def _wider_changes(self, group: list[tuple[int, int]]) -> Iterator[_Change]:
-        """Yield changes of all dimensions of one size, if ``group`` is the first with that size."""
+        """Yield input shapes with all dimensions of one size changed together.
+
+        ``group`` has (input number, dimension) pairs; later groups of the same size yield nothing.
+        """
         size = self._group_size(group)
         same = [one for one in self._input_dimensions() if self._group_size([one]) == size]
         if len(same) > len(group) and same[0] == group[0]:

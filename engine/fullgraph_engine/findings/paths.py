@@ -66,9 +66,7 @@ class FlagParameter:
 
 @dataclass(frozen=True)
 class AskedValue:
-    """The first value that code of the file received when it asked a fake tensor at a source
-    range.
-    """
+    """A value such as ``y.item()`` that the file's code read from a fake tensor, and where."""
 
     place: Range
     answer: Number

@@ -54,7 +54,7 @@ def main(
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:
-    """Execute the program, report its results and exit."""
+    """Execute the program of ``order``, send its results to the parent process and exit."""
     run.exit_after(
         lambda: _ProgramProcess(order, ends, pipeline, user_path, permissions).run_program(),
         ends.report,

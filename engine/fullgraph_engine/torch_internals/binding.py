@@ -72,7 +72,7 @@ class Internal:
         return (self.find_spelling() or self.spellings[0]).name
 
     def find_spelling(self) -> Spelling | None:
-        """Return the first spelling that the installed torch has, or None."""
+        """Return the first name under which the installed torch has the object, or None."""
         return next((spelling for spelling in self.spellings if spelling.get() is not None), None)
 
     def get(self) -> Any:

@@ -187,7 +187,7 @@ class SpawnedTrialPool(TrialPool):
 
 
 def perform_trial(trial: TrialOrder, report: int) -> NoReturn:
-    """Call the order's work on its text in this waiting interpreter, send the result and exit."""
+    """Execute a function that an order names, in this spare process; send its result and exit."""
     try:
         work: Work = pickle.loads(base64.b64decode(trial.work))
         write_answer(report, lambda: work(trial.text), trial.seconds, trial.memory)

@@ -140,7 +140,7 @@ class DiffChecks:
     output: DiffOutput
 
     def run(self) -> int:
-        """Check the old and the new side, write their differences, and return the exit status."""
+        """Check two interpreters or revisions, print their differences, and return the exit status."""
         try:
             self.output.check_writable()
             with contextlib.ExitStack() as stack:
