@@ -365,7 +365,7 @@ class _CaseVariations:
         return self._shared or sum(p.numel() for p in self._module.parameters()) > _MAX_PARAMETERS
 
     def _value_changes(self) -> list[LeafChange]:
-        """Return variants of one argument: flags inverted, numbers changed, optional values as None."""
+        """Return variants of one argument: inverted flags, changed numbers, None for optionals."""
         found: list[LeafChange] = []
         for number, leaf in enumerate(self._inputs.leaves):
             value = leaf.value

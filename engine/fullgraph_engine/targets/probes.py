@@ -28,7 +28,7 @@ from .tensors import Built, DynamicDimension, ProbeError
 Namespace = dict[str, Any]
 
 ENCLOSING_SECONDS = 20.0
-"""Maximum seconds of one enclosing run: a call of code that calls the targets, to see their inputs."""
+"""Maximum seconds to run code that calls the targets, in order to see their inputs."""
 
 _SITES = 4
 """Maximum number of module-level calls traced per target."""

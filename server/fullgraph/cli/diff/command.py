@@ -140,7 +140,7 @@ class DiffChecks:
     output: DiffOutput
 
     def run(self) -> int:
-        """Check two interpreters or revisions, print their differences, and return the exit status."""
+        """Check two interpreters or revisions, print the differences and return the status."""
         try:
             self.output.check_writable()
             with contextlib.ExitStack() as stack:
