@@ -77,8 +77,8 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
         if wants_index and not options["--pipeline"]:
             # Reuse a complete index before loading the rest of the engine, which takes longer.
             installed = import_module(_ENGINE + ".operators.stages").InstalledOperators
-            found = installed.found(options["--yaml"])
-            index_file = found.kept() if found is not None else None
+            found = installed.find_installed(options["--yaml"])
+            index_file = found.cached_index() if found is not None else None
             if index_file is not None:
                 send_event("IndexWritten", path=str(index_file), complete=True)
                 indexed = True

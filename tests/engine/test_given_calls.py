@@ -187,7 +187,9 @@ def test_it_names_the_definitions_that_the_inputs_lead_to(namespace: dict[str, A
 
 
 def test_fake_tensors_have_no_contents(namespace: dict[str, Any]) -> None:
-    oracle = types.SimpleNamespace(answers=0, truths=(), numbers=torch.zeros(2, dtype=torch.uint8))
+    oracle = types.SimpleNamespace(
+        choice_count=0, bool_choices=(), generator_state=torch.zeros(2, dtype=torch.uint8)
+    )
 
     def of(make: Callable[[], torch.Tensor]) -> GivenCall | None:
         rng.seed_generators()
