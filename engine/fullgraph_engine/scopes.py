@@ -136,7 +136,7 @@ def _visit(
 ) -> Iterator[Use]:
     if isinstance(node, ast.Name):
         if _is_outer(node.id, scopes):
-            yield Use(node, eager, _hidden(scopes))
+            yield Use(node, eager, _hidden_names(scopes))
         return
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
         if not isinstance(node, ast.Lambda):
@@ -174,7 +174,7 @@ def _visit(
         for child in ast.iter_child_nodes(node):
             yield from _visit(child, _with_type_parameters(node, scopes), False, ignored)
         return
-    if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+    if isinstance(node, COMPREHENSIONS):
         yield from _visit_comprehension(node, scopes, eager, ignored)
         return
     for child in ast.iter_child_nodes(node):
@@ -241,7 +241,7 @@ def _is_outer(name: str, scopes: tuple[_Scope, ...]) -> bool:
     return True
 
 
-def _hidden(scopes: tuple[_Scope, ...]) -> frozenset[str]:
+def _hidden_names(scopes: tuple[_Scope, ...]) -> frozenset[str]:
     names: frozenset[str] = frozenset()
     for depth, scope in enumerate(scopes):
         if not scope.is_class or depth == len(scopes) - 1:

@@ -33,6 +33,23 @@ if __name__ == "__main__":
 """
 
 
+def build_call(text: str, *, fake: bool = False) -> Call:
+    """Build the call of the only target of a file with this text, on fake tensors if wanted."""
+    module = types.ModuleType("contexts")
+    module.__file__ = "contexts.py"
+    sys.modules["contexts"] = module
+    try:
+        exec(compile(text, "contexts.py", "exec"), module.__dict__)
+        (target,) = discover(text, "contexts.py").targets
+        with tensor_mode(fake) as mode:
+            assert (mode is not None) is fake
+            if mode is not None:
+                mode.restart()
+            return plan_probes(target, module.__dict__)[0].build(module.__dict__)
+    finally:
+        del sys.modules["contexts"]
+
+
 @pytest.mark.parametrize(
     ("mode", "context", "words"),
     [
@@ -53,19 +70,7 @@ if __name__ == "__main__":
 def test_a_call_has_the_context_that_it_is_made_in(
     mode: str, context: CallContext, words: str
 ) -> None:
-    text = TEXT.format(mode=mode)
-    module = types.ModuleType("contexts")
-    module.__file__ = "contexts.py"
-    sys.modules["contexts"] = module
-    try:
-        exec(compile(text, "contexts.py", "exec"), module.__dict__)
-        (target,) = discover(text, "contexts.py").targets
-        with tensor_mode(True) as fake:
-            assert fake is not None
-            fake.restart()
-            call = plan_probes(target, module.__dict__)[0].build(module.__dict__)
-    finally:
-        del sys.modules["contexts"]
+    call = build_call(TEXT.format(mode=mode), fake=True)
     assert call.context == context
     assert context.words == words
     with call.context.enter():
@@ -127,23 +132,11 @@ def test_settings_and_the_stance_hold_inside_of_a_context_alone() -> None:
     assert (dynamo.config.recompile_limit, ambient.stance()) == (before, "")
 
 
-def built(text: str) -> Call:
-    module = types.ModuleType("contexts")
-    module.__file__ = "contexts.py"
-    sys.modules["contexts"] = module
-    try:
-        exec(compile(text, "contexts.py", "exec"), module.__dict__)
-        (target,) = discover(text, "contexts.py").targets
-        return plan_probes(target, module.__dict__)[0].build(module.__dict__)
-    finally:
-        del sys.modules["contexts"]
-
-
 def test_calls_of_one_object_have_modes_of_their_own() -> None:
     probe = (
         "f32[2, 4](requires_grad) under(eval) then f32[3, 4](mark_dynamic=0) under(train, no_grad)"
     )
-    call = built(
+    call = build_call(
         TEXT.format(mode="torch.enable_grad()").replace("class", f"# fullgraph: {probe}\nclass")
     )
     module: Any = call.function
@@ -163,6 +156,6 @@ def test_calls_of_one_object_have_modes_of_their_own() -> None:
 
 def test_a_context_without_inputs_holds_for_those_that_are_found() -> None:
     text = TEXT.format(mode="torch.enable_grad()").replace("(self, x)", "(self, x: 'f32[2, 4]')")
-    call = built(text.replace("class", "# fullgraph: under(eval, autocast=bf16)\nclass"))
+    call = build_call(text.replace("class", "# fullgraph: under(eval, autocast=bf16)\nclass"))
     assert call.context.text == "autocast=bf16@cpu, eval"
     assert call.inputs == "f32[2, 4]"

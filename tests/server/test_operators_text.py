@@ -492,10 +492,10 @@ def test_statements_are_those_of_the_parser() -> None:
     assert found == [
         '"""Doc;', "import", "import", "x", "y", "if", "def", "return", "@dec", "class",
     ]  # fmt: skip
-    tiled(source)
+    check_tiling(source)
 
 
-def tiled(source: TokenizedText) -> None:
+def check_tiling(source: TokenizedText) -> None:
     """The words are all of the text but blanks."""
     edges = zip(source.tokens, source.starts, source.starts[1:], strict=False)
     assert all(source.text[start:end].rstrip(" \t\f\ufeff") == word for word, start, end in edges)
@@ -549,6 +549,6 @@ def test_every_prefix_of_a_text_can_be_asked_about() -> None:
 def test_any_text_can_be_asked_about(seed: int) -> None:
     rng = random.Random(seed)
     text = "".join(rng.choices(PIECES, k=rng.randint(1, 25)))
-    tiled(TokenizedText.for_text(text))
+    check_tiling(TokenizedText.for_text(text))
     for offset in range(len(text) + 1):
         everything(text, offset)

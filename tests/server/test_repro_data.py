@@ -17,7 +17,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 ONE, TWO = b"one" * 100, b"two" * 100
 
 
-def left(folder: Path, *contents: bytes) -> ReproData:
+def leave_data(folder: Path, *contents: bytes) -> ReproData:
     """What an engine leaves."""
     folder.mkdir(exist_ok=True)
     for content in contents:
@@ -30,10 +30,12 @@ def there(folder: Path) -> list[str]:
 
 
 def test_scripts_share_what_is_equal(tmp_path: Path) -> None:
-    data = left(tmp_path / "left", ONE, TWO)
+    data = leave_data(tmp_path / "left", ONE, TWO)
     assert write_repro(tmp_path, "net", ".py", "text", data).remark == ""
     before = (tmp_path / DATA / data_name(ONE)).stat()
-    assert write_repro(tmp_path, "net", ".py", "text", left(tmp_path / "left", ONE)).remark == ""
+    assert (
+        write_repro(tmp_path, "net", ".py", "text", leave_data(tmp_path / "left", ONE)).remark == ""
+    )
     assert there(tmp_path) == sorted(map(data_name, (ONE, TWO)))
     assert (tmp_path / DATA / data_name(TWO)).read_bytes() == TWO
     after = (tmp_path / DATA / data_name(ONE)).stat()
@@ -50,12 +52,14 @@ def test_what_a_crash_has_left_is_put_right(tmp_path: Path, found: bytes) -> Non
     (tmp_path / DATA).mkdir()
     path = tmp_path / DATA / data_name(ONE)
     path.write_bytes(found)
-    assert write_repro(tmp_path, "net", ".py", "text", left(tmp_path / "left", ONE)).remark == ""
+    assert (
+        write_repro(tmp_path, "net", ".py", "text", leave_data(tmp_path / "left", ONE)).remark == ""
+    )
     assert path.read_bytes() == ONE and there(tmp_path) == [path.name]
 
 
 def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, sync = left(tmp_path / "left", ONE), os.fsync
+    data, sync = leave_data(tmp_path / "left", ONE), os.fsync
 
     def no_room(descriptor: int) -> None:
         if f"/{DATA}/" in os.readlink(f"/proc/self/fd/{descriptor}"):  # noqa: PTH115
@@ -75,14 +79,14 @@ def test_where_no_script_can_be_written_its_data_goes_with_it(
     room.mkdir()
     closed.write_text("a file")
     monkeypatch.setattr(tempfile, "tempdir", str(room))
-    kept = write_repro(closed, "net", ".py", "text", left(tmp_path / "left", ONE))
+    kept = write_repro(closed, "net", ".py", "text", leave_data(tmp_path / "left", ONE))
     assert kept.path.is_relative_to(room) and there(kept.path.parent) == [data_name(ONE)]
     assert kept.remark.endswith(f"so it is in {kept.path}.")
 
 
 def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / DATA).write_text("precious")
-    kept = write_repro(tmp_path, "net", ".py", "text", left(tmp_path / "left", ONE))
+    kept = write_repro(tmp_path, "net", ".py", "text", leave_data(tmp_path / "left", ONE))
     assert "Its data cannot be written" in kept.remark and kept.path.read_text() == "text"
     assert (tmp_path / DATA).read_text() == "precious"
 
@@ -94,7 +98,7 @@ def test_what_the_engine_has_not_left(tmp_path: Path) -> None:
 
 def test_what_is_handed_over_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     with temporary_data_folder() as folder:
-        left(Path(folder), ONE)
+        leave_data(Path(folder), ONE)
     assert not Path(folder).exists()
 
     def no_room(*_: object, **__: object) -> None:

@@ -249,13 +249,13 @@ class Traced:
         self.targets = 0
         self.began = False
         document = Document(path.as_uri(), text, 1, "python", Encoding.UTF8)
-        self.unit = AnalysisUnit(document, self.inputs, self._heard)
+        self.unit = AnalysisUnit(document, self.inputs, self._handle_event)
 
     @property
     def inputs(self) -> TraceInputs:
         return TraceInputs(self.settings, (), self.imported.open_files if self.imported else ())
 
-    def _heard(self, unit: AnalysisUnit, event: UnitEvent) -> None:
+    def _handle_event(self, unit: AnalysisUnit, event: UnitEvent) -> None:
         if isinstance(event, TraceDue):
             document = unit.document
             request = analyze_request(

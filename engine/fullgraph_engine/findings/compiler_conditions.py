@@ -14,14 +14,13 @@ from functools import cached_property
 from ..protocol import Finding, Frame, Range, Related
 from ..protocol.evidence import CompilerCheckEvidence
 from ..tracing.recording import CompilerCheck, Stack
+from .conditions import block_range, skipped_statements, statement_blocks
 from .places import SourceText, finding_identity, node_range, related_to, with_text
 
 CODE = "compile/different-code"
 
 _NAMES = ("is_compiling", "is_dynamo_compiling", "is_exporting")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
-_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-_BLOCKS = ("body", "orelse", "finalbody")
 _LONGEST = 40
 """Maximum number of characters of code in a sentence."""
 
@@ -117,17 +116,22 @@ class CompilerConditions:
             for child in ast.iter_child_nodes(node)
         }
 
+    @cached_property
+    def _calls(self) -> list[ast.Call]:
+        return [node for node in self._parents if isinstance(node, ast.Call)]
+
     def _call_at(self, frame: Frame, is_check: bool) -> ast.Call | None:
         """Return the call that a frame executes, or None.
 
         Without columns it is the only call of the line. For a call of ``is_compiling``
         (``is_check``), it is the only one with such a name.
         """
-        calls = [node for node in self._parents if isinstance(node, ast.Call)]
         if frame.end_byte >= 0:
             end = self._source.range_of(frame).end
-            return next((one for one in calls if node_range(one).end == end), None)
-        here = [one for one in calls if one.lineno - 1 <= frame.line <= node_range(one).end.line]
+            return next((one for one in self._calls if node_range(one).end == end), None)
+        here = [
+            one for one in self._calls if one.lineno - 1 <= frame.line <= node_range(one).end.line
+        ]
         if is_check:
             here = [one for one in here if _function_name(one.func) in _NAMES]
         return here[0] if len(here) == 1 else None
@@ -177,10 +181,8 @@ class CompilerConditions:
                 _exclusive_branch(compiled, uncompiled, then, otherwise),
                 _exclusive_branch(uncompiled, compiled, then, otherwise),
             )
-        rest = node.orelse or (
-            self._following_statements(node) if isinstance(node.body[-1], _LEAVES) else ()
-        )
-        block, other = _block_range(node.body), _block_range(rest)
+        rest = node.orelse or skipped_statements(node.body, self._following_statements(node))
+        block, other = block_range(node.body), block_range(rest)
         return _Choice(
             node_range(node.test),
             _exclusive_branch(compiled, uncompiled, block, other),
@@ -189,9 +191,8 @@ class CompilerConditions:
 
     def _following_statements(self, node: ast.stmt) -> Sequence[ast.stmt]:
         """Return the statements after ``node`` in its block."""
-        parent = self._parents[node]
-        for block in (getattr(parent, name, None) for name in _BLOCKS):
-            if isinstance(block, list) and node in block:
+        for block in statement_blocks(self._parents[node]):
+            if node in block:
                 return block[block.index(node) + 1 :]
         return ()
 
@@ -239,12 +240,6 @@ def _operand_choice(node: ast.BoolOp, operand: ast.expr, flag: ast.expr) -> _Cho
     code = Range(node_range(later[0]).start, node_range(later[-1]).end)
     is_cut = _truth_of_test(operand, flag, True) is stops
     return _Choice(node_range(operand), None if is_cut else code, code if is_cut else None)
-
-
-def _block_range(statements: Sequence[ast.stmt]) -> Range | None:
-    if not statements:
-        return None
-    return Range(node_range(statements[0]).start, node_range(statements[-1]).end)
 
 
 def _function_name(function: ast.expr) -> str:

@@ -154,7 +154,7 @@ class FileConditions:
             return
         if isinstance(node, ast.If):
             code.sides += _branch_sides(
-                node.test, node.body, node.orelse or _skipped_statements(node.body, rest)
+                node.test, node.body, node.orelse or skipped_statements(node.body, rest)
             )
         elif isinstance(node, ast.While):
             code.sides += _branch_sides(node.test, node.body, node.orelse or rest)
@@ -166,7 +166,7 @@ class FileConditions:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self._read_expression(code, child)
-        for inner in _statement_blocks(node):
+        for inner in statement_blocks(node):
             self._read_block(code, inner)
 
     def _read_expression(self, code: _Code, expression: ast.expr) -> None:
@@ -253,8 +253,7 @@ def _branch_sides(
         begins = _first_effective_range(block)
         # Code that ends with ``raise`` is not reported.
         if begins is not None and not isinstance(block[-1], ast.Raise):
-            whole = Range(node_range(block[0]).start, node_range(block[-1]).end)
-            yield _make_side(test, truth, begins, whole, loop=loop)
+            yield _make_side(test, truth, begins, block_range(block), loop=loop)
 
 
 def _choice_sides(test: ast.expr, *choices: tuple[bool, ast.expr]) -> Iterator[ConditionSide]:
@@ -295,14 +294,22 @@ def _first_effective_range(block: Sequence[ast.stmt]) -> Range | None:
     return None
 
 
-def _skipped_statements(body: Sequence[ast.stmt], rest: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
+def skipped_statements(body: Sequence[ast.stmt], rest: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
     """Return the statements in ``rest`` that an ``if`` with this body skips by leaving the
     block.
     """
     return rest if isinstance(body[-1], _LEAVES) else ()
 
 
-def _statement_blocks(node: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
+def block_range(statements: Sequence[ast.stmt]) -> Range | None:
+    """Return the range from the first to the last of some statements; None without statements."""
+    if not statements:
+        return None
+    return Range(node_range(statements[0]).start, node_range(statements[-1]).end)
+
+
+def statement_blocks(node: ast.AST) -> Iterator[Sequence[ast.stmt]]:
+    """Yield the blocks of statements directly inside a compound statement or a module."""
     for name in ("body", "orelse", "finalbody"):
         block = getattr(node, name, None)
         if isinstance(block, list):

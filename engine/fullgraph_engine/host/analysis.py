@@ -64,7 +64,6 @@ from .speculation import Expected
 from .supervision import (
     ANSWER_SECONDS,
     Cause,
-    Family,
     Supervisor,
     WatchedProcess,
     explain_end,
@@ -271,23 +270,6 @@ class _EnclosingOwner:
         self.handle_end(None)
 
 
-class _AnalysisFamily(Family):
-    """A lookup of the parent and the number of child processes of each process of an analysis."""
-
-    def __init__(self, analysis: Analysis) -> None:
-        self._analysis = analysis
-
-    @property
-    def source(self) -> int:
-        return self._analysis.source
-
-    def find_parent(self, process: WatchedProcess) -> int:
-        return self._analysis.find_parent(process)
-
-    def count_children(self, process: WatchedProcess) -> int:
-        return self._analysis.count_children(process)
-
-
 class Analysis:
     """The state of one ``Analyze`` request. It starts, watches and ends the processes of the
     request and sends their events to the server.
@@ -369,8 +351,7 @@ class Analysis:
         self._short_since = 0.0
         """Time at which a process start first failed for lack of memory, processes or descriptors;
         0 if the last start succeeded."""
-        family = _AnalysisFamily(self)
-        self._supervisor = Supervisor(host, request.request, request.limits, family)
+        self._supervisor = Supervisor(host, request.request, request.limits, self)
 
     # -- the module process -------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from ..protocol.files import OPEN, FileState, file_state
 from ..protocol.regions import Lack
 from . import blackbox, frames, shortage, wire
 from .process_backends import ProcessBackend, processes
-from .supervision import Supervisor, WatchedProcess, explain_end
+from .supervision import SingleProcess, Supervisor, SupervisorHost, WatchedProcess, explain_end
 from .wire import ProgramDone, ProgramOrder, ProgramShows, StageBegun
 
 _REPORTING = 6.0
@@ -35,21 +35,12 @@ results."""
 _MOST_KEPT = 8
 
 
-class ProgramHost(Protocol):
+class ProgramHost(SupervisorHost, Protocol):
     """The operations of the event loop that a program's process uses."""
 
-    scratch: str
     backend: ProcessBackend
 
     def send(self, event: Event) -> None: ...
-
-    def watch(self, descriptor: int, ready: Callable[[], None]) -> None: ...
-
-    def unwatch(self, descriptor: int) -> None: ...
-
-    def close(self, descriptor: int) -> None: ...
-
-    def kill_strangers(self, parents: dict[int, int]) -> None: ...
 
     def clean_up(self, ended: Sequence[int], scratch: str) -> None: ...
 
@@ -112,7 +103,7 @@ class ProgramProcess:
         """Functions to call with each new result, and with None at the end of the run."""
         self._scratch = ""
         self._began = time.time_ns()
-        self._supervisor = Supervisor(host, request.request, request.limits)
+        self._supervisor = Supervisor(host, request.request, request.limits, SingleProcess())
         self._watched: WatchedProcess | None = None
 
     def begin(self) -> None:

@@ -102,22 +102,33 @@ class SupervisorHost(Protocol):
     def kill_strangers(self, parents: dict[int, int]) -> None: ...
 
 
-class Family:
-    """A lookup of the parent and the number of child processes of each process of a request; the
-    default knows none."""
+class Family(Protocol):
+    """A lookup of the parent and the number of child processes of each process of a request."""
 
     @property
     def source(self) -> int:
         """Pid of a process outside the request that forks the request's processes; 0 if there is
         none."""
-        return 0
+        ...
 
     def find_parent(self, process: WatchedProcess) -> int:
         """Return the pid of the process that ``process`` was forked from; 0 if it is unknown."""
-        return 0
+        ...
 
     def count_children(self, process: WatchedProcess) -> int:
         """Return the number of the request's processes that were forked from ``process``."""
+        ...
+
+
+class SingleProcess:
+    """The family of a request whose processes are not forked from each other."""
+
+    source = 0
+
+    def find_parent(self, process: WatchedProcess) -> int:
+        return 0
+
+    def count_children(self, process: WatchedProcess) -> int:
         return 0
 
 
@@ -125,11 +136,9 @@ class Supervisor:
     """A supervisor that watches the processes of one request and enforces its limits on time,
     memory, files and output."""
 
-    def __init__(
-        self, host: SupervisorHost, request: int, limits: Limits, family: Family | None = None
-    ) -> None:
+    def __init__(self, host: SupervisorHost, request: int, limits: Limits, family: Family) -> None:
         self._host, self._request, self._limits = host, request, limits
-        self._family = family or Family()
+        self._family = family
         self._processes: list[WatchedProcess] = []
         self._next_measure = 0.0
         self._held_before = self._measure_files({})

@@ -12,15 +12,8 @@ from .regions import Listener, LiveRegion
 
 _RECORDS = (
     *("frames", "graphs", "breaks", "skips", "guards", "guarded", "writes", "symbols"),
-    *(
-        "specializations",
-        "equalities",
-        "limits",
-        "asserts",
-        "recompiles",
-        "custom_ops",
-        "compiler_checks",
-    ),
+    *("specializations", "equalities", "limits", "asserts", "recompiles", "custom_ops"),
+    "compiler_checks",
 )
 """Names of the lists in a ``Recording`` whose items each belong to one region."""
 

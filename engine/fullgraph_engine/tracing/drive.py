@@ -328,10 +328,9 @@ class NoInductor(NoBackend):
 
         If it is Inductor, it gets the mode and options that the user passed to ``torch.compile``.
         """
-        if NoBackend.compiler is None or NoBackend.compiler is not backends.find_backend(
-            "inductor"
-        ):
-            return NoBackend.compiler
+        chosen = NoBackend.compiler
+        if chosen is None or chosen is not backends.find_backend("inductor"):
+            return chosen
         wrapper = _original_wrappers[backends.INDUCTOR_WRAPPER]
         return wrapper(*self._arguments, **self._named)  # type: ignore[no-any-return]
 

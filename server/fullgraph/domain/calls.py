@@ -20,7 +20,7 @@ def headline(finding: Finding) -> str:
     if not isinstance(finding.evidence, RecompileEvidence) or not finding.calls:
         return finding.message
     first = finding.calls[0]
-    region = "" if _names(finding.evidence, first.region) else f" of `{first.region}`"
+    region = "" if _is_message_subject(finding.evidence, first.region) else f" of `{first.region}`"
     return f"{finding.message}, in call {first.numbers[0]}{region}"
 
 
@@ -33,16 +33,16 @@ def calls_clause(finding: Finding) -> str:
             return ""
     elif any(one.numbers[0] == 1 for one in calls):
         return ""
-    return listing(f"in {_words(one.numbers)} of `{one.region}`" for one in calls)
+    return listing(f"in {_call_words(one.numbers)} of `{one.region}`" for one in calls)
 
 
-def _names(evidence: RecompileEvidence, region: str) -> bool:
+def _is_message_subject(evidence: RecompileEvidence, region: str) -> bool:
     """Whether the recompiled function, which the message names, is ``region``, the compiled
     function whose calls are counted."""
     return region.partition("[")[0].rpartition(".")[2] == evidence.function
 
 
-def _words(numbers: Sequence[int]) -> str:
+def _call_words(numbers: Sequence[int]) -> str:
     parts = list(_ranges(numbers))
     more = len(numbers) >= MOST_CALLS or len(parts) > _MOST_PARTS
     parts = [*parts[:_MOST_PARTS], "later ones"] if more else parts

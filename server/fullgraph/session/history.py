@@ -162,7 +162,9 @@ class History:
         known = self.find_latest(now, path, lines)
         if known is not None:
             return known
-        for run in [] if now.only else self._earlier:
+        if now.only:
+            return None
+        for run in self._earlier:
             same_text = run.basis.text == now.text and run.differs_in_text_only(now)
             if same_text and run.recorder.is_current():
                 self.add(run)
