@@ -184,7 +184,7 @@ def _with_statement(source: str, added: str) -> str:
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
         statement = method.body[1]
     lines = source.splitlines(keepends=True)
-    lines.insert(statement.lineno - 1, f'{statement.col_offset * " "}{added}\n')
+    lines.insert(statement.lineno - 1, f"{statement.col_offset * ' '}{added}\n")
     return "".join(lines)
 
 

@@ -147,9 +147,7 @@ def test_what_a_comment_constructs_is_called_with_what_is_found() -> None:
         ("init(3) parameters(f32[2])", True, ""),
     ],
 )
-def test_what_fits_in_place_of_a_comment_is_much_like_it(
-    said: str, built: bool, fits: str
-) -> None:
+def test_what_fits_in_place_of_a_comment_is_much_like_it(said: str, built: bool, fits: str) -> None:
     loaded = Loaded(STACK)
     with mode(True):
         target, said_probe = loaded.target(), parse_probe(said)

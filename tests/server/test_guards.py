@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from fullgraph.domain.codes import Severity
+from fullgraph.incremental.relocation import Relocation
+from fullgraph.incremental.text_maps import AppliedEdit
 from fullgraph.lsp.hovers.guards import expression_at
 from fullgraph.render.guards import GuardQuery, answer_text, find_guards, guards_text
-from fullgraph.session.edit_tracking import AppliedEdit
-from fullgraph.session.guards import GuardsByTarget, guard_findings
+from fullgraph.session.guards import GuardsByTarget, ProbeGuards, guard_findings
+from fullgraph.session.located import Located
 from fullgraph.session.results import Results
 from fullgraph_engine.protocol import (
     Position,
@@ -68,6 +70,7 @@ FRAME = GuardedFrame(
     (GLOBAL_STATE, X, TRAINING, KEY, HEADS, LIBRARY),
 )
 EVENT = GuardsFound.from_frames(1, "Net", [FRAME], "Not all.")
+GUARDS = GuardsByTarget((ProbeGuards(0, (FRAME,), "Not all."),))
 
 
 def test_packing() -> None:
@@ -151,22 +154,22 @@ def test_the_tree_goes_by_frame_and_line() -> None:
 # -- with the text ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unpacked", [True, False])
-def test_moves_with_the_text(unpacked: bool) -> None:
-    guards = GuardsByTarget((EVENT,))
-    if unpacked:
-        assert guards.frames == (FRAME,)
-    # A line comes before everything, then the condition in line 6 (then 7) is edited.
-    guards = guards.apply_edit(AppliedEdit(Position(0, 0), Position(0, 0), Position(1, 0)))
-    guards = guards.apply_edit(AppliedEdit(Position(6, 12), Position(6, 13), Position(6, 14)))
-    (frame,) = guards.frames
+@pytest.mark.parametrize("read_before", [True, False])
+def test_guards_move_with_the_text(read_before: bool) -> None:
+    guards = Located(lambda: GUARDS)
+    if read_before:
+        assert guards.current.frames == (FRAME,)
+    # Insert a line above everything, then edit the condition in line 6 (then 7).
+    for edit in (
+        AppliedEdit(Position(0, 0), Position(0, 0), Position(1, 0)),
+        AppliedEdit(Position(6, 12), Position(6, 13), Position(6, 14)),
+    ):
+        guards = guards.relocate_later([Relocation("/net.py", edit)])
+    (frame,) = guards.current.frames
     assert (frame.first_line, frame.last_line) == (4, 8)
     assert frame.causes == (range_(5, 12, 25), None, range_(7, 20, 28))
     assert frame.guards == FRAME.guards
-    assert guards.note == "Not all."
-    (told,) = guards.told
-    assert told.unpack_frames() == guards.frames
-    assert dataclasses.replace(told, packed=EVENT.packed) == EVENT
+    assert guards.current.runs[0].note == "Not all."
 
 
 def test_results_keep_guards_of_targets_that_are_there() -> None:
@@ -230,7 +233,7 @@ def test_guards_on_an_expression() -> None:
 
 def test_all_guards_as_hints() -> None:
     report = TargetReport("Net", "module", range_(2, 6, 9), "traced")
-    found = list(guard_findings(["Net", "Gone"], {"Net": GuardsByTarget((EVENT,))}, [report]))
+    found = list(guard_findings(["Net", "Gone"], {"Net": GUARDS}, [report]))
     assert {item.severity for item in found} == {Severity.HINT}
     at = {(item.finding.code, item.finding.range.start.line) for item in found}
     assert at == {

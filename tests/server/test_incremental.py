@@ -25,8 +25,9 @@ from fullgraph.incremental import (
     same_code,
     unless_called_otherwise,
 )
-from fullgraph.incremental.moves import LineLost
+from fullgraph.incremental.moves import LineLost, Moves
 from fullgraph.incremental.relocation import Relocation
+from fullgraph.incremental.text_maps import CodeMap
 from fullgraph.incremental.tokens import Token, tokens_of
 from fullgraph_engine.code_objects import position_entries
 from fullgraph_engine.protocol import (
@@ -373,7 +374,7 @@ def test_lines_of_code_are_found_where_they_went(seed: int) -> None:
     assert change.is_same
     code = {token.start.line for token in tokens_of(lines) if not token.is_structure}
     code -= {number for number in code if "Words." in lines[number]}
-    for move in (Relocation("/a.py", moves, new), Relocation("/a.py", change.moves, new)):
+    for move in (CodeMap(moves, new), CodeMap(change.moves, new)):
         assert not move.is_formatted
         for number in code:
             assert new[move.move_line(number)] == lines[number]
@@ -398,7 +399,7 @@ def test_what_is_told_moves_with_its_lines() -> None:
         )
 
     before = finding(Range(Position(4, 4), Position(5, 8)), 5)
-    moved = Relocation("/p/a.py", moves, new.split("\n")).relocate_value(before)
+    moved = relocation("/p/a.py", moves, new.split("\n")).relocate_value(before)
     assert moved.range == Range(Position(5, 4), Position(7, 8))
     assert moved.identity == "x@5:4-7:8"
     words = "As line 6 says, a.py, line 6, not line 4 of b.py, nor other.py, line 4."
@@ -424,7 +425,7 @@ def test_what_is_told_of_other_files_moves_where_it_comes_to_this_one() -> None:
         evidence=RecompileEvidence("g", "/p/b.py", 1, (failure,), reasons=reasons),
         path=TracePath(training=True),
     )
-    moved = Relocation("/p/a.py", moves, new.split("\n")).relocate_value(told)
+    moved = relocation("/p/a.py", moves, new.split("\n")).relocate_value(told)
     assert (moved.range.start, moved.message) == (Position(2, 4), "It says line 3.")
     evidence = moved.evidence
     assert isinstance(evidence, RecompileEvidence)
@@ -436,7 +437,7 @@ def test_what_is_told_of_other_files_moves_where_it_comes_to_this_one() -> None:
 def test_what_is_told_of_a_line_that_is_gone_is_not_moved() -> None:
     text = "def f(x):\n    return x\n\n\ndef g(x):\n    return x\n"
     before, after = ParsedText(text), ParsedText(text.partition("\n\n\n")[2])
-    move = Relocation("/a.py", align_statements(before, after).moves, after.lines)
+    move = relocation("/a.py", align_statements(before, after).moves, after.lines)
     assert move.relocate_value(_on_line(5, 4)) == _on_line(1, 4)
     with pytest.raises(LineLost):
         move.relocate_value(_on_line(1, 4))
@@ -448,7 +449,11 @@ def test_a_frame_shows_the_line_of_the_text_as_it_is() -> None:
     assert moves is not None
     place = _on_line(0)
     told = Finding("x", "It says.", place, stack=(Frame("/a.py", "f", 0, text="f(x)"),))
-    assert Relocation("/a.py", moves, lines).relocate_value(told).stack[0].text == lines[0]
+    assert relocation("/a.py", moves, lines).relocate_value(told).stack[0].text == lines[0]
+
+
+def relocation(path: str, moves: Moves, lines: Sequence[str]) -> Relocation:
+    return Relocation(path, CodeMap(moves, lines), strict=True)
 
 
 def _on_line(line: int, byte: int = 3) -> Range:
@@ -492,7 +497,7 @@ def test_places_on_lines_are_found_behind_other_blanks(seed: int) -> None:
     lines, now = PLACES.split("\n"), new.split("\n")
     moves = same_code(ParsedText(PLACES), now)
     assert moves is not None
-    moved = Relocation("/a.py", moves, now)
+    moved = relocation("/a.py", moves, now)
     for tokens in code_by_line(lines):
         for number, first in enumerate(tokens):
             last = chance.choice(tokens[number:])
@@ -512,10 +517,10 @@ def test_what_repeats_a_line_is_not_moved_behind_other_blanks() -> None:
     moves = same_code(ParsedText("a = f(x,1)\n"), new)
     assert moves is not None
     place = Range(Position(0, 0), Position(0, 10))
-    moved = Relocation("/a.py", moves, new).relocate_value(Finding("x", "It says 1.", place))
+    moved = relocation("/a.py", moves, new).relocate_value(Finding("x", "It says 1.", place))
     assert moved.range.end.byte == 11
     with pytest.raises(LineLost):
-        Relocation("/a.py", moves, new).relocate_value(Finding("x", "Of `f(x,1)`.", place))
+        relocation("/a.py", moves, new).relocate_value(Finding("x", "Of `f(x,1)`.", place))
 
 
 @pytest.mark.parametrize("before", ["", '# File "/a.py", line 4, in f, code: '])
@@ -525,7 +530,7 @@ def test_what_quotes_one_of_the_lines_of_an_expression_is_not_moved(before: str)
     assert moves is not None
     told = f"Computed as follows:\n    {before}+ g(2)\n    add = add(a, b)"
     with pytest.raises(LineLost):
-        Relocation("/a.py", moves, new).relocate_value(
+        relocation("/a.py", moves, new).relocate_value(
             Finding("x", "x", Range(Position(0, 0), Position(0, 1)), explanation=told)
         )
 
@@ -535,7 +540,7 @@ def test_a_line_between_backticks_is_one_of_the_file() -> None:
     moves = same_code(ParsedText(old), new)
     assert moves is not None
     place = Range(Position(0, 0), Position(0, 1))
-    move = Relocation("/a.py", moves, new)
+    move = relocation("/a.py", moves, new)
     moved = move.relocate_value(Finding("x", "Of `f` at line 1.", place))
     assert moved.message == "Of `f` at line 1."
     with pytest.raises(LineLost):

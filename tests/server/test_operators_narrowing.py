@@ -62,9 +62,7 @@ TO = (
     signature("Tensor other, bool copy=False"),
 )
 DROPOUT = (
-    signature_of_python(
-        "(input: Tensor, p: float = 0.5, *rest, training=True, **more) -> Tensor"
-    ),
+    signature_of_python("(input: Tensor, p: float = 0.5, *rest, training=True, **more) -> Tensor"),
 )
 
 CONSTANTS: dict[str, ValueKind] = {

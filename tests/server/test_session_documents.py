@@ -7,8 +7,9 @@ import random
 import pytest
 
 from fullgraph.domain.positions import Encoding
+from fullgraph.incremental.relocation import Relocation
+from fullgraph.incremental.text_maps import AppliedEdit
 from fullgraph.session.documents import Document, TextChange, path_of
-from fullgraph.session.edit_tracking import AppliedEdit, move_finding, move_report
 from fullgraph_engine.protocol import (
     Finding,
     Fix,
@@ -65,7 +66,7 @@ def test_random_edits_move_a_finding_with_its_code(seed: int) -> None:
     rng = random.Random(seed)
     text = "é1\nüü2\nxx MARK yy\n😀3\n4\n"
     doc = document(text)
-    found: Finding | None = Finding("a/b", "m", span((2, 3), (2, 7)))
+    found = Finding("a/b", "m", span((2, 3), (2, 7)))
     for version in range(2, 40):
         mark = text.index("MARK")
         first, last = sorted(rng.randint(0, len(text)) for _ in range(2))
@@ -75,9 +76,7 @@ def test_random_edits_move_a_finding_with_its_code(seed: int) -> None:
         change = TextChange(new, place(text, first, doc.encoding), place(text, last, doc.encoding))
         text = text[:first] + new + text[last:]
         for edit in doc.apply_changes([change], version):
-            assert found is not None
-            found = move_finding(found, edit, "/m.py")
-        assert found is not None
+            found = Relocation("/m.py", edit).relocate_value(found)
         start, end = found.range.start, found.range.end
         assert start.line == end.line
         line = doc.positions.line(start.line).encode()
@@ -174,8 +173,7 @@ def test_all_that_points_into_the_file_moves() -> None:
         fixes=(Fix("fix", (TextEdit(span((3, 4), (3, 8)), "x"),)),),
         stack=(Frame("/m.py", "f", 7, end_line=7), Frame("/other.py", "g", 7)),
     )
-    moved = move_finding(finding, INSERT_ABOVE, "/m.py")
-    assert moved is not None
+    moved = Relocation("/m.py", INSERT_ABOVE).relocate_value(finding)
     assert moved.range.start == Position(5, 4)
     assert [related.range.start.line for related in moved.related] == [7, 5]
     assert moved.fixes[0].edits[0].range.start.line == 5
@@ -191,8 +189,7 @@ def test_a_fix_whose_place_was_edited_is_not_offered() -> None:
         fixes=(Fix("fix", (TextEdit(span((0, 0), (0, 4)), "x"),)),),
     )
     edit = AppliedEdit(Position(0, 1), Position(0, 2), Position(0, 1))
-    moved = move_finding(finding, edit, "/m.py")
-    assert moved is not None and moved.fixes == ()
+    assert Relocation("/m.py", edit).relocate_value(finding).fixes == ()
 
 
 @pytest.mark.parametrize(
@@ -210,5 +207,5 @@ def test_an_edit_beside_or_inside(start: tuple[int, int], end: tuple[int, int], 
     edit = AppliedEdit(Position(*start), Position(*end), Position(*start))
     finding = Finding("a/b", "m", span((3, 4), (3, 8)))
     report = TargetReport("Net", "module", span((3, 4), (3, 8)), "traced")
-    assert (move_finding(finding, edit, "/m.py") is not None) is kept
-    assert (move_report(report, edit, "") is not None) is kept
+    shown = (finding, report)
+    assert bool(Relocation("/m.py", edit).relocate_value(shown)) is kept

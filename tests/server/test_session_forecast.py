@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from fullgraph.incremental.text_maps import AppliedEdit
 from fullgraph.render.forecasts import forecast_clause, forecast_page
-from fullgraph.session.edit_tracking import AppliedEdit
 from fullgraph.session.results import Results
 from fullgraph.session.scheduling import Turns
 from fullgraph_engine.protocol import (
@@ -70,7 +70,9 @@ def shown(results: Results) -> list[tuple[str, int]]:
 
 
 def rows(results: Results, target: str = "f") -> list[tuple[str, int | None]]:
-    made = results.forecasts.by_target[target].rows
+    forecast = results.forecasts.find(target)
+    assert forecast is not None
+    made = forecast.rows
     return [(row.name, row.range.start.line if row.range else None) for row in made]
 
 

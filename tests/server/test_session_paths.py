@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Iterable
 
 from fullgraph.domain.positions import TextPositions
+from fullgraph.incremental.relocation import Relocation
+from fullgraph.incremental.text_maps import AppliedEdit
 from fullgraph.render.summary import lens_title, lens_tooltip, target_line
-from fullgraph.session.edit_tracking import AppliedEdit, move_report
 from fullgraph.session.findings import merge_findings
 from fullgraph.session.results import Results
 from fullgraph.session.settings import Settings
@@ -113,9 +114,7 @@ def test_what_other_paths_had_found_stays_until_all_is_traced_again() -> None:
 
 def test_untraced_lines_move_with_the_text() -> None:
     def lines(edit: AppliedEdit) -> tuple[int, ...]:
-        moved = move_report(report(), edit, "")
-        assert moved is not None
-        return moved.untraced
+        return Relocation("/m.py", edit).relocate_value(report()).untraced
 
     assert lines(AppliedEdit(Position(5, 0), Position(5, 0), Position(7, 0))) == (3, 10)
     assert lines(AppliedEdit(Position(8, 0), Position(8, 4), Position(8, 2))) == (3,)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fullgraph.incremental import ParsedText, same_code
-from fullgraph.session.edit_tracking import AppliedEdit
+from fullgraph.incremental.text_maps import AppliedEdit, CodeMap
 from fullgraph.session.findings import merge_findings
 from fullgraph.session.results import Results
 from fullgraph.session.settings import Settings
@@ -211,7 +211,9 @@ def test_a_target_of_which_anything_has_no_place_is_left_out_of_another_text() -
     results.apply_event(found("a2", "A", 9))
     moves = same_code(ParsedText("x = 1\ny = 2\n"), ["# above", "x = 1", "y = 2"])
     assert moves is not None
-    assert results.relocate_to(moves, "/m.py", ["# above", "x = 1", "y = 2"]).placed == {""}
+    assert results.relocate_to(CodeMap(moves, ["# above", "x = 1", "y = 2"]), "/m.py").placed == {
+        ""
+    }
 
 
 def test_what_is_taken_again_is_told_again() -> None:

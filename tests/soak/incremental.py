@@ -40,6 +40,7 @@ from fullgraph.kept import SETTLED
 from fullgraph.session.analysis_unit import AnalysisUnit, TraceInputs
 from fullgraph.session.documents import Document, TextChange, is_on_disk
 from fullgraph.session.request import analyze_request
+from fullgraph.session.seen import SeenByTarget
 from fullgraph.session.settings import Settings
 from fullgraph.session.unit_events import ResultsChanged, RunBegan, TraceDue, UnitEvent
 from fullgraph_engine.protocol import Finding, Log, OpenFile, TargetReport, TargetStarted
@@ -295,8 +296,10 @@ class Traced:
             if all(one[0].status in SETTLED for key, one in reports.items() if key != "findings"):
                 for kind in ("shapes", "seen", "guards", "trace_steps"):
                     known = getattr(results.target_details(name), kind)
-                    known = getattr(known, "by_probe", known)
-                    reports[kind] = timeless(tuple(known.items()) if type(known) is dict else known)
+                    known = timeless(known.current) if known is not None else None
+                    if isinstance(known, SeenByTarget):
+                        known = SeenByTarget(tuple(sorted(known.values, key=repr)))
+                    reports[kind] = known
         return told
 
 

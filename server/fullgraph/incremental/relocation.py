@@ -1,32 +1,62 @@
-"""Move the lines and ranges in results of a text to a later text that executes in the same way."""
+"""Update the lines and source ranges in results of a file for a later text of the file.
+
+This module decides for every type of result what happens if its source range was removed. The maps
+in ``text_maps`` only say that it was removed.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, TypeVar
 
-from fullgraph.incremental.moves import Kind, LineLost, Moves
+from fullgraph.incremental.moves import Kind, LineLost
+from fullgraph.incremental.text_maps import TextMap
 from fullgraph_engine.protocol import (
     BreakCause,
     Finding,
+    Fix,
+    ForecastRow,
     Frame,
     Position,
     ProbeInfo,
     Range,
+    Related,
+    SeenValue,
+    TargetInfo,
+    TargetReport,
     place_words,
 )
+from fullgraph_engine.protocol import TextEdit as FixEdit
 from fullgraph_engine.protocol.coverage import Coverage
+from fullgraph_engine.protocol.guards import GuardedFrame
+from fullgraph_engine.protocol.shapes import PlaceShapes
+from fullgraph_engine.protocol.trace_steps import TraceStep, TraceStepPlace
 
 _T = TypeVar("_T")
 
+_HIDDEN = frozenset(
+    {Finding, TargetReport, TargetInfo, Related, Fix, FixEdit, SeenValue, PlaceShapes}
+    | {TraceStepPlace}
+)
+"""Types of results that are hidden after an edit of their source range."""
+_WITHOUT_RANGE = frozenset({TraceStep, ForecastRow})
+"""Types of results that lose their source range after an edit there. All other types, for example
+stack frames, keep the old one."""
+
+_KINDS: dict[Any, Kind] = {
+    SeenValue: "expression",
+    PlaceShapes: "expression",
+    TraceStepPlace: "instruction",
+    TraceStep: "place",
+}
+"""Kind of code that the ranges of a type cover; ``either`` for all others."""
+
 _LINES = frozenset({"line", "end_line", "first_line", "last_line"})
-"""Names of result fields that contain a zero-based line; the object's field ``path`` names the
-file.
-"""
+"""Names of fields that contain a zero-based line; the object's field ``path`` names the file."""
+
 _PLACE = re.compile(r"(?P<name>[\w.-]+\.py):(?P<number>\d+)(?= in )")
 """Pattern of torch's notation for the line that caused a guard: ``file.py:12 in ``."""
 
@@ -37,107 +67,93 @@ _WORDS = re.compile(
 
 
 class Relocation:
-    """A mapping of results of one file from an earlier text to a later one with these lines.
+    """Updates results of the file ``path`` for a later text.
 
-    Results that quote code with a changed text cannot be moved.
+    With ``strict``, a source range that was removed raises ``LineLost``, because only complete
+    results are useful. Otherwise only the result with that range is hidden.
     """
 
-    def __init__(self, path: str, moves: Moves, lines: Sequence[str]) -> None:
-        self._path, self._moves, self._lines = path, moves, lines
+    def __init__(self, path: str, text_map: TextMap, *, strict: bool = False) -> None:
+        self._path, self._map, self._strict = path, text_map, strict
         self._name = PurePath(path).name
         self._mention = f"{self._name}:"
-        parts = moves.rewritten_parts
-        formatted = [part for part in parts if part.is_formatted]
-        self.is_formatted = bool(formatted)
-        """True if the two texts differ in line breaks within a statement."""
-        self._rewritten = {text for part in parts for text in part.rewritten_pieces()}
-        self._joined = {text for part in formatted for text in part.joined_pieces()}
-        self._lines_gone = {text for part in formatted for text in part.lines_gone()}
-
-    def move_line(self, line: int) -> int:
-        """Return the number of a line in the later text.
-
-        Raises:
-            LineLost: The line was removed or split.
-        """
-        return line if line < 0 else self._moves.move_line(line)
-
-    def move_range(self, range_: Range, kind: Kind = "either") -> Range:
-        """Return the range in the later text; ``kind`` says what the range covers.
-
-        Raises:
-            LineLost: The range lacks a counterpart.
-        """
-        return self._moves.move_range(range_, kind)
 
     def relocate_value(self, told: _T) -> _T:
-        """Return a protocol dataclass, or a tuple of them, with its lines and ranges moved to the
-        later text.
+        """Return results, which are dataclasses or tuples of them, with their lines and ranges in
+        the later text.
 
         Raises:
-            LineLost: It refers to a line that the later text does not have.
+            LineLost: A range was removed and the relocation is strict, or it is the range of
+                ``told`` itself.
         """
-        moved: _T = self._relocate_any(told)
+        moved: _T = self._relocate_any(told, here=True)
         return moved
 
-    def _relocate_any(self, value: Any, *, here: bool = True) -> Any:
-        """Move the lines and ranges in any value; ``here``: objects without a path refer to this
-        file.
-        """
+    def _relocate_any(self, value: Any, *, here: bool) -> Any:
+        """Relocate any value; ``here``: objects without a path refer to this file."""
         kind: Any = type(value)
         if kind is str:
             return self._relocate_text(value, here=here)
         if kind is tuple:
-            return tuple(self._relocate_any(item, here=here) for item in value)
+            return self._relocate_items(value, here=here)
         if kind is Range:
-            return self.move_range(value) if here else value
-        if kind is Frame:
-            return self._relocate_frame(value)
+            return self._map.move_range(value) if here else value
         if kind is BreakCause and not value.path:
             return value  # it is at the finding, which contains the range
-        if kind is ProbeInfo:
-            return self._relocate_probe(value)
-        if kind is Coverage:
-            return self._relocate_coverage(value)
-        fields = _place_fields(kind)
-        if not fields:
-            return value
+        special = _SPECIAL.get(kind)
+        return special(self, value) if special is not None else self._relocate_fields(value, here)
+
+    def _relocate_items(self, items: tuple[Any, ...], *, here: bool) -> tuple[Any, ...]:
+        moved = []
+        for item in items:
+            try:
+                moved.append(self._relocate_any(item, here=here))
+            except LineLost:
+                if self._strict:
+                    raise
+                if type(item) not in _HIDDEN:
+                    moved.append(item)
+        return tuple(moved)
+
+    def _relocate_fields(self, value: Any, here: bool, *, except_for: str = "") -> Any:
+        """Relocate each field of a dataclass; return other values as they are."""
+        kind: Any = type(value)
         path = getattr(value, "path", "")
         if path and isinstance(path, str):  # a finding has an execution path
             here = path == self._path
         changed: dict[str, Any] = {}
-        for name in fields:
+        for name in _place_fields(kind):
             old = getattr(value, name)
-            new: Any
-            if name in _LINES:
-                new = self.move_line(old) if here else old
-            elif name == "range" and kind is Finding:
-                new = self.move_range(old, self._range_kind(value))
-            else:
-                new = self._relocate_any(old, here=here)
+            if name == except_for:
+                continue
+            try:
+                new = self._relocate_field(kind, name, old, here=here)
+            except LineLost:
+                if self._strict or (name == "range" and kind in _HIDDEN):
+                    raise
+                new = None if name == "range" and kind in _WITHOUT_RANGE else old
             if new is not old and new != old:
                 changed[name] = new
-        if not changed:
-            return value
-        moved = dataclasses.replace(value, **changed)
-        if kind is Finding:
-            places = place_words(value.range), place_words(moved.range)
-            moved = dataclasses.replace(moved, identity=moved.identity.replace(*places))
-        return moved
+        return dataclasses.replace(value, **changed) if changed else value
 
-    def _relocate_text(self, value: str, *, here: bool) -> str:
-        has_places = self._mention in value
-        if not (here or has_places):
-            return value
-        if any(text in value for text in self._rewritten):
-            raise LineLost
-        if self._joined and any(text in "".join(value.split()) for text in self._joined):
-            raise LineLost
-        if self._lines_gone and not self._lines_gone.isdisjoint(_quoted_lines(value)):
-            raise LineLost
-        if has_places:
-            value = _PLACE.sub(self._short_place, value)
-        return _WORDS.sub(self._replace_line_number, value) if here and "line " in value else value
+    def _relocate_field(self, kind: Any, name: str, old: Any, *, here: bool) -> Any:
+        if name in _LINES:
+            return self._map.move_line(old) if here else old
+        if isinstance(old, Range) and kind in _KINDS:
+            return self._map.move_range(old, _KINDS[kind])
+        return self._relocate_any(old, here=here)
+
+    # -- types that need more -----------------------------------------------------------------
+
+    def _relocate_finding(self, finding: Finding) -> Finding:
+        place = self._map.move_range(finding.range, self._range_kind(finding))
+        moved: Finding = self._relocate_fields(finding, here=True, except_for="range")
+        # The identity contains the range, so that the next trace recognizes the finding.
+        places = place_words(finding.range), place_words(place)
+        identity = moved.identity.replace(*places)
+        if place == finding.range and identity == moved.identity:
+            return moved
+        return dataclasses.replace(moved, range=place, identity=identity)
 
     def _range_kind(self, finding: Finding) -> Kind:
         """Return what a finding's range covers: an instruction if it is the range of a stack
@@ -149,44 +165,102 @@ class Relocation:
         # A condition has the range of its expression, not of the jump.
         return "instruction" if finding.range in own else "expression"
 
+    def _relocate_fix(self, fix: Fix) -> Fix:
+        edits = tuple(self._relocate_any(edit, here=True) for edit in fix.edits)
+        return dataclasses.replace(fix, edits=edits)
+
     def _relocate_probe(self, probe: ProbeInfo) -> ProbeInfo:
         """Move the source range of a probe (the inputs that a target is traced with); the text of
         the inputs does not change.
         """
+        if not self._map.compares_code:
+            return probe
         source = _WORDS.sub(self._replace_line_number, probe.source)
         return probe if source == probe.source else dataclasses.replace(probe, source=source)
 
     def _relocate_coverage(self, coverage: Coverage) -> Coverage:
         """Move the ranges of executed and other lines, and count the lines again."""
-        moved = [
-            [self.move_range(place, "instruction") for place in places]
-            for places in coverage.unpack_ranges()
-        ]
-        return Coverage.from_ranges(*moved)
+        if not coverage.extends_to(self._map.first_line):
+            return coverage
+        return Coverage.from_ranges(
+            *(
+                [moved for one in ranges if (moved := self._find_range(one)) is not None]
+                for ranges in coverage.unpack_ranges()
+            )
+        )
+
+    def _find_range(self, range_: Range, kind: Kind = "instruction") -> Range | None:
+        try:
+            return self._map.move_range(range_, kind)
+        except LineLost:
+            if self._strict:
+                raise
+            return None
 
     def _relocate_frame(self, frame: Frame) -> Frame:
         if frame.path != self._path:
             return frame
         if frame.end_byte >= 0:
-            place = self.move_range(_frame_range(frame), "instruction")
+            place = self._map.move_range(_frame_range(frame), "instruction")
         else:
-            start = Position(self.move_line(frame.line), frame.byte)
-            place = Range(start, Position(self.move_line(frame.end_line), -1))
-        line = place.start.line
-        if line >= len(self._lines):
-            raise LineLost(line)  # the frame is in another text with this path
+            start = Position(self._map.move_line(frame.line), frame.byte)
+            last = frame.end_line if frame.end_line < 0 else self._map.move_line(frame.end_line)
+            place = Range(start, Position(last, -1))
+        text = self._map.line_text(place.start.line)
         return dataclasses.replace(
             frame,
-            line=line,
+            line=place.start.line,
             byte=place.start.byte,
             end_line=place.end.line,
             end_byte=place.end.byte,
-            text=self._lines[line] if frame.text else "",
+            text=frame.text if text is None or not frame.text else text,
         )
+
+    def _relocate_guarded_frame(self, frame: GuardedFrame) -> GuardedFrame:
+        """Move a compiled frame with the places in this file that caused its guards. Guards refer
+        to causes by number, so a lost cause becomes None."""
+        causes = tuple(cause and self._find_range(cause, "place") for cause in frame.causes)
+        first, last = frame.first_line, frame.last
+        if not frame.path:
+            last = self._map.extend_range(last)
+            try:
+                first = self._map.move_line(first)
+            except LineLost:
+                if self._strict:
+                    raise
+        return dataclasses.replace(frame, causes=causes, first_line=first, last=last)
+
+    def _relocate_shapes(self, shapes: PlaceShapes) -> PlaceShapes:
+        """Update the shapes of a value. Shapes on an edited line are hidden, because the value may
+        have changed."""
+        if self._map.has_edited_line(shapes.range):
+            raise LineLost(shapes.range.start.line)
+        moved: PlaceShapes = self._relocate_fields(shapes, here=True)
+        return moved
+
+    def _relocate_step(self, step: TraceStep) -> TraceStep:
+        """Update a graph or a break. ``path`` is the file of its function, but its ranges are
+        always in the analyzed file."""
+        moved: TraceStep = self._relocate_fields(dataclasses.replace(step, path=""), here=True)
+        places = tuple(sorted(moved.places, key=lambda place: (place.range, place.ops)))
+        return dataclasses.replace(moved, path=step.path, places=places)
+
+    # -- texts --------------------------------------------------------------------------------
+
+    def _relocate_text(self, value: str, *, here: bool) -> str:
+        """Move the line numbers in a text, such as ``line 12``. After an edit they stay until the
+        next trace."""
+        has_places = self._mention in value
+        if not self._map.compares_code or not (here or has_places):
+            return value
+        self._map.check_text(value)
+        if has_places:
+            value = _PLACE.sub(self._short_place, value)
+        return _WORDS.sub(self._replace_line_number, value) if here and "line " in value else value
 
     def _short_place(self, match: re.Match[str]) -> str:
         name, number = match["name"], int(match["number"])
-        return f"{name}:{self.move_line(number - 1) + 1}" if name == self._name else match[0]
+        return f"{name}:{self._map.move_line(number - 1) + 1}" if name == self._name else match[0]
 
     def _replace_line_number(self, match: re.Match[str]) -> str:
         file, name = match["file"] or "", match["name"] or ""
@@ -194,16 +268,20 @@ class Relocation:
             return match[0]
         if file and not name and self._path not in file:
             return match[0]
-        number = self.move_line(int(match["number"]) - 1) + 1
+        number = self._map.move_line(int(match["number"]) - 1) + 1
         return f"{file}{match['before']}{number}"
 
 
-def _quoted_lines(value: str) -> Iterator[str]:
-    """Yield text that may quote a line of the file: lines without indentation or torch's prefix,
-    and text between backticks."""
-    if "\n" in value:
-        yield from (line.rpartition(", code: ")[2].strip() for line in value.split("\n"))
-    yield from value.split("`")[1::2]
+_SPECIAL: dict[Any, Any] = {
+    Finding: Relocation._relocate_finding,
+    Fix: Relocation._relocate_fix,
+    Frame: Relocation._relocate_frame,
+    ProbeInfo: Relocation._relocate_probe,
+    Coverage: Relocation._relocate_coverage,
+    GuardedFrame: Relocation._relocate_guarded_frame,
+    PlaceShapes: Relocation._relocate_shapes,
+    TraceStep: Relocation._relocate_step,
+}
 
 
 def _frame_range(frame: Frame) -> Range:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fullgraph.render.documents import DocumentDraft, document_request
 from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.session import Session
-from fullgraph_engine.protocol import TargetDone
+from fullgraph_engine.protocol import GuardsFound, TargetDone
 from fullgraph_engine.protocol.documents import DocumentKind
 
 _MOST_KEPT = 8
@@ -168,11 +168,13 @@ def _known_guards(unit: AnalysisUnit, target: str) -> DocumentDraft | None:
     traced = all(
         shown_report.current and shown_report.report.status == "traced" for shown_report in shown
     )
-    if guards is None or not traced or len(shown) != len(guards.told):
+    if guards is None or not traced or len(shown) != len(guards.current.runs):
         return None
     draft = DocumentDraft("guards", target, unit.document.text)
-    for shown_report, found in zip(shown, guards.told, strict=True):
-        draft.apply_event(found)
+    for shown_report, run in zip(shown, guards.current.runs, strict=True):
+        draft.apply_event(
+            GuardsFound.from_frames(0, target, run.frames, run.note, run.probe_number)
+        )
         draft.apply_event(TargetDone(0, shown_report.report))
     return draft
 

@@ -169,7 +169,7 @@ def _has_ops_in(unit: AnalysisUnit, subject: _TraceTarget, first: int, end: int)
     """Whether some operator in the trace of a function comes from the lines ``first`` to ``end`` of
     the file."""
     found = unit.results.target_details(subject.name).trace_steps
-    steps = (step for steps in found.by_probe.values() for step in steps) if found else ()
+    steps = (step for run in found.current.runs for step in run.steps) if found else ()
     return any(first <= line < end for step in steps for line in step.ops_by_line)
 
 
@@ -219,7 +219,7 @@ class _RunContent:
             item for item in unit.all_findings() if item.finding_of_run(subject.name, self._probe)
         ]
         found = unit.results.target_details(subject.name).trace_steps
-        self._steps = found.by_probe.get(self._probe, ()) if found is not None else ()
+        self._steps = found.current.by_probe.get(self._probe, ()) if found is not None else ()
 
     def to_data(self) -> dict[str, Any]:
         return {
@@ -332,9 +332,9 @@ class _RunContent:
     def _shapes_by_line(self) -> dict[int, list[str]]:
         """Return the traced values of variables by line, formatted as in inlay hints."""
         found = self._unit.results.target_details(self._subject.name).shapes
-        places = found.by_probe.get(self._probe, {}) if found is not None else {}
+        places = found.current.by_probe.get(self._probe, ()) if found is not None else ()
         by_line: dict[int, list[str]] = defaultdict(list)
-        for place in places.values():
+        for place in places:
             if place.role != "expression" and _has_tensor(place):
                 words = brief_values(place)
                 words_with_name = (
@@ -348,7 +348,7 @@ class _RunContent:
     def _guard_groups(self) -> Iterator[dict[str, Any]]:
         """Yield groups of guards by kind, largest group first."""
         found = self._unit.results.target_details(self._subject.name).guards
-        frames = found.by_probe.get(self._probe, ()) if found is not None else ()
+        frames = found.current.by_probe.get(self._probe, ()) if found is not None else ()
         groups: dict[str, list[tuple[GuardedFrame, FoundGuard]]] = defaultdict(list)
         for frame in frames:
             for guard in frame.guards:

@@ -15,10 +15,10 @@ from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
 from fullgraph.domain.reports import ShownReport
 from fullgraph.engines import AnyEngine, sentences
+from fullgraph.incremental.text_maps import AppliedEdit, CodeMap
 from fullgraph.kept import KeptResults, ResultRecorder
 from fullgraph.operators import Seen
 from fullgraph.session.documents import Document, TextChange, is_on_disk
-from fullgraph.session.edit_tracking import AppliedEdit
 from fullgraph.session.findings import merge_findings
 from fullgraph.session.forecasts import TargetForecast
 from fullgraph.session.guards import guard_findings
@@ -380,7 +380,7 @@ class AnalysisUnit:
         """Return the forecast of recompiles for a target; None if unknown."""
         if not self.inputs.settings.forecast:
             return None
-        return self.results.forecasts.by_target.get(target)
+        return self.results.forecasts.find(target)
 
     def seen_values(self) -> Seen:
         """Return the kinds of values that the last runs saw in expressions and locals, by offsets
@@ -412,7 +412,7 @@ class AnalysisUnit:
         empty if none.
         """
         found = self.results.target_details(target).shapes
-        return found.note if found is not None else ""
+        return found.current.note if found is not None else ""
 
     # -- runs ---------------------------------------------------------------------------------
 
@@ -470,7 +470,7 @@ class AnalysisUnit:
         if moves is None:
             return False
         told = self._moving.told if self._moving is not None else self._results
-        moving = MovedResults(told, moves, self.document.name, lines)
+        moving = MovedResults(told, CodeMap(moves, lines), self.document.name)
         if not moving.is_whole:
             return False
         self._moving, run.now = moving, now

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 from fullgraph.domain.positions import Encoding, TextPositions, text_hash
-from fullgraph.session.edit_tracking import AppliedEdit
+from fullgraph.incremental.text_maps import AppliedEdit
 from fullgraph_engine.protocol import Position
 
 _LINE_END = re.compile(r"\r\n|\r|\n")

@@ -21,6 +21,7 @@ from fullgraph.incremental import (
     unless_called_otherwise,
 )
 from fullgraph.incremental.moves import Moves
+from fullgraph.incremental.text_maps import CodeMap
 from fullgraph.kept import SETTLED, ResultRecorder
 from fullgraph.session.documents import is_on_disk
 from fullgraph.session.results import Results
@@ -185,7 +186,7 @@ class History:
         moves = run.basis.moves_to(lines)
         if moves is None:
             return None
-        results = run.results.relocate_to(moves, path, lines)
+        results = run.results.relocate_to(CodeMap(moves, lines), path)
         return results if results.placed == run.results.placed else None
 
     def reuse(self, now: TraceBasis, path: str) -> Reused | None:
@@ -211,7 +212,7 @@ class History:
         called = unless_called_otherwise(before, after, change, known) - targets
         if not targets and not called:
             return None
-        results = run.results.relocate_to(change.moves, path, after.lines, called)
+        results = run.results.relocate_to(CodeMap(change.moves, after.lines), path, called)
         placed = run.results.placed
         # Findings about the whole file may also have ranges that the new text does not have.
         complete = change.is_same and targets | {""} >= placed <= results.placed

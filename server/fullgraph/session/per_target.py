@@ -1,18 +1,18 @@
-"""Details that runs report for each target in addition to findings: shapes, guards and others, with
-ranges that move with edits.
-"""
+"""Details that runs report for each target in addition to findings: shapes, guards and others."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from fullgraph.incremental.relocation import Relocation
-from fullgraph.session.edit_tracking import AppliedEdit
-from fullgraph.session.guards import GuardsByTarget
+from fullgraph.session.guards import GuardsByTarget, ProbeGuards
+from fullgraph.session.located import Located
 from fullgraph.session.seen import SeenByTarget
-from fullgraph.session.shapes import ShapesByTarget
-from fullgraph.session.trace_steps import TraceStepsByTarget
+from fullgraph.session.shapes import ProbeShapes, ShapesByTarget
+from fullgraph.session.trace_steps import ProbeSteps, TraceStepsByTarget
 from fullgraph_engine.protocol import GuardsFound, ShapesFound, TraceStepsFound, ValuesSeen
 
 DETAIL_EVENTS = (ValuesSeen, ShapesFound, GuardsFound, TraceStepsFound)
@@ -32,27 +32,37 @@ class TargetDetails:
     not report it.
     """
 
-    seen: SeenByTarget | None = None
-    shapes: ShapesByTarget | None = None
-    guards: GuardsByTarget | None = None
-    trace_steps: TraceStepsByTarget | None = None
+    seen: Located[SeenByTarget] | None = None
+    shapes: Located[ShapesByTarget] | None = None
+    guards: Located[GuardsByTarget] | None = None
+    trace_steps: Located[TraceStepsByTarget] | None = None
 
     @classmethod
     def from_event(
         cls, event: ValuesSeen | ShapesFound | GuardsFound | TraceStepsFound
     ) -> TargetDetails:
+        """Return the details in an event. It is decoded when they are read, because there may be
+        thousands."""
         if isinstance(event, ValuesSeen):
-            return cls(seen=SeenByTarget.from_values(event.unpack_values()))
+            return cls(seen=Located(lambda: SeenByTarget(event.unpack_values())))
+        number = event.probe_number
         if isinstance(event, ShapesFound):
             return cls(
-                shapes=ShapesByTarget.from_places(
-                    event.unpack_places(), event.note, event.probe_number
+                shapes=Located(
+                    lambda: ShapesByTarget(
+                        (ProbeShapes(number, event.unpack_places()),), event.note
+                    )
                 )
             )
         if isinstance(event, GuardsFound):
-            return cls(guards=GuardsByTarget((event,)))
-        steps = {event.probe_number: event.steps}
-        return cls(trace_steps=TraceStepsByTarget(steps, event.left_out))
+            return cls(
+                guards=Located(
+                    lambda: GuardsByTarget(
+                        (ProbeGuards(number, event.unpack_frames(), event.note),)
+                    )
+                )
+            )
+        return cls(trace_steps=Located.wrap(TraceStepsByTarget((ProbeSteps(number, event.steps),))))
 
     def merge_with(self, other: TargetDetails) -> TargetDetails:
         """Return the details combined with details of a run with another probe (other inputs)."""
@@ -74,28 +84,30 @@ class TargetDetails:
             self.trace_steps or before.trace_steps,
         )
 
-    def apply_edit(self, edit: AppliedEdit) -> TargetDetails:
-        """Return the details with their ranges moved by an edit."""
-        return TargetDetails(
-            self.seen and self.seen.apply_edit(edit),
-            self.shapes and self.shapes.apply_edit(edit),
-            self.guards and self.guards.apply_edit(edit),
-            self.trace_steps and self.trace_steps.apply_edit(edit),
-        )
+    def relocate_later(self, relocations: Sequence[Relocation]) -> TargetDetails:
+        """Return the details for a later text, without details whose source range was removed."""
+        return self._change_each(lambda details: details.relocate_later(relocations))
 
-    def apply_relocation(self, move: Relocation) -> TargetDetails:
-        """Return the details with their ranges moved to another text.
+    def relocate_now(self, relocation: Relocation, *, guards: bool) -> TargetDetails:
+        """Return the details for a later text. Without ``guards``, guards are not checked, because
+        decoding them takes long.
 
         Raises:
-            LineLost: A range does not exist in the other text.
+            LineLost: The relocation is strict, and the later text lacks a source range.
         """
-        return TargetDetails(
-            self.seen and self.seen.apply_relocation(move),
-            self.shapes and self.shapes.apply_relocation(move),
-            self.guards and self.guards.apply_relocation(move),
-            self.trace_steps and self.trace_steps.apply_relocation(move),
-        )
+        checked = self if guards else dataclasses.replace(self, guards=None)
+        moved = checked._change_each(lambda details: details.relocate_now(relocation))
+        if guards or self.guards is None:
+            return moved
+        return dataclasses.replace(moved, guards=self.guards.relocate_later([relocation]))
+
+    def _change_each(self, change: Callable[[Any], Any]) -> TargetDetails:
+        known = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        changed = {name: change(one) for name, one in known.items() if one is not None}
+        return dataclasses.replace(self, **changed)
 
 
-def _merge_optional(one: _T | None, other: _T | None) -> _T | None:
-    return one.merge_with(other) if one is not None and other is not None else one or other
+def _merge_optional(one: Located[_T] | None, other: Located[_T] | None) -> Located[_T] | None:
+    if one is None or other is None:
+        return one or other
+    return Located(lambda: one.current.merge_with(other.current))

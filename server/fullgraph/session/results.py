@@ -13,12 +13,13 @@ from typing import TypeVar, get_args
 
 from fullgraph.domain.reports import ShownReport
 from fullgraph.incremental.affected import Inputs, KnownTarget
-from fullgraph.incremental.moves import LineLost, Moves
+from fullgraph.incremental.moves import LineLost
 from fullgraph.incremental.relocation import Relocation
+from fullgraph.incremental.text_maps import AppliedEdit, CodeMap
 from fullgraph.kept import SETTLED
-from fullgraph.session.edit_tracking import AppliedEdit, move_finding, move_report
 from fullgraph.session.forecasts import Forecasts
 from fullgraph.session.guards import GuardsByTarget
+from fullgraph.session.located import Located
 from fullgraph.session.per_target import DETAIL_EVENTS, TargetDetails
 from fullgraph.session.seen import SeenByTarget
 from fullgraph.session.shapes import ShapesByTarget
@@ -66,18 +67,30 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _T = TypeVar("_T")
 
 
-@dataclass
+@dataclass(frozen=True)
 class _TargetPart:
     """The findings, reports and details of one target, with one report for each probe (the inputs
     of one trace).
     """
 
-    findings: list[Finding] = field(default_factory=list)
-    reports: list[TargetReport] = field(default_factory=list)
-    told: TargetDetails = field(default_factory=TargetDetails)
+    found: Located[tuple[Finding, ...]] = field(default_factory=lambda: Located.wrap(()))
+    told: Located[tuple[TargetReport, ...]] = field(default_factory=lambda: Located.wrap(()))
+    details: TargetDetails = field(default_factory=TargetDetails)
 
-    def copy(self) -> _TargetPart:
-        return _TargetPart(list(self.findings), list(self.reports), self.told)
+    @classmethod
+    def from_current(
+        cls, findings: Iterable[Finding], reports: Iterable[TargetReport], details: TargetDetails
+    ) -> _TargetPart:
+        """Return results with source ranges in the current text."""
+        return cls(Located.wrap(tuple(findings)), Located.wrap(tuple(reports)), details)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.found.current
+
+    @property
+    def reports(self) -> tuple[TargetReport, ...]:
+        return self.told.current
 
     @property
     def is_settled(self) -> bool:
@@ -86,35 +99,50 @@ class _TargetPart:
         """
         return bool(self.reports) and all(report.status in SETTLED for report in self.reports)
 
-    def without_callers(self) -> _TargetPart:
-        """Return a copy without the source ranges of the calls that provide the target's inputs."""
+    def add_finding(self, finding: Finding) -> _TargetPart:
+        return replace(self, found=Located.wrap((*self.findings, finding)))
+
+    def add_report(self, report: TargetReport) -> _TargetPart:
+        """Return the results with a report; it replaces an earlier one of the same run, because
+        alternative execution paths are reported later.
+        """
+        number = report.probe_number
+        others = (one for one in self.reports if one.probe_number != number)
+        return replace(self, told=Located.wrap((*others, report)))
+
+    def with_callers(self, sources: Sequence[str]) -> _TargetPart:
+        """Return a copy with other descriptions of the calls that provide the target's inputs, by
+        probe number; without ``sources``, they are removed."""
         reports = [
-            replace(report, probe=replace(report.probe, source="")) if report.probe else report
+            report
+            if report.probe is None
+            else replace(
+                report,
+                probe=replace(report.probe, source=sources[report.probe_number] if sources else ""),
+            )
             for report in self.reports
         ]
-        return _TargetPart(self.findings, reports, self.told)
+        return replace(self, told=Located.wrap(tuple(reports)))
 
-    def apply_edit(self, edit: AppliedEdit, path: str) -> _TargetPart:
-        """Return the results of the target with their ranges moved by an edit of the file
-        ``path``.
-        """
-        findings = (move_finding(finding, edit, path) for finding in self.findings)
-        reports = (move_report(report, edit, path) for report in self.reports)
+    def relocate_later(self, relocations: Sequence[Relocation]) -> _TargetPart:
+        """Return the results for an edited text, without results whose source range was edited."""
         return _TargetPart(
-            [finding for finding in findings if finding is not None],
-            [report for report in reports if report is not None],
-            self.told.apply_edit(edit),
+            self.found.relocate_later(relocations),
+            self.told.relocate_later(relocations),
+            self.details.relocate_later(relocations),
         )
 
-    def apply_relocation(self, move: Relocation) -> _TargetPart:
-        """Return the results of the target with their ranges moved to another text.
+    def relocate_now(self, relocation: Relocation, *, guards: bool) -> _TargetPart:
+        """Return the results for another text; without ``guards``, guards are not checked.
 
         Raises:
             LineLost: A range does not exist in the other text.
         """
-        findings = [move.relocate_value(finding) for finding in self.findings]
-        reports = [move.relocate_value(report) for report in self.reports]
-        return _TargetPart(findings, reports, self.told.apply_relocation(move))
+        return _TargetPart(
+            self.found.relocate_now(relocation),
+            self.told.relocate_now(relocation),
+            self.details.relocate_now(relocation, guards=guards),
+        )
 
 
 class Results:
@@ -158,19 +186,17 @@ class Results:
     def apply_event(self, event: Event) -> bool:
         """Apply an event of the current run; return whether the displayed results changed."""
         if isinstance(event, FindingFound):
-            self._get_part(event.finding.target).findings.append(event.finding)
+            name = event.finding.target
+            self._new[name] = self._get_part(name).add_finding(event.finding)
             return True
         if isinstance(event, TargetDone):
-            part = self._get_part(event.report.name)
-            # A run gets a second report when alternative execution paths with the same inputs have
-            # been traced.
-            number = event.report.probe_number
-            others = [one for one in part.reports if one.probe_number != number]
-            part.reports = [*others, event.report]
+            name = event.report.name
+            self._new[name] = self._get_part(name).add_report(event.report)
             return True
         if isinstance(event, DETAIL_EVENTS):
             part = self._get_part(event.target)
-            part.told = part.told.merge_with(TargetDetails.from_event(event))
+            details = part.details.merge_with(TargetDetails.from_event(event))
+            self._new[event.target] = replace(part, details=details)
             return False
         if isinstance(event, ForecastFound):
             self.forecasts.add_forecast(event)
@@ -201,7 +227,8 @@ class Results:
         kept = {name: part for name, part in self._old.items() if self._is_left_alone(name)}
         for name, part in self._new.items():
             if not part.is_settled and name in self._old:
-                part.told = part.told.fill_from(self._old[name].told)
+                details = part.details.fill_from(self._old[name].details)
+                self._new[name] = replace(part, details=details)
         if not self._only:
             self.forecasts.keep_targets((*kept, *self._new))
         self._old = {}
@@ -233,7 +260,7 @@ class Results:
         return name in self._kept or bool(self._only and name not in self._only)
 
     def _get_part(self, name: str) -> _TargetPart:
-        return self._new.setdefault(name, _TargetPart())
+        return self._new.get(name, _TargetPart())
 
     def _merge_new_into_old(self) -> None:
         """Merge the results of the current run into the results of the last one."""
@@ -252,31 +279,26 @@ class Results:
         self._merge_new_into_old()
         self._current = False
         self._found = ()
-        self.forecasts.apply_edits(edits, path)
-        for edit in edits:
-            self._old = {name: part.apply_edit(edit, path) for name, part in self._old.items()}
+        relocations = [Relocation(path, edit) for edit in edits]
+        self.forecasts.follow(relocations)
+        self._old = {name: part.relocate_later(relocations) for name, part in self._old.items()}
 
     def relocate_to(
-        self,
-        moves: Moves,
-        path: str,
-        lines: Sequence[str],
-        called: frozenset[str] = frozenset(),
+        self, code_map: CodeMap, path: str, called: frozenset[str] = frozenset()
     ) -> Results:
-        """Return the results with ranges moved to a text with these lines, without targets with a
-        range that does not exist there.
+        """Return the results with ranges moved to another text with the same code, without targets
+        with a range that does not exist there.
 
         For targets in ``called``, the ranges of the calls that provide their inputs are removed
         first.
         """
-        copy, move = self.snapshot(), Relocation(path, moves, lines)
+        copy, move = self.snapshot(), Relocation(path, code_map, strict=True)
         lost = set[str]()
         for parts in (copy._old, copy._new):
             for name, part in parts.items():
+                moved = part.with_callers(()) if name in called else part
                 try:
-                    parts[name] = (
-                        part.without_callers() if name in called else part
-                    ).apply_relocation(move)
+                    parts[name] = moved.relocate_now(move, guards=code_map.is_formatted)
                 except LineLost:
                     lost.add(name)
         for name in lost:
@@ -284,7 +306,7 @@ class Results:
             copy._new.pop(name, None)
         with contextlib.suppress(LineLost):
             copy._found = move.relocate_value(self._found)
-        copy.forecasts.apply_relocation(move)
+        copy.forecasts.relocate(move)
         return copy
 
     def adopt_targets(self, other: Results, names: frozenset[str]) -> None:
@@ -299,13 +321,7 @@ class Results:
         """Copy the results of a target from ``other``; ``sources`` are the calls that provide the
         inputs, as new descriptions of their positions.
         """
-        part = other._shown_part(name)
-        reports = [
-            replace(report, probe=replace(report.probe, source=sources[report.probe_number]))
-            for report in part.reports
-            if report.probe is not None
-        ]
-        self._new[name] = _TargetPart(part.findings, reports, part.told)
+        self._new[name] = other._shown_part(name).with_callers(sources)
         self.forecasts.adopt_targets(other.forecasts, frozenset([name]))
 
     def list_events(self, generation: str) -> tuple[Event, ...]:
@@ -350,8 +366,7 @@ class Results:
     def snapshot(self) -> Results:
         """Return a copy of the results that later edits and runs do not change."""
         copy = Results()
-        copy._old = {name: part.copy() for name, part in self._old.items()}
-        copy._new = {name: part.copy() for name, part in self._new.items()}
+        copy._old, copy._new = dict(self._old), dict(self._new)
         copy._only, copy._current, copy._note = self._only, self._current, self._note
         copy._kept = self._kept
         copy.names, copy._operators = self.names, self._operators
@@ -383,7 +398,7 @@ class Results:
         names = dict.fromkeys((*self._new, *self._old))
         found = [finding for name in names for finding in self._shown_part(name).findings]
         if foretold:
-            made = (self.forecasts.by_target.get(name) for name in names)
+            made = map(self.forecasts.find, names)
             found += (finding for forecast in made if forecast for finding in forecast.findings)
         return tuple(found)
 
@@ -393,7 +408,7 @@ class Results:
         for name in dict.fromkeys((*self._new, *self._old)):
             part = self._new.get(name)
             # In a run of some targets only, results of all other targets are also current.
-            done = part.reports if part is not None else []
+            done = part.reports if part is not None else ()
             shown += [
                 ShownReport(report, self._current and (report in done or name in self._kept))
                 for report in self._shown_part(name).reports
@@ -414,7 +429,7 @@ class Results:
     @property
     def guards(self) -> Mapping[str, GuardsByTarget]:
         """Guards of the compiled code, by target."""
-        return self._details_by_target(lambda told: told.guards)
+        return self._details_by_target(lambda details: details.guards)
 
     def targets_without_forecast(self) -> tuple[str, ...]:
         """Return the names of traced targets without a forecast of recompiles that belongs to their
@@ -426,17 +441,19 @@ class Results:
     @property
     def seen(self) -> Mapping[str, SeenByTarget]:
         """Kinds of values that the runs saw in expressions and locals, by target."""
-        return self._details_by_target(lambda told: told.seen)
+        return self._details_by_target(lambda details: details.seen)
 
     @property
     def shapes(self) -> Mapping[str, ShapesByTarget]:
         """Shapes of values that the runs saw, by target."""
-        return self._details_by_target(lambda told: told.shapes)
+        return self._details_by_target(lambda details: details.shapes)
 
-    def _details_by_target(self, kind: Callable[[TargetDetails], _T | None]) -> dict[str, _T]:
+    def _details_by_target(
+        self, kind: Callable[[TargetDetails], Located[_T] | None]
+    ) -> dict[str, _T]:
         names = dict.fromkeys((*self._new, *self._old))
         found = ((name, kind(self.target_details(name))) for name in names)
-        return {name: one for name, one in found if one is not None}
+        return {name: one.current for name, one in found if one is not None}
 
     def target_details(self, name: str) -> TargetDetails:
         """Return the shapes, guards and other details that runs reported for the target
@@ -445,33 +462,33 @@ class Results:
         old, new = self._old.get(name), self._new.get(name)
         if new is None or old is None:
             part = new or old
-            return part.told if part is not None else TargetDetails()
+            return part.details if part is not None else TargetDetails()
         if new.is_settled and _is_through(name, old, new):
-            return new.told
+            return new.details
         # If the current run has not completed the target, details of the previous run are still
         # useful.
-        return new.told.fill_from(old.told)
+        return new.details.fill_from(old.details)
 
     def _shown_part(self, name: str) -> _TargetPart:
         old, new = self._old.get(name), self._new.get(name)
         if new is None or old is None:
-            return (new or old or _TargetPart()).copy()
+            return new or old or _TargetPart()
         seen = {_finding_identity(finding) for finding in new.findings}
-        told = self.target_details(name)
+        details = self.target_details(name)
         if _is_through(name, old, new):
             # Findings of later phases of a run arrive after every target has been traced once.
             later = [
                 f for f in old.findings if _is_later(f.run) and _finding_identity(f) not in seen
             ]
-            return _TargetPart([*new.findings, *later], list(new.reports), told)
+            return _TargetPart.from_current([*new.findings, *later], new.reports, details)
         done = {report.probe_number for report in new.reports}
-        return _TargetPart(
+        return _TargetPart.from_current(
             [
                 *new.findings,
                 *(item for item in old.findings if _finding_identity(item) not in seen),
             ],
             [*new.reports, *(item for item in old.reports if item.probe_number not in done)],
-            told,
+            details,
         )
 
 
@@ -487,10 +504,13 @@ def _reported_lines(part: _TargetPart) -> Iterator[int]:
     for finding in part.findings:
         yield finding.range.start.line
         yield from (frame.line for frame in finding.stack)
-    if part.told.seen is not None:
-        yield from part.told.seen.short
-    if part.told.shapes is not None:
-        yield from (range_.start.line for range_, _ in part.told.shapes.places)
+    details = part.details
+    if details.seen is not None:
+        values = details.seen.current.values
+        yield from (value.range.start.line for value in values if not value.name)
+    if details.shapes is not None:
+        runs = details.shapes.current.runs
+        yield from (place.range.start.line for run in runs for place in run.places)
 
 
 def _inputs_origin(report: TargetReport) -> Inputs:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 from fullgraph.engines import AnalysisRequest
-from fullgraph.incremental import Moves
+from fullgraph.incremental.text_maps import CodeMap
 from fullgraph.kept import ResultRecorder
 from fullgraph.session.history import Reused, TraceBasis
 from fullgraph.session.results import Results
@@ -67,9 +66,8 @@ class MovedResults:
     """
 
     told: Results
-    moves: Moves
+    code_map: CodeMap
     path: str
-    lines: Sequence[str]
 
     def copy_for_events(self) -> MovedResults:
         """Return a copy that moves the results again, because more events of the run have
@@ -80,7 +78,7 @@ class MovedResults:
     @cached_property
     def results(self) -> Results:
         """The results with ranges moved to the current text."""
-        return self.told.relocate_to(self.moves, self.path, self.lines)
+        return self.told.relocate_to(self.code_map, self.path)
 
     @property
     def is_whole(self) -> bool:

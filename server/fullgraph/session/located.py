@@ -1,0 +1,50 @@
+"""Results for an earlier text, which are updated for the current text when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Generic, TypeVar
+
+from fullgraph.incremental.relocation import Relocation
+
+T = TypeVar("T")
+
+
+class Located(Generic[T]):
+    """Results with source ranges in an earlier text. The ranges are updated only when ``current``
+    is read, because several edits may happen before that.
+
+    ``read`` returns the results with ranges in the earlier text, for example by decoding an event.
+    """
+
+    def __init__(self, read: Callable[[], T], relocations: tuple[Relocation, ...] = ()) -> None:
+        self._read, self._relocations = read, relocations
+
+    @classmethod
+    def wrap(cls, facts: T) -> Located[T]:
+        """Wrap results with source ranges in the current text."""
+        return cls(lambda: facts)
+
+    @cached_property
+    def current(self) -> T:
+        """The results with source ranges in the current text."""
+        facts = self._read()
+        for relocation in self._relocations:
+            facts = relocation.relocate_value(facts)
+        return facts
+
+    def relocate_later(self, relocations: Iterable[Relocation]) -> Located[T]:
+        """Return the results for a later text, without results whose source range was removed."""
+        if "current" in self.__dict__:
+            facts = self.current
+            return Located(lambda: facts, tuple(relocations))
+        return Located(self._read, (*self._relocations, *relocations))
+
+    def relocate_now(self, relocation: Relocation) -> Located[T]:
+        """Update the results for a later text immediately.
+
+        Raises:
+            LineLost: The relocation is strict, and the later text lacks a source range.
+        """
+        return Located.wrap(relocation.relocate_value(self.current))
