@@ -114,7 +114,7 @@ async def test_a_target_is_compiled_only_on_request(editor: Any, counter: Any) -
 
 async def test_what_is_meant_must_be_there(editor: Any) -> None:
     uri = await opened(editor)
-    with pytest.raises(JsonRpcException, match="no such finding on line 1 any more"):
+    with pytest.raises(JsonRpcException, match="Line 1 does not have such a finding any more"):
         await repro(editor, place(uri, 0))
     with pytest.raises(JsonRpcException, match="Name the line"):
         await repro(editor, uri)

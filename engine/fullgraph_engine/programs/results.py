@@ -292,15 +292,12 @@ class _File:
         for recompile in part.recompiles:
             if not self.is_shown_here(_places_of(recompile)):
                 continue
-            if stacks.is_torch(recompile.path):  # a wrapper of torch's around what is compiled
-                if recompile.raised:
-                    limit = recompiles.limit_finding(recompile, self.source, fallback)
-                    self.add(limit, target, calls(recompile))
-            else:
-                for finding in recompiles.findings_of_recompile(
-                    recompile, self.guard_names, fallback
-                ):
-                    self.add(finding, target, calls(recompile))
+            shown = recompile
+            if stacks.is_torch(recompile.path):
+                # Dynamo compiles torch's wrapper around a library's module; name the module.
+                shown = dataclasses.replace(recompile, function=target)
+            for finding in recompiles.findings_of_recompile(shown, self.guard_names, fallback):
+                self.add(finding, target, calls(recompile))
 
     def different_code_of(self, part: RegionWork, target: str, region: LiveRegion | None) -> None:
         """Report conditions that ask whether code is compiled, once for each call of a region that

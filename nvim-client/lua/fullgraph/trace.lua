@@ -202,11 +202,8 @@ end
 local function repro()
   local it, step = current(), spot().step
   local on = it and client.with(it.about.uri)
-  if on and step and step.reproducible and type(step.range) == "table" then
-    local start = step.range.start
-    client.execute(on, "repro", {
-      { uri = it.about.uri, code = step.code, line = start.line, character = start.character },
-    })
+  if on and step and step.reproducible then
+    client.execute(on, "repro", { { uri = it.about.uri, id = step.id } })
   end
 end
 

@@ -361,6 +361,7 @@ class _FindingSearch:
 
 def _finding_json(item: FileFinding) -> dict[str, Any]:
     return {
+        "id": item.id,
         "code": item.finding.code,
         "severity": item.severity.value,
         "message": item.finding.message,

@@ -3,8 +3,10 @@ that reported it."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fullgraph.domain.codes import Severity
 from fullgraph_engine.protocol import Finding, Range
@@ -25,6 +27,9 @@ class FileFinding:
     href: str
     run_findings: tuple[Finding, ...] = ()
     """Findings that were merged into this one, one for each run."""
+    id: str = ""
+    """Identifier that is unique in the file. It stays the same in later traces while only other
+    lines change."""
     same_as: Range | None = None
     """Range of the first finding in the file with the same causes; None if this finding is the
     first, or shares no cause."""
@@ -38,6 +43,29 @@ class FileFinding:
             if finding.target == target and (finding.run is None or finding.run.probe == probe):
                 return finding
         return None
+
+
+_PLACE = re.compile(r"@\d+:\d+-\d+:\d+")
+"""Pattern of the source range in the identity of a finding."""
+
+
+def add_ids(items: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
+    """Give each finding of a file its id. Findings that differ only in their source range are
+    numbered in the given order, which must be the order of the text."""
+    numbers: dict[tuple[str, str], int] = {}
+    identified = []
+    for item in items:
+        finding = item.finding
+        key = finding.code, _PLACE.sub("", finding.identity or finding.message)
+        numbers[key] = number = numbers.get(key, 0) + 1
+        digest = hashlib.sha256("\0".join((*key, str(number))).encode("utf-8", "replace"))
+        identified.append(replace(item, id=digest.hexdigest()[:12]))
+    return tuple(identified)
+
+
+def find_by_id(items: Iterable[FileFinding], id_: object) -> FileFinding | None:
+    """Return the finding with an id; None if it does not exist any more."""
+    return next((item for item in items if item.id == id_), None)
 
 
 def keep_latest(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -118,6 +118,7 @@ def _client_data(item: FileFinding, document: Document) -> dict[str, Any]:
     name = document.name
     place = FindingFile(name.rsplit("/", 1)[-1], name, document.positions)
     return {
+        "id": item.id,
         "rendered": finding_text(item, place),
         "href": item.href,
         "targets": list(item.targets),

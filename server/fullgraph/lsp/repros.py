@@ -11,7 +11,7 @@ from typing import Any
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
-from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.findings import FileFinding, find_by_id
 from fullgraph.domain.repro import ReductionState
 from fullgraph.engines import sentences
 from fullgraph.lsp.connection import ClientConnection
@@ -207,14 +207,8 @@ async def _wait_for_end(task: asyncio.Task[Any]) -> None:
 def command_argument(unit: AnalysisUnit, item: FileFinding) -> dict[str, Any]:
     """Return the argument of a repro command for a finding, with positions in the client's
     encoding."""
-    start = range_in(unit.document, item.finding.range).start
-    return {
-        "uri": unit.document.uri,
-        "code": item.finding.code,
-        "line": start.line,
-        "character": start.character,
-        "message": item.finding.message,
-    }
+    line = range_in(unit.document, item.finding.range).start.line
+    return {"uri": unit.document.uri, "id": item.id, "code": item.finding.code, "line": line}
 
 
 def find_wanted(
@@ -222,34 +216,32 @@ def find_wanted(
 ) -> tuple[Wanted, FileFinding | None]:
     """Find what the argument of a command describes: a finding, or a function with a backend.
 
-    Only the line of a finding is required; the other keys select among several findings.
+    A finding is described by its id, or by its line and, if there are several, its code.
 
     Raises:
         JsonRpcInvalidParams: No finding or target matches.
     """
     if argument.get("backend"):
         return _find_target(unit, argument), None
+    known = find_by_id(unit.all_findings(), argument.get("id"))
+    if known is not None:
+        return known.finding.to_wanted(), known
     line, code = argument.get("line"), argument.get("code")
     if not isinstance(line, int):
+        if "id" in argument:
+            raise JsonRpcInvalidParams("This finding does not exist any more; choose another one.")
         raise JsonRpcInvalidParams("Name the line of a finding, from zero, or a target's backend.")
     candidates = [
         item
         for item in unit.all_findings()
         if item.finding.code == code or (not code and is_reproducible(item.finding.code))
     ]
-    candidates = list(findings_on_line(candidates, line))
-    for key, value in (
-        ("message", lambda item: item.finding.message),
-        ("character", lambda item: range_in(unit.document, item.finding.range).start.character),
-    ):
-        narrower = [item for item in candidates if value(item) == argument.get(key)]
-        candidates = narrower or candidates
-    if not candidates:
+    found = rank_by_severity(findings_on_line(candidates, line))
+    if not found:
         raise JsonRpcInvalidParams(
-            f"There is no such finding on line {line + 1} any more; choose it again."
+            f"Line {line + 1} does not have such a finding any more; choose another one."
         )
-    item = rank_by_severity(candidates)[0]
-    return item.finding.to_wanted(), item
+    return found[0].finding.to_wanted(), found[0]
 
 
 def _find_target(unit: AnalysisUnit, argument: Mapping[str, Any]) -> Wanted:

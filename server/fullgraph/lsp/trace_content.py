@@ -283,6 +283,7 @@ class _RunContent:
         outcomes = _CALL_OUTCOMES if through else _OUTCOMES
         return {
             "kind": "break",
+            "id": item.id if item is not None else "",
             "function": step.function,
             "code": step.code,
             "title": title or message,

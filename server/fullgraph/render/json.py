@@ -169,6 +169,7 @@ def _findings_json(file: CheckedFile) -> list[dict[str, Any]]:
 def _finding_json(file: CheckedFile, item: FileFinding, rank: int | None) -> dict[str, Any]:
     finding = item.finding
     return {
+        "id": item.id,
         "code": finding.code,
         "severity": item.severity.value,
         "message": finding.message,

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from fullgraph.domain import codes
 from fullgraph.domain.codes import Severity
-from fullgraph.domain.findings import FileFinding, keep_latest
+from fullgraph.domain.findings import FileFinding, add_ids, keep_latest
 from fullgraph.domain.paths import shorten_paths
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Finding, RunId, merge_calls, merge_names
@@ -47,7 +47,7 @@ def merge_findings(
             merged.append(
                 _merge_group([_shorten_finding_paths(one, folder) for one in group], severity)
             )
-    return tuple(sorted(merged, key=_sort_key))
+    return add_ids(sorted(merged, key=_sort_key))
 
 
 def _choose_severity(group: Sequence[Finding], settings: Settings) -> Severity:

@@ -28,12 +28,10 @@ SECONDS = 120.0
 
 @dataclass
 class _FixAttempt:
-    """The fixes verified for one text. Keys of ``fixes`` are code, message and range of a
-    finding.
-    """
+    """The fixes verified for one text, by the id of their finding."""
 
     basis: object
-    fixes: dict[object, tuple[Fix, ...]] = field(default_factory=dict)
+    fixes: dict[str, tuple[Fix, ...]] = field(default_factory=dict)
     together: Fix | None = None
     """Combination of all safe fixes into one; None if there is none."""
     task: asyncio.Task[None] | None = None
@@ -81,7 +79,7 @@ class FixJobs:
     def find_fixes(self, unit: AnalysisUnit, item: FileFinding) -> tuple[Fix, ...]:
         """Return the verified fixes of a finding in the current text, the best first."""
         known = self._current_attempt(unit)
-        return known.fixes.get(_finding_key(item), ()) if known is not None else ()
+        return known.fixes.get(item.id, ()) if known is not None else ()
 
     def find_combined_fix(self, unit: AnalysisUnit) -> Fix | None:
         """Return the combination of all safe fixes in the current text into one; None if there is
@@ -101,7 +99,7 @@ class FixJobs:
             known.task.cancel()
 
     def _begin_attempt(self, unit: AnalysisUnit) -> bool:
-        wanted = {_finding_key(item): item for item in unit.findings() if fixable(item.finding)}
+        wanted = {item.id: item for item in unit.findings() if fixable(item.finding)}
         if not wanted or unit.busy or unit.waiting:
             return False
         engine = self._session.engine_on_demand(unit)
@@ -126,7 +124,7 @@ class FixJobs:
         known: _FixAttempt,
         engine: AnyEngine,
         request: Analyze,
-        wanted: Mapping[object, FileFinding],
+        wanted: Mapping[str, FileFinding],
     ) -> None:
         async def try_all() -> None:
             await fixes.load()
@@ -142,11 +140,6 @@ class FixJobs:
         # If the time limit is reached, keep the fixes verified so far.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(try_all(), SECONDS)
-
-
-def _finding_key(item: FileFinding) -> object:
-    one = item.run_findings[0] if item.run_findings else item.finding
-    return one.code, one.message, one.range
 
 
 def _fix_basis(unit: AnalysisUnit) -> object:

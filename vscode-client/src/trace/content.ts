@@ -43,6 +43,8 @@ export interface Graph {
 /** Where a graph ended. */
 export interface Break {
   readonly kind: "break";
+  /** Identifier of its finding. */
+  readonly id: string;
   readonly function: string;
   readonly code: string;
   readonly title: string;
@@ -134,7 +136,7 @@ export type FromPage =
   | { readonly type: "ready" }
   | { readonly type: "reveal"; readonly uri: string; readonly range: Range; readonly focus: boolean }
   | { readonly type: "fix"; readonly uri: string; readonly fix: Fix }
-  | { readonly type: "repro"; readonly uri: string; readonly code: string; readonly range: Range }
+  | { readonly type: "repro"; readonly uri: string; readonly id: string; readonly range: Range }
   | { readonly type: "target"; readonly target: string }
   | { readonly type: "run"; readonly run: number }
   | { readonly type: "document"; readonly kind: "graph" | "guards" }

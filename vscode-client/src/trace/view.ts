@@ -218,9 +218,9 @@ export class TraceView implements vscode.Disposable {
         break;
       }
       case "repro": {
-        const { uri, code, range } = message;
+        const { uri, id, range } = message;
         await reveal(vscode.Uri.parse(uri), range, true);
-        await this.server.command(protocol.server.repro, { uri, code, ...range.start });
+        await this.server.command(protocol.server.repro, { uri, id });
         break;
       }
       case "target":

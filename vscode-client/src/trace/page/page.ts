@@ -373,7 +373,7 @@ function breakCard(trace: Trace, step: Break, index: number): HTMLElement {
     ...(step.reproducible
       ? [
           button("Minified repro", { key: `repro ${index}` }, () =>
-            tell({ type: "repro", uri: trace.uri, code: step.code, range }),
+            tell({ type: "repro", uri: trace.uri, id: step.id, range }),
           ),
         ]
       : []),
