@@ -18,6 +18,8 @@ PACKAGES = {
 LAYERS = (
     ("fullgraph_engine.protocol",),
     ("fullgraph.domain", "fullgraph.engines", "fullgraph.operators"),
+    ("fullgraph.incremental", "fullgraph.kept"),
+    ("fullgraph.results",),
     ("fullgraph.fixes", "fullgraph.probes"),
     ("fullgraph.session", "fullgraph.render"),
     ("fullgraph.lsp",),

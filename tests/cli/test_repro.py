@@ -344,7 +344,7 @@ def test_what_cannot_be_done(command_line: CommandLine) -> None:
     assert ran.status == 2 and ran.err.startswith("error: Cannot read absent.py")
     ran = repro(command_line, "model.py:3", SCRIPTED_UNUSABLE="There is no torch.")
     assert ran.status == 2 and "There is no torch." in ran.err
-    syntax = FindingFound(0, finding(0, "trace/syntax-error"))
+    syntax = FindingFound(0, finding(0, "trace/syntax-error", target=""))
     failed = Failed(0, "The file does not parse.", "Findings follow once it does.")
     command_line.write("broken.py", script(syntax, failed))
     ran = repro(command_line, "broken.py:1")

@@ -12,9 +12,9 @@ from fullgraph.incremental.relocation import Relocation
 from fullgraph.incremental.text_maps import AppliedEdit
 from fullgraph.lsp.hovers.guards import expression_at
 from fullgraph.render.guards import GuardQuery, answer_text, find_guards, guards_text
-from fullgraph.session.guards import GuardsByTarget, ProbeGuards, guard_findings
-from fullgraph.session.located import Located
-from fullgraph.session.results import Results
+from fullgraph.results.file_results import Results
+from fullgraph.results.guards import GuardsByTarget, ProbeGuards, guard_findings
+from fullgraph.results.located import Located
 from fullgraph_engine.protocol import (
     Position,
     Range,

@@ -11,7 +11,7 @@ import pytest
 
 from fullgraph.incremental.text_maps import AppliedEdit
 from fullgraph.render.forecasts import forecast_clause, forecast_page
-from fullgraph.session.results import Results
+from fullgraph.results.file_results import Results
 from fullgraph.session.scheduling import Turns
 from fullgraph_engine.protocol import (
     Finding,

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from fullgraph.operators.index import OperatorIndex
+from fullgraph.results.file_results import Results
 from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.documents import TextChange
 from fullgraph.session.indices import Indices
-from fullgraph.session.results import Results
 from fullgraph.session.session import Session
 from fullgraph_engine.protocol import IndexWritten, OperatorsRegistered
 from fullgraph_engine.protocol.operators import (

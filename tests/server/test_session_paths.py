@@ -9,8 +9,8 @@ from fullgraph.domain.positions import TextPositions
 from fullgraph.incremental.relocation import Relocation
 from fullgraph.incremental.text_maps import AppliedEdit
 from fullgraph.render.summary import lens_title, lens_tooltip, target_line
+from fullgraph.results.file_results import Results
 from fullgraph.session.findings import merge_findings
-from fullgraph.session.results import Results
 from fullgraph.session.settings import Settings
 from fullgraph.session.untraced import untraced_findings
 from fullgraph_engine.protocol import (

@@ -8,8 +8,8 @@ import pytest
 
 from fullgraph.incremental import ParsedText, same_code
 from fullgraph.incremental.text_maps import AppliedEdit, CodeMap
+from fullgraph.results.file_results import Results
 from fullgraph.session.findings import merge_findings
-from fullgraph.session.results import Results
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
     Finding,

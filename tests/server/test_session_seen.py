@@ -6,10 +6,10 @@ import pytest
 
 from fullgraph.domain.positions import Encoding
 from fullgraph.operators import Seen
+from fullgraph.results.file_results import Results
+from fullgraph.results.seen import seen_in
 from fullgraph.session.analysis_unit import AnalysisUnit, TraceInputs
 from fullgraph.session.documents import Document, TextChange
-from fullgraph.session.results import Results
-from fullgraph.session.seen import seen_in
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
     Position,

@@ -37,10 +37,10 @@ from fullgraph.domain.findings import keep_latest
 from fullgraph.domain.positions import Encoding
 from fullgraph.engines import Engine, EngineListener
 from fullgraph.kept import SETTLED
+from fullgraph.results.seen import SeenByTarget
 from fullgraph.session.analysis_unit import AnalysisUnit, TraceInputs
 from fullgraph.session.documents import Document, TextChange, is_on_disk
 from fullgraph.session.request import analyze_request
-from fullgraph.session.seen import SeenByTarget
 from fullgraph.session.settings import Settings
 from fullgraph.session.unit_events import ResultsChanged, RunBegan, TraceDue, UnitEvent
 from fullgraph_engine.protocol import Finding, Log, OpenFile, TargetReport, TargetStarted

@@ -14,11 +14,11 @@ from fullgraph.cli import sources
 from fullgraph.cli.sources import SourceFile, UnreadableFile
 from fullgraph.domain.causes import group_by_cause
 from fullgraph.domain.positions import TextPositions, text_hash
-from fullgraph.domain.reports import ShownReport
 from fullgraph.engines import EngineState, EngineStatus, sentences
 from fullgraph.fixes.tracing import Asked
 from fullgraph.kept import EngineStore, ResultRecorder
 from fullgraph.render.checked import CheckedFile, CheckResults
+from fullgraph.results import Results, collect_results
 from fullgraph.session.findings import merge_findings
 from fullgraph.session.ignores import remove_ignored
 from fullgraph.session.probe_runs import place_probe_findings
@@ -30,22 +30,11 @@ from fullgraph_engine.protocol import (
     Analyze,
     Compare,
     Event,
-    Failed,
-    Finding,
-    FindingFound,
-    ForecastFound,
     Importing,
     Restarted,
-    TargetDone,
-    TargetReport,
-    TargetsFound,
     TargetStarted,
     Timings,
 )
-
-# Code of the finding for a file with a syntax error. Such a file is not traced, but the check
-# itself did not fail.
-_SYNTAX = "trace/syntax-error"
 
 
 class CheckEngine(Protocol):
@@ -267,53 +256,33 @@ class FileCheck:
         jobs = max(1, self._settings.parallel // self._parallel)
         request = dataclasses.replace(request, jobs=jobs, timings=self._timings)
         timings: list[Timings] = []
-        findings: list[Finding] = []
-        reports: dict[tuple[str, int], TargetReport] = {}
-        forecasts: list[ForecastFound] = []
-        notes: list[str] = []
-        names: list[str] = []
-        problem = ""
-        async for event in self._read_events(request):
-            if isinstance(event, FindingFound):
-                findings.append(event.finding)
-            elif isinstance(event, TargetDone):
-                reports[event.report.name, event.report.probe_number] = event.report
-            elif isinstance(event, ForecastFound):
-                forecasts.append(event)
-                findings += event.findings
-            elif isinstance(event, Restarted):
-                for collected in (findings, forecasts, notes, timings):
-                    collected.clear()
-                reports.clear()
-            elif isinstance(event, Timings):
-                timings.append(event)
-            elif isinstance(event, Importing):
+
+        def watch(event: Event) -> None:
+            if isinstance(event, Importing):
                 self._listener.on_import(file.path, event.module)
             elif isinstance(event, TargetStarted):
                 self._listener.on_target(file.path, event.name)
-            elif isinstance(event, TargetsFound):
-                names = [target.name for target in event.targets]
-                notes += [event.note] if event.note else []
-            elif isinstance(event, Failed) and not any(f.code == _SYNTAX for f in findings):
-                untraced = f"{file.path} could not be traced"
-                problem = sentences(untraced, event.reason, event.next_step)
-        ordered = sorted(
-            reports.values(),
-            key=lambda report: (report.range.start.line, report.range.start.byte),
+            elif isinstance(event, Timings):
+                timings.append(event)
+            elif isinstance(event, Restarted):
+                timings.clear()
+
+        results = await collect_results(self._read_events(request), watch)
+        placed = place_probe_findings(
+            results.findings(), results.reports(), file.text, file.absolute
         )
-        runs = [ShownReport(report, current=True) for report in ordered]
-        placed = place_probe_findings(findings, runs, file.text, file.absolute)
+        reports = [shown.report for shown in results.reports()]
         traced = dataclasses.replace(
             file,
-            targets=tuple(ordered),
-            forecasts=tuple(forecasts),
+            targets=tuple(reports),
+            forecasts=results.forecasts.list_events(),
             timings=tuple(timings),
             findings=remove_ignored(
-                merge_findings(placed, self._settings, names, self._folder), file.text
+                merge_findings(placed, self._settings, results.names, self._folder), file.text
             ),
-            notes=tuple(notes),
+            notes=(results.note,) if results.note else (),
             seconds=time.monotonic() - began,
-            problem=problem,
+            problem=_failure_words(file.path, results),
         )
         if self._measure:
             from fullgraph.fixes.measuring import measured
@@ -321,12 +290,20 @@ class FileCheck:
             timed = await measured(
                 await self._ready_engine(),
                 request,
-                ordered,
+                reports,
                 lambda name: self._listener.on_measure(file.path, name),
             )
             traced = dataclasses.replace(traced, timed=timed)
         settled = self._hide_known(traced)
         return dataclasses.replace(settled, findings=group_by_cause(settled.findings))
+
+
+def _failure_words(path: str, results: Results) -> str:
+    """Return why a file could not be traced; empty if it was, or if a finding says so."""
+    failure = results.failure
+    if failure is None or results.unparsed:
+        return ""
+    return sentences(f"{path} could not be traced", failure.reason, failure.next_step)
 
 
 def _add_note(file: CheckedFile, source: SourceFile, note: str) -> CheckedFile:

@@ -21,6 +21,7 @@ from fullgraph.domain.repro import ReductionState, ReproOutcome
 from fullgraph.engines import AnalysisRequest, AnyEngine, ReproductionRequest, sentences
 from fullgraph.render.json import VERSION, dump_json
 from fullgraph.render.repro import issue_text, outcome_json, reduction_words
+from fullgraph.results import Results
 from fullgraph.session.findings import merge_findings
 from fullgraph.session.repro import (
     findings_on_line,
@@ -34,12 +35,10 @@ from fullgraph.session.repro_files import name_of
 from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
-    Failed,
     Finding,
     FindingFound,
     ForecastFound,
     Importing,
-    Restarted,
     TargetDone,
     TargetInfo,
     TargetsFound,
@@ -48,7 +47,6 @@ from fullgraph_engine.protocol import (
 )
 from fullgraph_engine.protocol.repro import Backend
 
-_SYNTAX = "trace/syntax-error"
 _MOST_LINES = 6
 """Maximum number of lines with findings that an error message lists."""
 _LEAST = 0.5
@@ -232,53 +230,44 @@ class _FindingSearch:
         self._request = request
         self._settings = settings
         self._show_progress = show_progress
-        self._findings: list[Finding] = []
-        self._names: list[str] = []
+        self._results = Results()
+        self._results.begin_run()
 
     async def run(self, analysis: AnalysisRequest) -> _WantedFinding:
-        failure: Failed | None = None
         async for event in analysis:
+            self._results.apply_event(event)
             if isinstance(event, TargetsFound):
                 if self._request.backend:
                     analysis.cancel()
                     return _WantedFinding(self._wanted_of_target(event.targets))
-                self._names = [target.name for target in event.targets]
                 self._check_target()
             elif isinstance(event, Importing):
                 self._show_progress(f"Importing {event.module}")
             elif isinstance(event, TargetStarted):
                 self._show_progress(f"Tracing {event.name}")
             elif isinstance(event, (FindingFound, ForecastFound)):
-                reported = event.findings if isinstance(event, ForecastFound) else (event.finding,)
-                self._findings += filter(self._is_requested, reported)
                 if self._request.code and (found := self._choose_finding(certain=True)):
                     # Only this finding is needed, so other targets of the file are not traced.
                     analysis.cancel()
                     return found
-            elif isinstance(event, TargetDone):
-                if self._has_finding_on_line(event.report.name) and (
-                    found := self._choose_finding()
-                ):
-                    # Tracing other targets, execution paths and sizes may take long, and would
-                    # show the same finding.
-                    analysis.cancel()
-                    return found
-            elif isinstance(event, Restarted):
-                self._findings.clear()
-            elif isinstance(event, Failed):
-                failure = event
+            elif (
+                isinstance(event, TargetDone)
+                and self._has_finding_on_line(event.report.name)
+                and (found := self._choose_finding())
+            ):
+                # Tracing other targets, execution paths and sizes may take long, and would show the
+                # same finding.
+                analysis.cancel()
+                return found
+        failure = self._results.failure
         if failure is not None:
             untraced = f"{self._request.place.file} could not be traced"
             words = sentences(untraced, failure.reason, failure.next_step)
-            raise NothingToReproduce(words) if self._unparsed else EngineUnusable(words)
+            raise NothingToReproduce(words) if self._results.unparsed else EngineUnusable(words)
         found = self._choose_finding()
         if found is None:
             raise NothingToReproduce(self._missing_finding_message())
         return found
-
-    @property
-    def _unparsed(self) -> bool:
-        return any(finding.code == _SYNTAX for finding in self._findings)
 
     def _has_finding_on_line(self, target: str) -> bool:
         """Whether tracing ``target`` has so far reported a finding on the requested line.
@@ -293,8 +282,8 @@ class _FindingSearch:
         return not target or finding.target in (target, "")
 
     def _check_target(self) -> None:
-        if self._request.target and self._request.target not in self._names:
-            raise NothingToReproduce(self._missing_target_message(self._names))
+        if self._request.target and self._request.target not in self._results.names:
+            raise NothingToReproduce(self._missing_target_message(self._results.names))
 
     def _wanted_of_target(self, targets: Sequence[TargetInfo]) -> Wanted:
         request, line = self._request, self._request.place.line - 1
@@ -338,7 +327,8 @@ class _FindingSearch:
         )
 
     def _merged_findings(self) -> tuple[FileFinding, ...]:
-        return merge_findings(self._findings, self._settings, self._names, self._folder)
+        found = filter(self._is_requested, self._results.findings())
+        return merge_findings(found, self._settings, self._results.names, self._folder)
 
     def _missing_finding_message(self) -> str:
         request, file = self._request, self._request.place.file

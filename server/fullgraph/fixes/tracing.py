@@ -13,15 +13,11 @@ from typing import Protocol
 from fullgraph.domain import codes
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import keep_latest
+from fullgraph.results import collect_results
 from fullgraph_engine.protocol import (
     Analyze,
     Event,
-    Failed,
     Finding,
-    FindingFound,
-    ForecastFound,
-    Restarted,
-    TargetDone,
     TargetReport,
 )
 from fullgraph_engine.protocol.evidence import BreakEvidence
@@ -101,22 +97,13 @@ class Traced:
 
 async def traced(tracer: Tracer, request: Analyze) -> Traced:
     """Trace the text of a request with the engine; return the findings and reports."""
-    findings: list[Finding] = []
-    reports: dict[tuple[str, int], TargetReport] = {}
-    problem = ""
-    async for event in events(tracer.analyze(request)):
-        if isinstance(event, FindingFound):
-            findings.append(event.finding)
-        elif isinstance(event, ForecastFound):
-            findings += event.findings
-        elif isinstance(event, TargetDone):
-            reports[event.report.name, event.report.probe_number] = event.report
-        elif isinstance(event, Restarted):
-            findings.clear()
-            reports.clear()
-        elif isinstance(event, Failed):
-            problem = event.reason
-    return Traced(request.text, keep_latest(findings), tuple(reports.values()), problem)
+    results = await collect_results(events(tracer.analyze(request)))
+    return Traced(
+        request.text,
+        keep_latest(results.findings()),
+        tuple(shown.report for shown in results.reports()),
+        results.failure.reason if results.failure is not None else "",
+    )
 
 
 def same(one: Finding, other: Finding) -> bool:

@@ -18,21 +18,21 @@ from fullgraph.engines import AnyEngine, sentences
 from fullgraph.incremental.text_maps import AppliedEdit, CodeMap
 from fullgraph.kept import KeptResults, ResultRecorder
 from fullgraph.operators import Seen
+from fullgraph.results.file_results import Results
+from fullgraph.results.forecasts import TargetForecast
+from fullgraph.results.guards import guard_findings
+from fullgraph.results.seen import SeenByTarget, seen_in
+from fullgraph.results.shapes import ShapesByTarget, all_shapes
 from fullgraph.session.documents import Document, TextChange, is_on_disk
 from fullgraph.session.findings import merge_findings
-from fullgraph.session.forecasts import TargetForecast
-from fullgraph.session.guards import guard_findings
 from fullgraph.session.history import LONGEST_PARSE, CompleteRun, History, TraceBasis
 from fullgraph.session.ignores import remove_ignored
 from fullgraph.session.indices import ExtendedIndex
 from fullgraph.session.probe_runs import place_probe_findings
 from fullgraph.session.request import forecast_request, may_have_targets
-from fullgraph.session.results import Results
 from fullgraph.session.runs import ForecastRun, MovedResults, UnitRun
 from fullgraph.session.scheduling import REST, Schedule
-from fullgraph.session.seen import SeenByTarget, seen_in
 from fullgraph.session.settings import Settings
-from fullgraph.session.shapes import ShapesByTarget, all_shapes
 from fullgraph.session.unit_events import (
     ForecastDue,
     ForecastEnded,

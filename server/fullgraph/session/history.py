@@ -23,8 +23,8 @@ from fullgraph.incremental import (
 from fullgraph.incremental.moves import Moves
 from fullgraph.incremental.text_maps import CodeMap
 from fullgraph.kept import SETTLED, ResultRecorder
+from fullgraph.results.file_results import Results
 from fullgraph.session.documents import is_on_disk
-from fullgraph.session.results import Results
 from fullgraph_engine.protocol import GivenCalls, OpenFile
 from fullgraph_engine.protocol.comments import RUN
 

@@ -12,8 +12,8 @@ from typing import Protocol
 from fullgraph.engines import AnalysisRequest
 from fullgraph.incremental.text_maps import CodeMap
 from fullgraph.kept import ResultRecorder
+from fullgraph.results.file_results import Results
 from fullgraph.session.history import Reused, TraceBasis
-from fullgraph.session.results import Results
 from fullgraph_engine.protocol import (
     Analyzed,
     Event,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fullgraph.incremental.moves import LineLost
 from fullgraph.incremental.relocation import Relocation
-from fullgraph.session.located import Located
+from fullgraph.results.located import Located
 from fullgraph_engine.protocol import Finding, ForecastFound, ForecastRow
 
 
@@ -62,6 +62,10 @@ class Forecasts:
         """Return the forecast of a target, with ranges in the current text; None without one."""
         known = self._by_target.get(target)
         return known.current if known is not None else None
+
+    def list_events(self) -> tuple[ForecastFound, ...]:
+        """Return the events of all forecasts, with ranges in the current text."""
+        return tuple(event for one in self._by_target.values() for event in one.current.told)
 
     def drop_outdated(self) -> bool:
         """Drop the forecasts marked as outdated; return whether there were any."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, get_args
 
@@ -17,15 +17,16 @@ from fullgraph.incremental.moves import LineLost
 from fullgraph.incremental.relocation import Relocation
 from fullgraph.incremental.text_maps import AppliedEdit, CodeMap
 from fullgraph.kept import SETTLED
-from fullgraph.session.forecasts import Forecasts
-from fullgraph.session.guards import GuardsByTarget
-from fullgraph.session.located import Located
-from fullgraph.session.per_target import DETAIL_EVENTS, TargetDetails
-from fullgraph.session.seen import SeenByTarget
-from fullgraph.session.shapes import ShapesByTarget
+from fullgraph.results.details import DETAIL_EVENTS, TargetDetails
+from fullgraph.results.forecasts import Forecasts
+from fullgraph.results.guards import GuardsByTarget
+from fullgraph.results.located import Located
+from fullgraph.results.seen import SeenByTarget
+from fullgraph.results.shapes import ShapesByTarget
 from fullgraph_engine.protocol import (
     Analyzed,
     Event,
+    Failed,
     Finding,
     FindingFound,
     ForecastFound,
@@ -167,6 +168,8 @@ class Results:
         self._operators: tuple[Operator, ...] = ()
         self._registers = False
         self.forecasts = Forecasts()
+        self.failure: Failed | None = None
+        """Reason why the file could not be traced; None if it was traced."""
 
     # -- events of the run --------------------------------------------------------------------
 
@@ -182,6 +185,7 @@ class Results:
         self._current = True
         self._found = ()
         self._registers = False
+        self.failure = None
 
     def apply_event(self, event: Event) -> bool:
         """Apply an event of the current run; return whether the displayed results changed."""
@@ -212,6 +216,9 @@ class Results:
                 del self._old[name]
             self.forecasts.keep_targets(names)
             return bool(gone or self.untold)
+        if isinstance(event, Failed):
+            self.failure = event
+            return False
         if isinstance(event, Restarted):
             self._new = {}
             self.begin_run(self._only, self._kept)
@@ -398,8 +405,8 @@ class Results:
         names = dict.fromkeys((*self._new, *self._old))
         found = [finding for name in names for finding in self._shown_part(name).findings]
         if foretold:
-            made = map(self.forecasts.find, names)
-            found += (finding for forecast in made if forecast for finding in forecast.findings)
+            made = self.forecasts.list_events()
+            found += (finding for event in made for finding in event.findings)
         return tuple(found)
 
     def reports(self) -> tuple[ShownReport, ...]:
@@ -490,6 +497,19 @@ class Results:
             [*new.reports, *(item for item in old.reports if item.probe_number not in done)],
             details,
         )
+
+
+async def collect_results(
+    events: AsyncIterable[Event], watch: Callable[[Event], None] = lambda event: None
+) -> Results:
+    """Return the results of one request after its last event; call ``watch`` for each event."""
+    results = Results()
+    results.begin_run()
+    async for event in events:
+        results.apply_event(event)
+        watch(event)
+    results.complete_run()
+    return results
 
 
 def _is_through(name: str, old: _TargetPart, new: _TargetPart) -> bool:

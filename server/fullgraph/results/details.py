@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from fullgraph.incremental.relocation import Relocation
-from fullgraph.session.guards import GuardsByTarget, ProbeGuards
-from fullgraph.session.located import Located
-from fullgraph.session.seen import SeenByTarget
-from fullgraph.session.shapes import ProbeShapes, ShapesByTarget
-from fullgraph.session.trace_steps import ProbeSteps, TraceStepsByTarget
+from fullgraph.results.guards import GuardsByTarget, ProbeGuards
+from fullgraph.results.located import Located
+from fullgraph.results.seen import SeenByTarget
+from fullgraph.results.shapes import ProbeShapes, ShapesByTarget
+from fullgraph.results.trace_steps import ProbeSteps, TraceStepsByTarget
 from fullgraph_engine.protocol import GuardsFound, ShapesFound, TraceStepsFound, ValuesSeen
 
 DETAIL_EVENTS = (ValuesSeen, ShapesFound, GuardsFound, TraceStepsFound)
