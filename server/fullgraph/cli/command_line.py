@@ -29,8 +29,6 @@ class CommandModule(Protocol):
     """A module of :mod:`fullgraph.cli.commands`."""
 
     __doc__: str
-    ARGUMENTS: str
-    """The arguments in the first line of the help."""
 
     def configure(self, parser: Parser) -> None:
         """Add the arguments and options of the command to its parser."""
@@ -74,9 +72,7 @@ def load_command(name: str) -> CommandModule:
 
 def command_parser(name: str, module: CommandModule) -> Parser:
     """Return the parser of a command."""
-    parser = Parser(
-        name, module.__doc__, module.ARGUMENTS, ordered=getattr(module, "ORDERED", False)
-    )
+    parser = Parser(name, module.__doc__)
     module.configure(parser)
     return parser
 
@@ -95,7 +91,7 @@ def convert_program_arguments(arguments: Sequence[str]) -> list[str]:
 
 def _run_without_command(words: Sequence[str]) -> int:
     """Print the version, the list of commands, or an error about an unknown command."""
-    parser = Parser("", _HELP, "COMMAND [OPTIONS]", ordered=True)
+    parser = Parser("", _HELP)
     parser.options.add_argument(
         "-V",
         "--version",

@@ -13,6 +13,17 @@ from fullgraph.cli.terminal import Color
 _Word = TypeVar("_Word", bound=str)
 
 
+_IN_USAGE: dict[object, str] = {
+    None: "{}",
+    argparse.ZERO_OR_MORE: "[{}...]",
+    argparse.ONE_OR_MORE: "{}...",
+    argparse.OPTIONAL: "[{}]",
+    argparse.REMAINDER: "-- {}...",
+    argparse.PARSER: "{}",
+}
+"""Arguments in the first line of the help, by the number of values."""
+
+
 class UsageError(Exception):
     """Raised if the arguments of a command are wrong; the message says why."""
 
@@ -39,15 +50,12 @@ class _HelpFormatter(argparse.HelpFormatter):
 class Parser(argparse.ArgumentParser):
     """The parser of one command, ``name``, or of ``fullgraph`` without a command.
 
-    Options and other arguments may be in any order, unless ``ordered``: then the options come
-    first.
+    Options and other arguments may be in any order, except before a command line.
     """
 
-    def __init__(self, name: str, help: str, arguments: str, *, ordered: bool = False) -> None:
-        prog = f"fullgraph {name}".rstrip()
+    def __init__(self, name: str, help: str) -> None:
         super().__init__(
-            prog,
-            usage=f"{prog} {arguments}",
+            f"fullgraph {name}".rstrip(),
             description=help,
             formatter_class=_HelpFormatter,
             allow_abbrev=False,
@@ -55,12 +63,15 @@ class Parser(argparse.ArgumentParser):
         )
         self.arguments = self.add_argument_group("arguments")
         self.options = self.add_argument_group("options")
-        self._ordered = ordered
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse the arguments; exit if they are wrong or ask for help."""
         self.options.add_argument("-h", "--help", action="help", help="Show this message and exit.")
-        parse = self.parse_known_args if self._ordered else self.parse_known_intermixed_args
+        arguments = [action for action in self._actions if not action.option_strings]
+        shown = (_IN_USAGE[one.nargs].format(one.metavar) for one in arguments)
+        self.usage = " ".join((self.prog, "[OPTIONS]", *shown))
+        ordered = any(one.nargs in (argparse.REMAINDER, argparse.PARSER) for one in arguments)
+        parse = self.parse_known_args if ordered else self.parse_known_intermixed_args
         options, unknown = parse(words)
         if unknown:
             given = unknown[0].partition("=")[0]

@@ -82,6 +82,7 @@ class Declaration:
     """The declaration of one setting: its name, type, default and documentation."""
 
     field: str
+    """Name of the field of :class:`Settings`."""
     default: Any
     kind: SettingKind
     description: str
@@ -140,16 +141,10 @@ def _setting(
     users: bool = False,
     retraces: bool = False,
 ) -> Any:
-    metadata = {
-        "kind": kind,
-        "description": description,
-        "scope": scope,
-        "editor": editor,
-        "feature": feature,
-        "users": users,
-        "retraces": retraces,
-        "option": option,
-    }
+    declaration = Declaration(
+        "", default, kind, description, scope, editor, feature, users, retraces, option
+    )
+    metadata = {"declaration": declaration}
     if isinstance(default, Mapping):
         return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -608,20 +603,8 @@ class Settings:
 @functools.cache
 def list_declarations() -> tuple[Declaration, ...]:
     """Return all settings in the order of the manual."""
-    defaults = Settings()
     return tuple(
-        Declaration(
-            field=field.name,
-            default=getattr(defaults, field.name),
-            kind=field.metadata["kind"],
-            description=field.metadata["description"],
-            scope=field.metadata["scope"],
-            editor=field.metadata["editor"],
-            feature=field.metadata["feature"],
-            users=field.metadata["users"],
-            retraces=field.metadata["retraces"],
-            option=field.metadata["option"],
-        )
+        dataclasses.replace(field.metadata["declaration"], field=field.name)
         for field in dataclasses.fields(Settings)
     )
 

@@ -20,8 +20,6 @@ from fullgraph.cli.options import Parser, UsageError
 from fullgraph.cli.setting_options import add_settings, given_settings
 from fullgraph.cli.terminal import Format
 
-ARGUMENTS = "[OPTIONS] PATHS..."
-
 
 def configure(parser: Parser) -> None:
     options.add_paths(parser, "Files and folders; - is standard input.")

@@ -18,8 +18,6 @@ from fullgraph.cli.exit_status import UNABLE
 from fullgraph.cli.options import Parser, UsageError
 from fullgraph.cli.setting_options import add_settings, given_settings, option_of
 
-ARGUMENTS = "[OPTIONS] [PATHS...]"
-
 
 def configure(parser: Parser) -> None:
     options.add_paths(parser, required=False)

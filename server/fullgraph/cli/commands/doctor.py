@@ -15,8 +15,6 @@ from fullgraph.cli.options import Parser
 from fullgraph.cli.setting_options import add_settings, given_settings
 from fullgraph.cli.terminal import paint_for, write
 
-ARGUMENTS = "[OPTIONS]"
-
 
 def configure(parser: Parser) -> None:
     options.add_color(parser)

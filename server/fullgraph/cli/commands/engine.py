@@ -14,8 +14,6 @@ from fullgraph.cli.exit_status import CLEAN, UNABLE
 from fullgraph.cli.options import Parser
 from fullgraph.cli.terminal import write
 
-ARGUMENTS = "[OPTIONS] [status|stop]"
-
 
 def configure(parser: Parser) -> None:
     parser.arguments.add_argument(

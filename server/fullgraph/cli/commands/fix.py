@@ -17,8 +17,6 @@ from fullgraph.cli.options import Parser
 from fullgraph.cli.setting_options import add_settings, given_settings
 from fullgraph.cli.terminal import as_utf8, paint_for, write
 
-ARGUMENTS = "[OPTIONS] PATHS..."
-
 
 def configure(parser: Parser) -> None:
     options.add_paths(parser)

@@ -18,8 +18,6 @@ from fullgraph.cli.options import Parser
 from fullgraph.cli.setting_options import add_settings, given_settings
 from fullgraph.cli.terminal import as_utf8, paint_for, write
 
-ARGUMENTS = "[OPTIONS] NAME"
-
 
 def configure(parser: Parser) -> None:
     parser.arguments.add_argument(

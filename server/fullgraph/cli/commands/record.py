@@ -15,9 +15,6 @@ from pathlib import Path
 from fullgraph.cli import options
 from fullgraph.cli.options import Parser, UsageError
 
-ARGUMENTS = "[OPTIONS] -- COMMAND..."
-ORDERED = True
-
 
 def configure(parser: Parser) -> None:
     parser.arguments.add_argument(

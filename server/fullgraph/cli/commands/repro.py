@@ -17,8 +17,6 @@ from fullgraph.cli.setting_options import add_settings, given_settings
 from fullgraph.domain.codes import is_known_selector
 from fullgraph_engine.protocol.repro import Backend
 
-ARGUMENTS = "[OPTIONS] FILE:LINE|FILE::TARGET"
-
 
 def configure(parser: Parser) -> None:
     parser.arguments.add_argument(

@@ -9,8 +9,6 @@ from argparse import Namespace
 from fullgraph.cli.exit_status import UNABLE
 from fullgraph.cli.options import Parser
 
-ARGUMENTS = "[OPTIONS]"
-
 
 def configure(parser: Parser) -> None:
     streams = parser.options.add_mutually_exclusive_group()

@@ -18,8 +18,6 @@ from fullgraph.cli.setting_options import add_settings, given_settings
 from fullgraph.cli.terminal import write
 from fullgraph_engine.protocol.documents import DOCUMENT_KINDS
 
-ARGUMENTS = "[OPTIONS] KIND FILE[:LINE|::TARGET]"
-
 
 def configure(parser: Parser) -> None:
     parser.arguments.add_argument(

@@ -15,8 +15,6 @@ from fullgraph.cli import options
 from fullgraph.cli.exit_status import CLEAN, UNABLE
 from fullgraph.cli.options import Parser
 
-ARGUMENTS = "[OPTIONS] [FOLDERS...]"
-
 
 def configure(parser: Parser) -> None:
     parser.arguments.add_argument(
