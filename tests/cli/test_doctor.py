@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pathspec
 import pytest
-import typer
 from tests.cli.conftest import CommandLine
 
 
@@ -135,7 +135,7 @@ def test_where_none_has_torch_one_sentence_names_all(
     own = bare_environment(tmp_path / "pipx")
     active = bare_environment(tmp_path / "bare")
     (packages,) = own.parents[1].glob("lib/python*/site-packages")
-    for package in Path(typer.__file__).parents[1].iterdir():
+    for package in Path(pathspec.__file__).parents[1].iterdir():
         if not package.name.startswith("torch"):
             (packages / package.name).symlink_to(package)
     env = command_line.environment(VIRTUAL_ENV=str(tmp_path / "bare"), PATH=str(tmp_path))
@@ -162,7 +162,7 @@ def test_the_server_starts_without_what_only_people_need(command_line: CommandLi
         "import sys, types\n"
         "lsp = types.ModuleType('fullgraph.lsp')\n"
         "def serve(tcp, engine):\n"
-        "    heavy = {'typer', 'rich', 'pathspec', 'torch'} & set(sys.modules)\n"
+        "    heavy = {'rich', 'pathspec', 'torch'} & set(sys.modules)\n"
         "    print(tcp, sorted(heavy))\n"
         "    return 5\n"
         "lsp.serve = serve\n"

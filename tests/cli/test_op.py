@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -107,19 +105,3 @@ def test_an_index_that_cannot_be_read_is_status_2(
     broken.write_bytes(b"{}\n")
     ran = op(command_line, "max", SCRIPTED_INDEX=str(broken))
     assert ran.status == 2 and f"The operator index {broken} cannot be read" in ran.err
-
-
-def test_nothing_that_only_this_command_needs_slows_the_others(command_line: CommandLine) -> None:
-    code = (
-        "import sys\n"
-        "import fullgraph.cli.app\n"
-        "print([name for name in sys.modules if name.startswith('fullgraph.render.operators')])\n"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        env=command_line.environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert ran.stdout == "[]\n"

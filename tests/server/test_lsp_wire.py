@@ -116,11 +116,11 @@ def wire(start: Callable[..., Process]) -> Process:
     ("modules", "heavy"),
     [
         (
-            "fullgraph.cli, fullgraph.cli.server, fullgraph.lsp.transport",
-            {"pygls", "lsprotocol", "cattrs", "typer", "rich", "torch"},
+            "fullgraph.cli.command_line, fullgraph.cli.commands.server, fullgraph.lsp.transport",
+            {"pygls", "lsprotocol", "cattrs", "rich", "torch"},
         ),
         # What was found in an earlier session is shown before anything is fixed.
-        ("fullgraph.lsp.server", {"libcst", "typer", "rich", "torch"}),
+        ("fullgraph.lsp.server", {"libcst", "rich", "torch"}),
     ],
 )
 def test_an_answer_does_not_wait_for_libraries_that_it_does_not_need(

@@ -95,13 +95,13 @@ async def test_an_index_that_is_announced(started: tuple[Started, Ears], tmp_pat
     start, _ = started
     session = start(f"index={index_file(tmp_path / 'a.index', 'torch.add')}")
     session.open(uri(tmp_path), "import torch\n", 1, "python")
-    unit = session.units[uri(tmp_path)]
-    assert session.find_index(unit) is None
-    await until(lambda: session.find_index(unit))
-    index = session.find_index(unit)
+    unit = session.files.units[uri(tmp_path)]
+    assert session.engines.find_index(unit) is None
+    await until(lambda: session.engines.find_index(unit))
+    index = session.engines.find_index(unit)
     assert index is not None
     assert index.name("torch.add") is not None
-    assert session.find_index(unit) is index
+    assert session.engines.find_index(unit) is index
 
 
 async def test_a_later_one_replaces_it(started: tuple[Started, Ears], tmp_path: Path) -> None:
@@ -109,9 +109,9 @@ async def test_a_later_one_replaces_it(started: tuple[Started, Ears], tmp_path: 
     first = index_file(tmp_path / "a.index", "torch.add", complete=False)
     session = start(f"static={first},index={index_file(tmp_path / 'b.index', 'torch.sub')}")
     session.open(uri(tmp_path), "import torch\n", 1, "python")
-    unit = session.units[uri(tmp_path)]
-    await until(lambda: (found := session.find_index(unit)) and found.header.complete)
-    index = session.find_index(unit)
+    unit = session.files.units[uri(tmp_path)]
+    await until(lambda: (found := session.engines.find_index(unit)) and found.header.complete)
+    index = session.engines.find_index(unit)
     assert index is not None
     assert index.name("torch.add") is None
 
@@ -152,10 +152,10 @@ async def test_a_broken_one_is_told_once(started: tuple[Started, Ears], tmp_path
     bad.write_bytes(good.read_bytes()[:-3])
     session = start(f"static={good},index={bad}")
     session.open(uri(tmp_path), "import torch\n", 1, "python")
-    unit = session.units[uri(tmp_path)]
+    unit = session.files.units[uri(tmp_path)]
     await until(lambda: any("cannot be read" in line for line in ears.logged))
     assert sum("cannot be read" in line for line in ears.logged) == 1
-    session.find_index(unit)
+    session.engines.find_index(unit)
     assert sum("cannot be read" in line for line in ears.logged) == 1
 
 
@@ -164,18 +164,18 @@ async def test_an_absent_one(started: tuple[Started, Ears], tmp_path: Path) -> N
     session = start(f"index={tmp_path / 'nothing.index'}")
     session.open(uri(tmp_path), "import torch\n", 1, "python")
     await until(lambda: any("cannot be read" in line for line in ears.logged))
-    assert session.find_index(session.units[uri(tmp_path)]) is None
+    assert session.engines.find_index(session.files.units[uri(tmp_path)]) is None
 
 
 async def test_what_starts_an_engine(started: tuple[Started, Ears], tmp_path: Path) -> None:
     start, _ = started
     session = start(traceOn="manual", exclude=["model.py"])
     session.open(uri(tmp_path), "x = 1\n", 1, "python")
-    unit = session.units[uri(tmp_path)]
-    assert session.find_index(unit) is None
-    assert session.engine_statuses() == () and starts(tmp_path) == 0
-    session.change(uri(tmp_path), [TextChange("import torch\n")], 2)
-    session.find_index(unit)
+    unit = session.files.units[uri(tmp_path)]
+    assert session.engines.find_index(unit) is None
+    assert session.engines.pool.all_statuses() == () and starts(tmp_path) == 0
+    session.files.change(uri(tmp_path), [TextChange("import torch\n")], 2)
+    session.engines.find_index(unit)
     await until(lambda: starts(tmp_path) == 1)
 
 
@@ -185,11 +185,11 @@ async def test_nothing_is_started_without_trust(
     start, _ = started
     session = start(f"index={index_file(tmp_path / 'a.index', 'torch.add')}", trusted=False)
     session.open(uri(tmp_path), "import torch\n", 1, "python")
-    unit = session.units[uri(tmp_path)]
-    assert session.find_index(unit) is None
-    assert session.engine_statuses() == () and starts(tmp_path) == 0
+    unit = session.files.units[uri(tmp_path)]
+    assert session.engines.find_index(unit) is None
+    assert session.engines.pool.all_statuses() == () and starts(tmp_path) == 0
     session.trust(True)
-    await until(lambda: session.find_index(unit))
+    await until(lambda: session.engines.find_index(unit))
 
 
 async def test_operators_of_the_file_are_part_of_it(
@@ -201,21 +201,21 @@ async def test_operators_of_the_file_are_part_of_it(
     session.open(uri(tmp_path), text, 1, "python")
     other = (tmp_path / "other.py").as_uri()
     session.open(other, "import torch\n", 1, "python")
-    unit = session.units[uri(tmp_path)]
+    unit = session.files.units[uri(tmp_path)]
 
     def scale() -> object:
-        found = session.find_index(unit)
+        found = session.engines.find_index(unit)
         return found and found.operator("mine::scale")
 
     await until(scale)
-    index = session.find_index(unit)
+    index = session.engines.find_index(unit)
     assert index is not None
     assert index.name("torch.add") is not None
-    assert session.find_index(unit) is index
-    unrelated = session.find_index(session.units[other])
+    assert session.engines.find_index(unit) is index
+    unrelated = session.engines.find_index(session.files.units[other])
     assert unrelated is not None
     assert unrelated.operator("mine::scale") is None
-    session.change(uri(tmp_path), [TextChange("import torch\nsize = 1\n")], 2)
+    session.files.change(uri(tmp_path), [TextChange("import torch\nsize = 1\n")], 2)
     assert scale()
     await until(lambda: not scale())
 

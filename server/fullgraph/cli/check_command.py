@@ -1,7 +1,4 @@
-"""Run ``fullgraph check`` after its command line was parsed, with functions for other commands.
-
-This module does not import typer, because the import takes longer than a check of a small file.
-"""
+"""A run of ``fullgraph check``, after its command line was parsed."""
 
 from __future__ import annotations
 
@@ -9,46 +6,26 @@ import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 from fullgraph.cli import interruption, sources
 from fullgraph.cli.baseline import Baseline
-from fullgraph.cli.check import EngineUnusable, FileCheck
-from fullgraph.cli.interruption import Interrupted
-from fullgraph.cli.report import CheckPrinter, Format
+from fullgraph.cli.check import FileCheck
+from fullgraph.cli.exit_status import CLEAN, FOUND, UNABLE, Interrupted
+from fullgraph.cli.project import common_folder, engine_for, load_settings
+from fullgraph.cli.report import CheckPrinter
 from fullgraph.cli.sources import SourceFile, UnreadableFile
-from fullgraph.cli.terminal import Color, as_utf8, write
+from fullgraph.cli.terminal import Color, Format, as_utf8, write
 from fullgraph.domain.codes import Severity
-from fullgraph.engines import (
-    AnyEngine,
-    EngineListener,
-    InterpreterNotFound,
-    find_interpreter,
-    shared_or_own,
-)
+from fullgraph.engines import InterpreterNotFound, find_interpreter
 from fullgraph.kept import EngineStore, ResultStore, engine_basis
 from fullgraph.render.checked import CheckResults
 from fullgraph.session.allowances import resolve_allowances
 from fullgraph.session.recordings import recording_of
-from fullgraph.session.settings import (
-    Project,
-    Resolved,
-    Settings,
-    command_line_source,
-    environment_source,
-    find_project,
-    resolve_settings,
-)
-from fullgraph_engine.protocol import Log
-
-CLEAN, FOUND, UNABLE = 0, 1, 2
-_BROKEN_PIPE = 141
-
-FORMATS: tuple[Format, ...] = ("text", "json", "sarif", "github")
-COLORS: tuple[Color, ...] = ("auto", "always", "never")
+from fullgraph.session.settings import Project, Resolved, Settings
 
 
 @dataclass(frozen=True)
@@ -171,100 +148,3 @@ def _exit_status(checked: CheckResults, settings: Settings) -> int:
         return FOUND
     off = settings.exit_severity is Severity.OFF
     return UNABLE if checked.unanalyzed and not off else CLEAN
-
-
-def engine_for(
-    settings: Settings,
-    project: Project,
-    report: CheckPrinter | None = None,
-    *,
-    verbose: bool = False,
-) -> AnyEngine:
-    """Return an engine that the settings select, running in the background or new.
-
-    With ``verbose``, ``report`` prints the output of the traced code.
-
-    Raises:
-        EngineUnusable: No interpreter was found.
-    """
-    try:
-        interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
-    except InterpreterNotFound as error:
-        raise EngineUnusable(str(error)) from error
-    if report is not None and interpreter.remark:
-        report.print_remarks([interpreter.remark])
-
-    def on_log(log: Log) -> None:
-        if report is not None and verbose:
-            report.print_log(log.text)
-
-    def on_note(sentence: str) -> None:
-        if report is not None and verbose:
-            report.print_remarks([sentence])
-
-    return shared_or_own(
-        EngineListener(log=on_log),
-        interpreter.path,
-        keep=settings.engine_keep_seconds,
-        cwd=project.root,
-        processes=settings.engine_processes,
-        # Paths on the command line are relative to the current folder.
-        allowed=resolve_allowances(settings.sandbox_allow, Path.cwd()),
-        on_note=on_note,
-    )
-
-
-def load_settings(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:
-    """Return the project that contains the folder ``start``, and the settings that apply to it.
-
-    ``flags`` are the settings on the command line, by name. Exits with an error if one is invalid.
-    """
-    source = command_line_source(flags)
-    bad = resolve_settings(source).problems
-    if bad:
-        for problem in bad:
-            write(sys.stderr, f"error: {problem.partition(';')[0]}.\n")
-        raise SystemExit(UNABLE)
-    project = find_project(start)
-    resolved = resolve_settings(project.source, environment_source(os.environ), source)
-    problems = (*project.problems, *resolved.problems)
-    return project, dataclasses.replace(resolved, problems=problems)
-
-
-def common_folder(paths: Sequence[str]) -> Path:
-    """Return the innermost folder that contains all paths."""
-    absolute = [Path.cwd() / path for path in paths if not path.startswith("<")]
-    if not absolute:
-        return Path.cwd()
-    folders = [str(path if path.is_dir() else path.parent) for path in absolute]
-    return Path(os.path.commonpath([os.path.abspath(folder) for folder in folders]))  # noqa: PTH100
-
-
-def resolve_here(path: str | None) -> str | None:
-    """Make a path from the command line absolute; the names of commands stay as they are."""
-    if path is None or not path.strip() or not (os.sep in path or path.startswith("~")):
-        return path
-    return str(Path.cwd() / Path(path).expanduser())
-
-
-def split_values(texts: list[str] | None) -> list[str] | None:
-    """Split the values of an option that can be repeated and that takes comma-separated values."""
-    if not texts:
-        return None
-    return [part for text in texts for part in text.split(",")]
-
-
-def resolve_folders(paths: list[str] | None) -> list[str] | None:
-    """Make folders from the command line absolute."""
-    return None if paths is None else [str(Path.cwd() / path) for path in paths]
-
-
-def run_piped(work: Callable[[], int]) -> int:
-    """Call ``work`` and return its exit status; 141 if the reader of the output closed the pipe."""
-    try:
-        return work()
-    except BrokenPipeError:
-        # Redirect the output, because Python would report the broken pipe again at exit.
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _BROKEN_PIPE

@@ -11,7 +11,7 @@ from typing import Literal
 
 from fullgraph.cli import interruption
 from fullgraph.cli.check import EngineUnusable
-from fullgraph.cli.interruption import Interrupted
+from fullgraph.cli.exit_status import Interrupted
 from fullgraph.cli.progress import ProgressLine
 from fullgraph.cli.repro import NothingToReproduce, ReproRequest, ReproResult, reproduce_finding
 from fullgraph.cli.sources import UnreadableFile

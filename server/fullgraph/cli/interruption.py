@@ -7,18 +7,9 @@ import signal
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from fullgraph.cli.exit_status import Interrupted
+
 T = TypeVar("T")
-
-
-class Interrupted(Exception):
-    """Raised if SIGINT or SIGTERM cancelled a command.
-
-    ``status`` is the exit status that shells expect: 128 plus the number of the signal.
-    """
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"signal {number}")
-        self.status = 128 + number
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

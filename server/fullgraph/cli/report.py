@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Literal, TextIO
+from typing import TextIO
 
 from fullgraph.cli.progress import ProgressLine
-from fullgraph.cli.terminal import Color, paint_for, write
+from fullgraph.cli.terminal import Color, Format, paint_for, write
 from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph.render.github import file_github, problem_github
 from fullgraph.render.json import check_json
 from fullgraph.render.paint import Style
 from fullgraph.render.sarif import check_sarif
 from fullgraph.render.terminal import check_text, file_text
-
-Format = Literal["text", "json", "sarif", "github"]
 
 
 class CheckPrinter:

@@ -9,10 +9,12 @@ import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from pathspec import GitIgnoreSpec
+from typing import TYPE_CHECKING
 
 from fullgraph.domain import notebooks
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 STANDARD_INPUT = "-"
 
@@ -72,12 +74,11 @@ def find_sources(
     files: dict[Path, SourceFile] = {}
     problems: list[str] = []
     remarks: list[str] = []
-    excluded = GitIgnoreSpec.from_lines(exclude)
     for path_text in paths:
         path = (locate or absolute_path)(Path(path_text))
         try:
             if path.is_dir():
-                found = list(_walk_folder(path, Path(path_text), excluded, root))
+                found = list(_walk_folder(path, Path(path_text), exclude, root))
                 if not found:
                     remarks.append(
                         f"There are no Python files in {path_text} that are not ignored."
@@ -177,6 +178,13 @@ class _IgnorePatterns:
     folder: Path
     spec: GitIgnoreSpec
 
+    @classmethod
+    def parse(cls, folder: Path, lines: Sequence[str]) -> _IgnorePatterns:
+        # A check of files, without folders, does not need this library.
+        from pathspec import GitIgnoreSpec
+
+        return cls(folder, GitIgnoreSpec.from_lines(lines))
+
     def decides(self, path: Path, *, folder: bool) -> bool | None:
         """Whether the patterns ignore a path; None if no pattern matches it.
 
@@ -187,9 +195,9 @@ class _IgnorePatterns:
 
 
 def _walk_folder(
-    top: Path, shown_folder: Path, excluded: GitIgnoreSpec, root: Path
+    top: Path, shown_folder: Path, exclude: Sequence[str], root: Path
 ) -> Iterator[SourceFile]:
-    exclude = _IgnorePatterns(root, excluded)
+    excluded = _IgnorePatterns.parse(root, exclude)
 
     def visit(
         folder: Path, shown: Path, ignores: tuple[_IgnorePatterns, ...]
@@ -206,7 +214,7 @@ def _walk_folder(
                 continue
             is_folder = entry.is_dir(follow_symlinks=False)
             if _is_ignored(path, is_folder, ignores) or (
-                path.is_relative_to(root) and exclude.decides(path, folder=is_folder)
+                path.is_relative_to(root) and excluded.decides(path, folder=is_folder)
             ):
                 continue
             if is_folder:
@@ -257,13 +265,13 @@ def _folder_patterns(folder: Path) -> tuple[_IgnorePatterns, ...]:
         if any(f in (name, f"{name}=true") for f in attributes for name in _VENDORED):
             # A pattern without a slash matches at any depth, as in .gitignore.
             vendored.append(pattern)
-    marked = (_IgnorePatterns(folder, GitIgnoreSpec.from_lines(vendored)),) if vendored else ()
+    marked = (_IgnorePatterns.parse(folder, vendored),) if vendored else ()
     return (*marked, *_read_patterns(folder, ".gitignore"))
 
 
 def _read_patterns(folder: Path, name: str) -> tuple[_IgnorePatterns, ...]:
     lines = _read_lines(folder / name)
-    return (_IgnorePatterns(folder, GitIgnoreSpec.from_lines(lines)),) if lines else ()
+    return (_IgnorePatterns.parse(folder, lines),) if lines else ()
 
 
 def _read_lines(file: Path) -> list[str]:

@@ -28,7 +28,7 @@ def allow_actions(
             by_entry.setdefault(str(allowance), []).append(item)
     for entry, items in by_entry.items():
         title = f"Allow {entry} (user settings)"
-        open_documents = context.session.documents()
+        open_documents = context.session.files.documents()
         yield types.CodeAction(
             title=title,
             kind=types.CodeActionKind.QuickFix,

@@ -31,7 +31,7 @@ from fullgraph.lsp.server_capabilities import (
 )
 from fullgraph.session.allowances import parse_allowance
 from fullgraph.session.analysis_unit import AnalysisUnit
-from fullgraph.session.session import MessageLevel
+from fullgraph.session.listener import MessageLevel
 from fullgraph_engine.protocol import to_plain
 from fullgraph_engine.protocol.documents import DocumentKind
 
@@ -41,7 +41,7 @@ async def analyze_file(context: ServerContext, arguments: list[Any]) -> dict[str
     ended."""
     uri, target = _parse_place(arguments)
     # While this handler waits, the client may close the file or open it again.
-    await context.session.wait_until_configured()
+    await context.session.permission.configured.wait()
     unit = _find_unit(context, uri)
     if unit is None:
         raise JsonRpcInvalidParams(
@@ -66,7 +66,7 @@ async def cancel_runs(context: ServerContext, arguments: list[Any]) -> None:
     """Cancel the traces, reductions and measurements of a file; of all files if the arguments do
     not name one."""
     uri, _ = _parse_place(arguments)
-    for unit in list(context.session.units.values()):
+    for unit in list(context.session.files.units.values()):
         if not uri or unit.document.uri == uri:
             unit.cancel()
     context.repros.jobs.cancel(uri)
@@ -91,13 +91,13 @@ async def debug_information(context: ServerContext, arguments: list[Any]) -> dic
             "pullDiagnostics": client.pull_diagnostics,
             "workDoneProgress": client.work_done_progress,
         },
-        "folders": list(session.folders),
-        "status": session.status.state.value,
-        "sandbox": session.status.sandbox or "not known yet",
+        "folders": list(session.workspace.folders),
+        "status": session.engines.status.state.value,
+        "sandbox": session.engines.status.sandbox or "not known yet",
         "engines": [
             {
                 "interpreter": status.interpreter,
-                "why": session.explain_interpreter(status.interpreter),
+                "why": session.engines.pool.explain_choice(status.interpreter),
                 "state": status.state.value,
                 "message": status.message,
                 "torch": status.torch,
@@ -106,9 +106,9 @@ async def debug_information(context: ServerContext, arguments: list[Any]) -> dic
                 "degraded": [degradation.words for degradation in status.degraded],
                 "sandbox": list(layer_lines(status.sandbox)),
             }
-            for status in session.engine_statuses()
+            for status in session.engines.pool.all_statuses()
         ],
-        "files": [_file_facts(context, unit) for unit in session.units.values()],
+        "files": [_file_facts(context, unit) for unit in session.files.units.values()],
     }
     return {"text": "\n".join(_format_facts(facts)), **facts}
 
@@ -206,11 +206,11 @@ def _only_target(unit: AnalysisUnit) -> str:
 
 
 def _file_facts(context: ServerContext, unit: AnalysisUnit) -> dict[str, Any]:
-    settings = context.session.settings(unit)
+    settings = context.session.workspace.settings(unit.document)
     return {
         "uri": unit.document.uri,
         "generation": unit.document.generation,
-        "project": str(context.session.project(unit)),
+        "project": str(context.session.workspace.project(unit.document)),
         "mode": settings.mode,
         "busy": unit.busy,
         "waiting": unit.waiting,
@@ -238,7 +238,7 @@ def _format_facts(value: Mapping[str, Any], depth: int = 0) -> list[str]:
 def _find_unit(context: ServerContext, uri: str) -> AnalysisUnit | None:
     if uri:
         return context.find_unit(uri)
-    units = list(context.session.units.values())
+    units = list(context.session.files.units.values())
     return units[0] if len(units) == 1 else None
 
 

@@ -56,7 +56,7 @@ class Configuration:
     async def _fetch_settings(self) -> None:
         self._last_request += 1
         request_number = self._last_request
-        folders = self._session.folders
+        folders = self._session.workspace.folders
         scopes = ["", *folders]
         params = types.ConfigurationParams(
             [types.ConfigurationItem(scope_uri=scope or None, section=SECTION) for scope in scopes]
@@ -72,7 +72,7 @@ class Configuration:
             self._connection.log(
                 f"The settings of the editor could not be read ({why}); {used} count."
             )
-        if folders != self._session.folders:
+        if folders != self._session.workspace.folders:
             # Another request is under way: the handler that changed the folders has sent it.
             return
         # Answers can arrive in another order than their requests; ignore an outdated one.

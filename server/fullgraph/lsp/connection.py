@@ -13,7 +13,7 @@ from pygls.exceptions import JsonRpcException
 
 from fullgraph.lsp.protocol import Protocol
 from fullgraph.session.capabilities import ClientCapabilities
-from fullgraph.session.session import MessageLevel
+from fullgraph.session.listener import MessageLevel
 
 logger = logging.getLogger(__name__)
 

@@ -54,4 +54,4 @@ class ServerContext:
 
     def find_unit(self, uri: str) -> AnalysisUnit | None:
         """Return the open Python file with this URI; None if it is not open."""
-        return self.session.units.get(uri)
+        return self.session.files.units.get(uri)

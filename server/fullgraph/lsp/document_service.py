@@ -68,7 +68,7 @@ class DocumentService:
         ``probe`` selects the trace with the inputs of this number; without it the document has the
         traces with all inputs. Cancelling the last waiting request cancels the trace.
         """
-        await self._session.wait_until_configured()
+        await self._session.permission.configured.wait()
         found: DocumentDraft | str | None = (
             _known_guards(unit, target) if kind == "guards" else None
         )
@@ -88,7 +88,7 @@ class DocumentService:
             except asyncio.CancelledError:
                 # Either this request was cancelled, or the task that writes the document was: the
                 # text was edited, or closed and possibly opened again.
-                is_open = self._session.units.get(unit.document.uri) is unit
+                is_open = self._session.files.units.get(unit.document.uri) is unit
                 superseded = is_open and self._runs.get(key, run) is not run
                 if not (superseded and run.task.cancelled()):
                     if run.readers == 1 and not run.task.done():
@@ -127,7 +127,7 @@ class DocumentService:
         return run
 
     def _current_inputs(self, unit: AnalysisUnit) -> object:
-        return unit.document.hash, self._session.settings(unit).tracing_key()
+        return unit.document.hash, self._session.workspace.settings(unit.document).tracing_key()
 
     def _remove_run(self, key: DocumentKey, run: _DocumentRun) -> None:
         if self._runs.get(key) is run:
@@ -135,10 +135,10 @@ class DocumentService:
 
     async def _write_draft(self, unit: AnalysisUnit, key: DocumentKey) -> DocumentDraft | str:
         async with self._lock:
-            engine = self._session.engine_on_demand(unit)
+            engine = self._session.engines.engine_on_demand(unit)
             if isinstance(engine, str):
                 return f"{engine}\n"
-            request = self._session.build_request(unit, (key.target,))
+            request = self._session.files.build_request(unit, (key.target,))
             draft = DocumentDraft(key.kind, key.target, request.text)
             request = document_request(request, key.kind)
             analysis = engine.analyze(dataclasses.replace(request, jobs=1))

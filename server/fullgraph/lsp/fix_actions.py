@@ -22,7 +22,7 @@ def fix_actions(
 ) -> Iterator[types.CodeAction]:
     """Yield code actions that apply the fixes of findings, best first; only safe fixes are marked
     as preferred."""
-    open_documents = context.session.documents()
+    open_documents = context.session.files.documents()
     for item in findings:
         diagnostic = context.publication.diagnostics.for_finding(
             item, unit.document, open_documents

@@ -11,7 +11,8 @@ from fullgraph.lsp.document_service import short_name
 from fullgraph.lsp.progress import ClientProgress
 from fullgraph.lsp.virtual_documents import VirtualDocuments
 from fullgraph.session.analysis_unit import AnalysisUnit
-from fullgraph.session.session import MessageLevel, Session
+from fullgraph.session.listener import MessageLevel
+from fullgraph.session.session import Session
 
 if TYPE_CHECKING:
     from fullgraph.fixes.measuring import Timed
@@ -46,10 +47,10 @@ class Measures:
         if not any(report.status == "traced" for report in reports):
             why = f"`{target}` was not" if target else f"no target of {short_name(unit)} was"
             return self._refuse(f"There is nothing to measure: {why} traced.")
-        engine = self._session.engine_on_demand(unit)
+        engine = self._session.engines.engine_on_demand(unit)
         if isinstance(engine, str):
             return self._refuse(engine)
-        request = self._session.build_request(unit, (target,) if target else ())
+        request = self._session.files.build_request(unit, (target,) if target else ())
 
         async def run_measurement() -> tuple[Timed, ...]:
             async with self._lock:

@@ -155,7 +155,7 @@ class _ProgressBar:
         except JsonRpcException:
             return
         self._shown = True
-        status = self._session.status
+        status = self._session.engines.status
         waiting = status.state.value == "starting"
         words, percentage = self._last_report or (None, self._percentage())
         self._send_progress(

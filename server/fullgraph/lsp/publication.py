@@ -74,7 +74,7 @@ class Publication:
 
     def _build_items(self, unit: AnalysisUnit) -> list[dict[str, Any]]:
         began = time.perf_counter()
-        diagnostics = self.diagnostics.for_unit(unit, self._session.documents())
+        diagnostics = self.diagnostics.for_unit(unit, self._session.files.documents())
         items = [self._connection.to_json_data(item) for item in diagnostics]
         self._build_seconds = time.perf_counter() - began
         return items

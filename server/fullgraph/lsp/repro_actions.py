@@ -36,7 +36,7 @@ def repro_actions(
     for item in items:
         suffix = f" of {item.finding.code}" if len(items) > 1 else ""
         argument = command_argument(unit, item)
-        shown = [diagnostics.for_finding(item, unit.document, context.session.documents())]
+        shown = [diagnostics.for_finding(item, unit.document, context.session.files.documents())]
         yield _repro_action(f"Emit minified repro{suffix}", REPRO, argument, shown)
         yield _repro_action(f"Copy minified repro{suffix} as issue", copy, argument, shown)
 

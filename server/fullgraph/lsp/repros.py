@@ -20,6 +20,7 @@ from fullgraph.lsp.progress import ClientProgress, JobBar
 from fullgraph.lsp.server_capabilities import COPY_ISSUE
 from fullgraph.render.repro import issue_text, outcome_words, reduction_words
 from fullgraph.session.analysis_unit import AnalysisUnit
+from fullgraph.session.listener import MessageLevel
 from fullgraph.session.repro import (
     findings_on_line,
     is_reproducible,
@@ -28,7 +29,7 @@ from fullgraph.session.repro import (
 )
 from fullgraph.session.repro_files import ReproUnwritable, write_repro
 from fullgraph.session.repro_jobs import Bar, MadeRepro, ReproJobs
-from fullgraph.session.session import MessageLevel, Session
+from fullgraph.session.session import Session
 from fullgraph_engine.protocol import Reproduce, TargetInfo, Wanted
 from fullgraph_engine.protocol.repro import Backend
 
@@ -61,7 +62,7 @@ class Repros:
 
         Clients with a clipboard command get the text; for other clients it is saved as a file.
         """
-        unit = self._session.units.get(uri)
+        unit = self._session.files.units.get(uri)
         repro = self.jobs.find_at_path(unit.document.path) if unit is not None else None
         if repro is not None and "line" not in argument:
             return await self._show_issue(repro)

@@ -22,7 +22,8 @@ from fullgraph.lsp.framing import MessageReader
 from fullgraph.lsp.protocol import ClientErrorFilter, Protocol
 from fullgraph.lsp.server_capabilities import STATUS
 from fullgraph.session.analysis_unit import AnalysisUnit
-from fullgraph.session.session import MessageLevel, Session, SessionStatus
+from fullgraph.session.listener import MessageLevel, SessionStatus
+from fullgraph.session.session import Session
 from fullgraph_engine.protocol import Event
 
 logger = logging.getLogger(__name__)

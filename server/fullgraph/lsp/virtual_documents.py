@@ -104,7 +104,7 @@ class VirtualDocuments:
         address = DocumentAddress.parse(uri)
         if address is None:
             return f"{uri} is not an address of a document of fullgraph.\n"
-        unit = self._session.units.get(address.uri)
+        unit = self._session.files.units.get(address.uri)
         if unit is None:
             return "Open the file that this document is about; then open the document again.\n"
         self._open[uri] = address

@@ -47,7 +47,7 @@ class FixJobs:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._tried: dict[str, _FixAttempt] = {}
-        self._turns: Turns[AnalysisUnit] = Turns(session.is_busy, self._begin_attempt)
+        self._turns: Turns[AnalysisUnit] = Turns(session.files.is_busy, self._begin_attempt)
 
     def update_findings(self, unit: AnalysisUnit, *, final: bool) -> None:
         """Schedule the verification of fixes, or cancel it, after findings of a file changed;
@@ -59,7 +59,7 @@ class FixJobs:
             known = None
         if not final or known is not None or unit.busy or unit.waiting:
             return
-        if self._session.settings(unit).fixes == "background":
+        if self._session.workspace.settings(unit.document).fixes == "background":
             self._turns.request_turn(unit, asyncio.get_running_loop().time() + REST)
 
     def run_ended(self) -> None:
@@ -102,13 +102,15 @@ class FixJobs:
         wanted = {item.id: item for item in unit.findings() if fixable(item.finding)}
         if not wanted or unit.busy or unit.waiting:
             return False
-        engine = self._session.engine_on_demand(unit)
+        engine = self._session.engines.engine_on_demand(unit)
         if isinstance(engine, str):
             return False
         # Targets that were traced with real tensors, for which the verification can skip fake
         # tensors.
         real = tuple(one.report.name for one in unit.reports() if one.report.mode == "real")
-        request = dataclasses.replace(self._session.build_request(unit, ()), nice=NICE, real=real)
+        request = dataclasses.replace(
+            self._session.files.build_request(unit, ()), nice=NICE, real=real
+        )
         known = _FixAttempt(_fix_basis(unit))
         self._tried[unit.document.uri] = known
         # Try the findings nearest to the last edit first.

@@ -85,13 +85,13 @@ class _Job:
     def __init__(
         self, session: Session, unit: AnalysisUnit, wanted: Wanted, item: FileFinding | None
     ) -> None:
-        settings = session.settings(unit)
+        settings = session.workspace.settings(unit.document)
         self.uri = unit.document.uri
         # Build the request now, because the range of the finding refers to the current text.
-        analyze = session.build_request(unit, (wanted.target,))
+        analyze = session.files.build_request(unit, (wanted.target,))
         self.request = reproduce_request(analyze, wanted, settings)
         self.name = name_of(wanted, item, unit.document.name)
-        self.folder = folder_of(settings, session.project(unit))
+        self.folder = folder_of(settings, session.workspace.project(unit.document))
         self.unit = unit
         self.key = unit.document.hash, self.uri, self.request.wanted, settings.tracing_key()
         self.waiters = 0
@@ -140,7 +140,7 @@ class ReproJobs:
 
         Cancelling the last waiting caller ends the job and returns its best script so far.
         """
-        await self._session.wait_until_configured()
+        await self._session.permission.configured.wait()
         job = _Job(self._session, unit, wanted, item)
         known = self._made.get(job.key)
         if known is not None and known.outcome.verified and known.intact:
@@ -177,7 +177,9 @@ class ReproJobs:
     def settings_changed(self) -> None:
         """Apply a changed time limit to running repro jobs, after the settings have changed."""
         for job in self._jobs.values():
-            job.set_time_limit(self._session.settings(job.unit).repro_time_budget)
+            job.set_time_limit(
+                self._session.workspace.settings(job.unit.document).repro_time_budget
+            )
 
     async def _run_job(self, job: _Job) -> MadeRepro:
         try:
@@ -205,7 +207,7 @@ class ReproJobs:
     async def _reproduce_finding(self, job: _Job) -> ReproOutcome:
         with self._show_progress(job) as bar:
             async with self._room:
-                engine = self._session.engine_on_demand(job.unit)
+                engine = self._session.engines.engine_on_demand(job.unit)
                 if isinstance(engine, str):
                     return ReproOutcome(job.request.wanted, reason=engine, failed=True)
                 while True:

@@ -1,8 +1,9 @@
 """Every setting, declared once.
 
-The fields of :class:`Settings` are the declaration: name, type, default, description and scope.
-The parser of each source (an editor's configuration, ``[tool.fullgraph]`` in pyproject.toml,
-command line flags), ``fullgraph doctor`` and the VS Code manifest are all read from it.
+A field of :class:`Settings` declares name, type, default, description, scope and command-line
+option. The parsers of all sources (an editor's configuration, ``[tool.fullgraph]`` in
+pyproject.toml, the command line), ``--help``, ``fullgraph doctor`` and the VS Code manifest use
+these declarations.
 
 Names are written ``kebab-case`` in pyproject.toml and on the command line, ``camelCase`` in
 editors, ``snake_case`` in Python. Every source accepts all three spellings. Those of one feature
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import importlib
 import os
 import re
@@ -23,10 +25,24 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
-from fullgraph.domain.codes import Severity, is_known_selector
-from fullgraph.session import allowances
+from fullgraph.domain.codes import Severity
+from fullgraph.session.setting_kinds import (
+    Allowances,
+    Arguments,
+    Choice,
+    Codes,
+    FlagKind,
+    Folders,
+    InterpreterKind,
+    NumberKind,
+    SettingKind,
+    Severities,
+    SeverityKind,
+    TextKind,
+    Texts,
+)
 from fullgraph_engine.protocol import Allowance, ExampleKind, Limits, Mode, ProgramRequest
 
 # ``tomllib`` is in the standard library since Python 3.11; before, ``tomli`` is a dependency.
@@ -39,212 +55,26 @@ ShapeHints = Literal["changed", "all", "off"]
 FixSearch = Literal["background", "off"]
 ProcessStart = Literal["auto", "fork", "spawn"]
 FileProbes = Literal["all", "main", "docstrings", "off"]
-
-
-# -- types of values --------------------------------------------------------------------------
-
-
-class SettingKind(Protocol):
-    """The type of a setting: parses raw values and describes itself as JSON schema."""
-
-    def read_value(self, raw: object) -> Any:
-        """Return the parsed value, or raise ValueError with the end of a sentence that begins with
-        the setting: "must be ...".
-        """
-
-    def json_schema(self) -> dict[str, Any]: ...
-
-
-@dataclass(frozen=True)
-class TextKind:
-    """The type of settings with a string as the value; surrounding whitespace is removed."""
-
-    def read_value(self, raw: object) -> str:
-        if not isinstance(raw, str):
-            raise ValueError("must be a text")
-        return raw.strip()
-
-    def json_schema(self) -> dict[str, Any]:
-        return {"type": "string"}
-
-
-@dataclass(frozen=True)
-class FlagKind:
-    """The type of settings with a boolean as the value."""
-
-    def read_value(self, raw: object) -> bool:
-        if not isinstance(raw, bool):
-            raise ValueError("must be true or false")
-        return raw
-
-    def json_schema(self) -> dict[str, Any]:
-        return {"type": "boolean"}
-
-
-@dataclass(frozen=True)
-class NumberKind:
-    """The type of settings with a number of at least ``least`` as the value; with ``whole`` an
-    integer, which may be written ``2.0``.
-    """
-
-    least: float
-    unit: str = ""
-    whole: bool = True
-
-    def read_value(self, raw: object) -> int | float:
-        wanted = "a whole number" if self.whole else "a number"
-        unit = f" of {self.unit}" if self.unit else ""
-        complaint = f"must be {wanted}{unit}, at least {self.least:g}"
-        if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
-            raise ValueError(complaint)
-        try:
-            value = float(raw)
-        except ValueError:
-            raise ValueError(complaint) from None
-        # NaN fails this comparison as well, and infinity cannot become an integer.
-        if not self.least <= value < float("inf") or (self.whole and value != int(value)):
-            raise ValueError(complaint)
-        return int(value) if self.whole else value
-
-    def json_schema(self) -> dict[str, Any]:
-        return {"type": "integer" if self.whole else "number", "minimum": self.least}
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The type of settings with one of a few words as the value, each with its description."""
-
-    words: tuple[tuple[str, str], ...]
-
-    def read_value(self, raw: object) -> str:
-        names = [word for word, _ in self.words]
-        value = raw.strip().lower() if isinstance(raw, str) else raw
-        if not isinstance(value, str) or value not in names:
-            raise ValueError(f"must be {_join_alternatives(names)}")
-        return value
-
-    def json_schema(self) -> dict[str, Any]:
-        return {
-            "type": "string",
-            "enum": [word for word, _ in self.words],
-            "markdownEnumDescriptions": [description for _, description in self.words],
-        }
-
-
-@dataclass(frozen=True)
-class SeverityName:
-    """The type of settings with the name of a severity as the value."""
-
-    names: tuple[str, ...]
-
-    def read_value(self, raw: object) -> Severity:
-        value = raw.strip().lower() if isinstance(raw, str) else raw
-        if value not in self.names:
-            raise ValueError(f"must be {_join_alternatives(self.names)}")
-        return Severity(value)
-
-    def json_schema(self) -> dict[str, Any]:
-        return {"type": "string", "enum": list(self.names)}
-
-
-@dataclass(frozen=True)
-class Texts:
-    """The type of settings with a list of strings as the value; a single string is split at commas,
-    as on a command line.
-    """
-
-    def read_value(self, raw: object) -> tuple[str, ...]:
-        if isinstance(raw, str):
-            raw = raw.split(",")
-        if not isinstance(raw, (list, tuple)) or not all(isinstance(item, str) for item in raw):
-            raise ValueError("must be a list of texts")
-        return tuple(item.strip() for item in raw if item.strip())
-
-    def json_schema(self) -> dict[str, Any]:
-        return {"type": "array", "items": {"type": "string"}}
-
-
-@dataclass(frozen=True)
-class Allowances(Texts):
-    """The type of the setting with a list of the permissions that the sandbox grants to user
-    code.
-    """
-
-    def read_value(self, raw: object) -> tuple[Allowance, ...]:  # type: ignore[override]
-        return tuple(
-            dict.fromkeys(allowances.parse_allowance(text) for text in super().read_value(raw))
-        )
-
-    def json_schema(self) -> dict[str, Any]:
-        patterns = [f"^{kind}:.+" for kind in allowances.WITH_VALUE]
-        items = [{"enum": list(allowances.PLAIN)}, *({"pattern": one} for one in patterns)]
-        return {
-            "type": "array",
-            "uniqueItems": True,
-            "items": {"type": "string", "anyOf": items},
-        }
-
-
-@dataclass(frozen=True)
-class Codes(Texts):
-    """The type of settings with a list of finding codes, or of their prefixes up to a slash."""
-
-    def read_value(self, raw: object) -> tuple[str, ...]:
-        selectors = tuple(_clean_selector(text) for text in super().read_value(raw))
-        _check_selectors(selectors)
-        return selectors
-
-
-@dataclass(frozen=True)
-class Severities:
-    """The type of settings with a mapping from finding codes to severities."""
-
-    def read_value(self, raw: object) -> Mapping[str, Severity]:
-        names = [severity.value for severity in Severity]
-        wanted = f"must map finding codes to {_join_alternatives(names)}"
-        if isinstance(raw, (str, list, tuple)):
-            raw = _split_pairs(Texts().read_value(raw), wanted)
-        if not isinstance(raw, Mapping):
-            raise ValueError(wanted)
-        chosen: dict[str, Severity] = {}
-        for code, name in raw.items():
-            if not isinstance(name, str) or name.lower() not in names:
-                raise ValueError(f"{wanted}, but {code!r} has {name!r}")
-            chosen[_clean_selector(str(code))] = Severity(name.lower())
-        _check_selectors(chosen)
-        return chosen
-
-    def json_schema(self) -> dict[str, Any]:
-        names = [severity.value for severity in Severity]
-        return {"type": "object", "additionalProperties": {"type": "string", "enum": names}}
-
-
-def _split_pairs(texts: Iterable[str], wanted: str) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        code, equals, name = text.partition("=")
-        if not equals:
-            raise ValueError(f"{wanted}, written CODE=SEVERITY, but {text!r} has no '='")
-        pairs[code.strip()] = name.strip()
-    return pairs
-
-
-def _clean_selector(text: str) -> str:
-    return text.strip().removesuffix("*").rstrip("/")
-
-
-def _check_selectors(selectors: Iterable[str]) -> None:
-    for selector in selectors:
-        if not is_known_selector(selector):
-            raise ValueError(f"names {selector!r}, which is no finding code or beginning of one")
-
-
-def _join_alternatives(words: Iterable[str]) -> str:
-    *head, last = [f'"{word}"' for word in words]
-    return f"{', '.join(head)} or {last}" if head else last
+Command = Literal["check", "diff", "doctor", "fix", "op", "repro", "show"]
+"""Commands with options that set settings."""
 
 
 # -- declarations -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CommandOption:
+    """The option that sets a setting on the command line, for example ``--jobs``."""
+
+    commands: tuple[Command, ...]
+    name: str = ""
+    """Name without dashes; empty: the name of the setting."""
+    also: tuple[str, ...] = ()
+    """Other spellings, with dashes."""
+    help: str = ""
+    """Text for ``--help``; empty: the first sentence of the description, with the default value."""
+    hidden: bool = False
+    """True if ``--help`` does not list the option."""
 
 
 @dataclass(frozen=True)
@@ -252,6 +82,7 @@ class Declaration:
     """The declaration of one setting: its name, type, default and documentation."""
 
     field: str
+    """Name of the field of :class:`Settings`."""
     default: Any
     kind: SettingKind
     description: str
@@ -260,16 +91,37 @@ class Declaration:
     feature: str
     users: bool
     """True if a workspace must not set it, only the user."""
+    retraces: bool
+    """True if the setting affects the results of traces, so that a change traces files again."""
+    option: CommandOption | None
 
     @property
     def name(self) -> str:
-        """Name in pyproject.toml and on the command line."""
+        """Name in pyproject.toml."""
         return self.field.replace("_", "-")
+
+    @property
+    def option_name(self) -> str:
+        """Name on the command line, without dashes."""
+        return (self.option.name if self.option is not None else "") or self.name
 
     @property
     def editor_name(self) -> str:
         group = f"{_to_camel_case(self.feature)}." if self.feature else ""
         return group + _to_camel_case(self.field.removeprefix(f"{self.feature}_"))
+
+    def option_help(self) -> str:
+        """Return the help of the option as one paragraph without Markdown."""
+        if self.option is not None and self.option.help:
+            return self.option.help
+        parts = [self.description.split(". ")[0].rstrip(".")]
+        if isinstance(self.kind, Choice):
+            parts += [f"{word}: {text.rstrip('.')}" for word, text in self.kind.words]
+        if isinstance(self.default, bool):
+            parts.append(f"Default: {'on' if self.default else 'off'}")
+        elif self.default:
+            parts.append(f"Default: {format_value(self.default)}".replace('"', ""))
+        return ". ".join(parts).replace("`", "") + "."
 
 
 def _to_camel_case(name: str) -> str:
@@ -283,21 +135,26 @@ def _setting(
     description: str,
     scope: Scope = "resource",
     *,
+    option: CommandOption | None = None,
     editor: bool = True,
     feature: str = "",
     users: bool = False,
+    retraces: bool = False,
 ) -> Any:
-    metadata = {
-        "kind": kind,
-        "description": description,
-        "scope": scope,
-        "editor": editor,
-        "feature": feature,
-        "users": users,
-    }
+    declaration = Declaration(
+        "", default, kind, description, scope, editor, feature, users, retraces, option
+    )
+    metadata = {"declaration": declaration}
     if isinstance(default, Mapping):
         return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
+
+
+# Commands that trace: one target, also files that they change, and files only.
+_ALL: tuple[Command, ...] = ("check", "diff", "fix", "show", "repro")
+_FILES: tuple[Command, ...] = ("check", "diff", "fix")
+_CHECKS: tuple[Command, ...] = ("check", "diff")
+_CHECK: tuple[Command, ...] = ("check",)
 
 
 @dataclass(frozen=True)
@@ -306,196 +163,245 @@ class Settings:
 
     interpreter: str = _setting(
         "",
-        TextKind(),
-        "Python interpreter whose torch traces the code. Empty: the first that has torch of the "
-        "environment that the editor has active, `VIRTUAL_ENV`, `.venv` beside the project root, "
-        "`CONDA_PREFIX`, the Python that fullgraph is installed in, and `python3` on PATH.",
+        InterpreterKind("PYTHON"),
+        "Python interpreter whose torch traces the code. Empty: the first of these that has torch: "
+        "the environment that is active in the editor, `VIRTUAL_ENV`, `.venv` in the project root, "
+        "`CONDA_PREFIX`, the Python in which fullgraph is installed, `python3` on PATH.",
         # A workspace that could choose the executed program would control the machine.
         "machine-overridable",
+        option=CommandOption(
+            ("check", "fix", "show", "repro", "op", "doctor"), "python", also=("--interpreter",)
+        ),
+        retraces=True,
     )
     mode: Mode = _setting(
         "auto",
         Choice(
             (
-                ("auto", "Fake tensors; real ones where fake tensors cannot go on."),
-                ("fake", "Fake tensors only: no memory, no kernels, no GPU needed."),
-                ("real", "Real tensors on real devices, as `torch.compile` itself would see."),
+                ("auto", "Fake tensors, and real tensors if fake tensors cannot continue."),
+                ("fake", "Only fake tensors: without data, kernels or a GPU."),
+                ("real", "Real tensors on real devices, as with `torch.compile` itself."),
             )
         ),
-        "How a run sees tensors.",
+        "Tensors that the code is traced with.",
+        option=CommandOption(_ALL),
+        retraces=True,
     )
     select: tuple[str, ...] = _setting(
         (),
-        Codes(),
-        'Finding codes to show, whole or up to a slash (`"graph-break"`, '
-        '`"graph-break/GB0059"`). Empty: all.',
+        Codes("CODE"),
+        "Finding codes to show: a whole code (`graph-break/GB0059`), its id (`GB0059`) or its "
+        "family (`graph-break`). Empty: all codes.",
+        option=CommandOption(_FILES),
     )
     ignore: tuple[str, ...] = _setting(
         (),
-        Codes(),
-        "Finding codes not to show. Between `select` and `ignore` the more "
-        "specific one decides: a whole code, then an id (`GB0059`), then a family.",
+        Codes("CODE"),
+        "Finding codes to hide, written as in `select`. If both `select` and `ignore` match a "
+        "finding, the more specific code decides: a whole code, then an id, then a family.",
+        option=CommandOption(_FILES),
     )
     severity: Mapping[str, Severity] = _setting(
         {},
         Severities(),
-        "Severity per finding code or beginning of one, for example "
-        '`{"graph-break": "error", "recompile": "off"}`. The most specific one that fits decides: '
-        "a whole code, then an id (`GB0059`), then a family.",
+        "Severity of findings by code: error, warning, information, hint or off. For example "
+        '`{"graph-break": "error", "recompile": "off"}`. If several codes match a finding, the '
+        "most specific one decides: a whole code, then an id (`GB0059`), then a family.",
+        option=CommandOption(_CHECKS),
     )
     exit_severity: Severity = _setting(
         Severity.WARNING,
-        SeverityName(("error", "warning", "information", "hint", "off")),
-        "Lowest severity of a finding that makes `fullgraph check` exit with status 1; "
-        '`"off"`: none does.',
+        SeverityKind(),
+        "Lowest severity of a finding that makes the exit status 1; off: findings do not change "
+        "the exit status.",
+        option=CommandOption(_CHECKS),
         editor=False,
     )
     jobs: int = _setting(
         0,
         NumberKind(0),
-        "How many runs go on at once. 0: one per processor, at most 8.",
+        "Maximum number of traces that run at the same time; 0: one per processor, at most 8.",
         "machine-overridable",
+        option=CommandOption(_FILES, also=("-j",)),
     )
     engine_processes: ProcessStart = _setting(
         "auto",
         Choice(
             (
-                ("auto", "Fork on Linux, unless the engine holds a GPU; else spawn."),
-                ("fork", "Fork on Linux: fast, and imports are kept between edits."),
-                ("spawn", "Start each process afresh: slower, and needs no fork."),
+                ("auto", "Fork on Linux, unless the engine uses a GPU, otherwise spawn."),
+                ("fork", "Fork a process that has imported torch; fast, but only on Linux."),
+                ("spawn", "Start a new Python for each process; slower."),
             )
         ),
-        "How the engine starts the processes that execute code. Takes effect when the engine is "
-        "started the next time.",
+        "How the engine (the process that imports torch) starts processes that execute code. A "
+        "change takes effect when the engine starts again.",
         "machine-overridable",
+        option=CommandOption(_CHECKS),
         feature="engine",
     )
     engine_keep: float = _setting(
         10.0,
         NumberKind(0, "minutes", whole=False),
-        "Minutes that the engine of a command or an editor stays for others once nobody uses it: "
-        "these need not import torch then. 0: it ends with the command or the editor's window, as "
-        "where the environment variable `CI` is set. The variable `FULLGRAPH_ENGINE_KEEP` has "
-        "precedence over both. Takes effect when the engine is started the next time.",
+        "Minutes that the engine (the process that imports torch) stays after its last use, so "
+        "that later commands and editors start faster. 0: it ends with the command or the editor "
+        "window, which is the default if the environment variable `CI` is set. The environment "
+        "variable `FULLGRAPH_ENGINE_KEEP` overrides `CI` and pyproject.toml. A change takes effect "
+        "when the engine starts again.",
         "machine-overridable",
+        option=CommandOption(_CHECK),
         feature="engine",
     )
     timeout: float = _setting(
         60.0,
         NumberKind(0.1, "seconds", whole=False),
-        "Seconds that the run of one target may take.",
+        "Time limit in seconds for the import of a file, and for each trace of a function or "
+        "module in it.",
+        option=CommandOption(_ALL),
+        retraces=True,
     )
     memory_limit: int = _setting(
         4096,
         NumberKind(256, "MiB"),
-        "MiB of memory that one run may use.",
+        "Memory limit in MiB for each process that traces code.",
         "machine-overridable",
+        option=CommandOption(_FILES),
+        retraces=True,
     )
     max_targets: int = _setting(
         200,
         NumberKind(1),
-        "How many targets of one file are traced; a note says so where there are more.",
+        "Maximum number of functions and modules to trace in one file; a note reports that a file "
+        "has more.",
+        option=CommandOption(_FILES),
+        retraces=True,
     )
     try_dynamic: bool = _setting(
         True,
         FlagKind(),
-        "Trace a second time with the first dimension of each input as dynamic, where the probe "
-        "names no symbolic dimension, to find dimensions that the code fixes to one size.",
+        "Trace a second time with dynamic first dimensions of the inputs, to find dimensions that "
+        "the code specializes. Skipped if the probe comment names symbolic dimensions.",
+        option=CommandOption(_CHECKS),
+        retraces=True,
     )
     try_paths: bool = _setting(
         True,
         FlagKind(),
-        "Trace what the inputs of a probe do not lead to: the other of training and evaluation "
-        "mode, flags and optional arguments, and conditions on the data of tensors. Only where "
-        "lines are left that no trace came to, and after everything else.",
+        "Also trace code that the example inputs do not reach: the other of training and "
+        "evaluation mode, other values of flags and optional arguments, and other branches on the "
+        "data of tensors. This happens last, and only if no trace has reached some lines.",
+        option=CommandOption(_FILES),
+        retraces=True,
     )
     cache: bool = _setting(
         True,
         FlagKind(),
-        "Keep results in the user's cache folder. `fullgraph check` takes them from there where "
-        "neither the file nor anything that it imports or reads has changed, nor torch or a "
-        "setting; an editor shows them until the file is traced.",
+        "Save results in the user's cache folder, and reuse them while the file, what it imports "
+        "and reads, torch and the settings are unchanged. An editor shows them until the file is "
+        "traced.",
+        option=CommandOption(_CHECK),
     )
     methods: tuple[str, ...] = _setting(
         (),
         Texts(),
-        "Methods of `nn.Module` classes that are traced besides `forward`, by name: `generate`, "
-        "`encode`, `training_step`.",
+        "Names of methods of `nn.Module` classes to trace in addition to `forward`, such as "
+        "`generate` or `training_step`.",
+        retraces=True,
     )
     probes_from_file: FileProbes = _setting(
         "all",
         Choice(
             (
                 ("all", "The `__main__` block and the examples in docstrings."),
-                ("main", "The `__main__` block alone."),
-                ("docstrings", "The examples in docstrings alone."),
-                ("off", "Nothing: only what importing the file executes."),
+                ("main", "Only the `__main__` block."),
+                ("docstrings", "Only the examples in docstrings."),
+                ("off", "Nothing beyond what importing the file executes."),
             )
         ),
-        "Which code of the file besides its definitions is executed, in the sandbox and for a few "
-        "seconds, to see what it calls the file's classes and functions with.",
+        "Code of the file to execute to find example inputs of its functions and modules. It is "
+        "executed in the sandbox for a few seconds.",
+        option=CommandOption(_CHECKS),
+        retraces=True,
     )
     probes_from_tests: bool = _setting(
         False,
         FlagKind(),
-        "Execute tests of the workspace that import the file, by pytest, in the sandbox and for a "
-        "few seconds, to see what they call its classes and functions with.",
+        "Execute pytest tests that import the file, to find example inputs of its functions and "
+        "modules. The tests are executed in the sandbox for a few seconds.",
+        option=CommandOption(_CHECKS),
+        retraces=True,
     )
     program_run: bool = _setting(
         True,
         FlagKind(),
-        "Run a file that is a program as `python FILE` would, in the sandbox, and report what it "
-        "compiles: a file with a `__main__` block, or with top-level code that calls what it "
-        "compiles. Its writes are discarded and it has no network.",
+        "Run a file that is a program, as `python FILE` would, and report what it compiles. A "
+        "program has a `__main__` block, or top-level code that calls what it compiles. It runs in "
+        "the sandbox without network, and its writes are discarded.",
+        option=CommandOption(_CHECK),
         feature="program",
+        retraces=True,
     )
     program_seconds: float = _setting(
         20.0,
         NumberKind(1, "seconds", whole=False),
-        "Seconds after which a program is stopped. What it compiled until then is reported.",
+        "Time limit in seconds for running a program. What it has compiled by then is reported.",
+        option=CommandOption(_CHECK),
         feature="program",
+        retraces=True,
     )
     program_arguments: tuple[str, ...] = _setting(
         (),
-        Texts(),
-        "Command-line arguments of programs, as a list. A comment `# fullgraph: run(--steps 2)` in "
-        "a file has precedence.",
+        Arguments("ARGUMENT"),
+        "Command-line arguments for programs, as a list. A comment `# fullgraph: run(--steps 2)` "
+        "in the program's file overrides them.",
+        option=CommandOption(_CHECK, hidden=True),
         feature="program",
+        retraces=True,
     )
     program_files: tuple[str, ...] = _setting(
         (),
         Texts(),
-        "Programs of the workspace that are run for files which they import, as patterns relative "
-        "to the project root (`scripts/*.py`); a pattern behind `!` excludes programs. Empty: any, "
-        "the most recently changed first, at most three.",
+        "Programs of the workspace to run for the files that they import, as patterns relative to "
+        "the project root (`scripts/*.py`). A pattern that begins with `!` excludes programs. "
+        "Empty: at most three programs that import the file, the most recently changed first.",
         feature="program",
+        retraces=True,
     )
     program_backend: str = _setting(
         "",
-        TextKind(),
-        "Backend that compiles the graphs of a program, such as `inductor`. Empty: graphs run as "
-        "they were captured.",
+        TextKind("NAME"),
+        "Backend that compiles the graphs of a program, such as `inductor`; empty: graphs run as "
+        "captured, without a compiler.",
+        option=CommandOption(
+            _CHECK,
+            "backend",
+            help="Backend that compiles the graphs of a program, such as inductor. Without it, "
+            "graphs run as captured.",
+        ),
         feature="program",
+        retraces=True,
     )
     program_uncompiled: bool = _setting(
         False,
         FlagKind(),
-        "Also trace the classes and functions of a program that it does not compile, with inputs "
-        "found as for any other file.",
+        "Also trace the functions and modules of a program that it does not compile.",
+        option=CommandOption(_CHECK),
         feature="program",
+        retraces=True,
     )
     export: bool = _setting(
         False,
         FlagKind(),
-        "Also put each target through `torch.export`, strictly and not, and show all that it "
-        "refuses, each at its line.",
+        "Also export each function and module with `torch.export`, strict and non-strict, and "
+        "report all problems.",
+        option=CommandOption(("check", "fix")),
+        retraces=True,
     )
     forecast: bool = _setting(
         True,
         FlagKind(),
-        "In the editor, after each trace and while the text is not edited, call each target again "
-        "with other sizes and values at low priority, to say what will recompile. "
-        "`fullgraph check` does so only with `--forecast`.",
+        "Predict recompilations in the editor: after each trace, while the text is not edited, "
+        "call the code again with other sizes and values at low priority. `fullgraph check` does "
+        "this only with `--forecast`.",
     )
     fixes: FixSearch = _setting(
         "background",
@@ -505,8 +411,8 @@ class Settings:
                 ("off", "Only with `fullgraph fix`."),
             )
         ),
-        "When the editor tries rewrites that may end a graph break. What was traced and does the "
-        "same becomes a quick fix.",
+        "When the editor searches for fixes of graph breaks. A rewrite that was traced and gives "
+        "the same results is offered as a quick fix.",
     )
     trace_on: TraceOn = _setting(
         "change",
@@ -525,26 +431,27 @@ class Settings:
             (
                 (
                     "default",
-                    "What other language servers cannot know: everything under `torch.ops`, "
-                    "arguments of functions written in C++, and their values.",
+                    "What other language servers do not know: `torch.ops`, and the arguments of "
+                    "functions written in C++ with their values.",
                 ),
-                ("full", "Everything under `torch`, where no other language server completes it."),
+                ("full", "All of `torch`, if no other language server completes it."),
                 ("off", "Nothing."),
             )
         ),
-        "What is offered while a name of torch is typed.",
+        "Names of torch that the editor completes.",
         feature="completion",
     )
     code_lens_enabled: bool = _setting(
         True,
         FlagKind(),
-        "Show above each target, or above each of its probe comments, how it was traced.",
+        "Show the result of the trace above each function and module, or above each of its probe "
+        "comments.",
         feature="code_lens",
     )
     untraced_faded: bool = _setting(
         False,
         FlagKind(),
-        "Fade the lines of each target that no run came to.",
+        "Fade the lines of functions and modules that no trace has reached.",
         feature="untraced",
     )
     inlay_hints_shapes: ShapeHints = _setting(
@@ -556,63 +463,84 @@ class Settings:
                 ("off", "Nowhere, neither at parameters nor returns."),
             )
         ),
-        "Where the dtypes and sizes that were seen in the last trace are shown in the text.",
+        "Where to show the dtypes and shapes of the last trace as inlay hints.",
         feature="inlay_hints",
     )
     inlay_hints_parameters: bool = _setting(
-        True, FlagKind(), "Show what the parameters of functions were.", feature="inlay_hints"
+        True,
+        FlagKind(),
+        "Show the dtypes and shapes of parameters as inlay hints.",
+        feature="inlay_hints",
     )
     inlay_hints_returns: bool = _setting(
-        True, FlagKind(), "Show what functions returned.", feature="inlay_hints"
+        True,
+        FlagKind(),
+        "Show the dtypes and shapes of returned values as inlay hints.",
+        feature="inlay_hints",
     )
     inlay_hints_constants: bool = _setting(
         False,
         FlagKind(),
-        "Show values that are the same constant in every call of the traced code.",
+        "Also show inlay hints for values that are the same constant in each call of the traced "
+        "code.",
         feature="inlay_hints",
     )
     repro_folder: str = _setting(
         "fullgraph-repros",
         TextKind(),
-        "Folder that minified repros are written to, relative to the project root. No file in it "
-        "is ever overwritten.",
+        "Folder for repros (minimal scripts that reproduce a finding), relative to the project "
+        "root. Existing files are never overwritten.",
         feature="repro",
     )
     repro_time_budget: float = _setting(
         30.0,
         NumberKind(1, "seconds", whole=False),
-        "Seconds that making one minified repro may take.",
+        "Time limit in seconds for making a repro (a minimal script that reproduces a finding).",
+        option=CommandOption(("repro",), "time-budget"),
         feature="repro",
     )
     repro_data: bool = _setting(
         False,
         FlagKind(),
-        "Keep the contents of tensors in minified repros, in files beside the script, also where "
-        "random numbers show the same.",
+        "Always save the contents of tensors in files beside a repro (a minimal script that "
+        "reproduces a finding), even if random numbers reproduce the finding too.",
+        option=CommandOption(("repro",), "data"),
         feature="repro",
     )
     sandbox_allow: tuple[Allowance, ...] = _setting(
         (),
-        Allowances(),
-        "What traced code may do that the sandbox refuses: `write:FOLDER` (relative to the "
-        "workspace folder; `~` is the home folder), `network`, `read-env:NAME` (a variable that "
-        "looks like a secret), `subprocess` (start programs), and for libraries "
-        "`cpp-extensions` (compilers, and torch's folder of extensions), `triton-cache` and "
-        "`huggingface-cache`. It holds for all workspaces; settings of a workspace cannot give it.",
+        Allowances("ENTRY"),
+        "What the sandbox allows traced code to do: `write:FOLDER` (relative to the workspace "
+        "folder; `~` is the home folder), `network`, `read-env:NAME` (an environment variable that "
+        "looks like a secret), `subprocess` (start programs), and for libraries `cpp-extensions` "
+        "(compilers, and torch's folder of extensions), `triton-cache` and `huggingface-cache`. "
+        "This applies to all workspaces; the settings of a workspace cannot change it.",
         "machine",
+        option=CommandOption(
+            (*_ALL, "doctor"),
+            "allow",
+            help="What the sandbox allows traced code to do: write:FOLDER, network, read-env:NAME "
+            "(an environment variable that looks like a secret), subprocess (start programs), "
+            "cpp-extensions, triton-cache, huggingface-cache. Default: none of these.",
+        ),
         feature="sandbox",
         users=True,
+        retraces=True,
     )
     extra_paths: tuple[str, ...] = _setting(
         (),
-        Texts(),
-        "Folders put on `sys.path` of a run, relative to the project root, before the file's own.",
+        Folders("FOLDER"),
+        "Folders to add to `sys.path`, before the folder of the file. They are relative to the "
+        "project root.",
+        option=CommandOption(_FILES),
+        retraces=True,
     )
     exclude: tuple[str, ...] = _setting(
         (),
-        Texts(),
-        "Files and folders that are not traced, as .gitignore patterns relative to the project "
-        "root. A file named on the command line is always traced.",
+        Texts("PATTERN"),
+        "Files and folders not to trace, as .gitignore patterns relative to the project root. A "
+        "file named on the command line is always traced.",
+        option=CommandOption(_FILES),
     )
 
     @property
@@ -662,16 +590,7 @@ class Settings:
 
     def tracing_key(self) -> tuple[object, ...]:
         """Return the values of all settings that affect the results of traces."""
-        return (
-            *(self.interpreter, self.mode, self.try_dynamic, self.try_paths, self.extra_paths),
-            self.export,
-            self.methods,
-            self.example_kinds(),
-            self.run_limits(),
-            self.program_request(),
-            self.program_files,
-            self.sandbox_allow,
-        )
+        return tuple(getattr(self, one.field) for one in list_declarations() if one.retraces)
 
     def import_roots(self, project: Path | None) -> tuple[str, ...]:
         """Return the folders in the setting ``extra_paths`` as absolute paths; relative ones start
@@ -681,28 +600,17 @@ class Settings:
         return tuple(str(base / expand_path(path, base)) for path in self.extra_paths)
 
 
+@functools.cache
 def list_declarations() -> tuple[Declaration, ...]:
     """Return all settings in the order of the manual."""
-    defaults = Settings()
     return tuple(
-        Declaration(
-            field=field.name,
-            default=getattr(defaults, field.name),
-            kind=field.metadata["kind"],
-            description=field.metadata["description"],
-            scope=field.metadata["scope"],
-            editor=field.metadata["editor"],
-            feature=field.metadata["feature"],
-            users=field.metadata["users"],
-        )
+        dataclasses.replace(field.metadata["declaration"], field=field.name)
         for field in dataclasses.fields(Settings)
     )
 
 
 # -- sources ----------------------------------------------------------------------------------
 
-_FLAGS = {"sandbox-allow": "allow"}
-"""Command-line flags with shorter names than the names of their settings."""
 _COMMAND_LINE = "the command line"
 _EDITOR = "the editor"
 
@@ -724,7 +632,11 @@ class SettingsSource:
         sentence.
         """
         if self.origin == _COMMAND_LINE:
-            return f"--{_FLAGS.get(_to_kebab_case(key), _to_kebab_case(key))}"
+            names = {
+                declaration.name: declaration.option_name for declaration in list_declarations()
+            }
+            name = _to_kebab_case(key)
+            return f"--{names.get(name, name)}"
         return f"Setting {str(key)!r} of {self.origin}"
 
 

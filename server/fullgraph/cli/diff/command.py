@@ -18,7 +18,7 @@ from fullgraph.cli.diff.json import difference_json
 from fullgraph.cli.diff.markdown import difference_markdown
 from fullgraph.cli.diff.revisions import CheckedOutTree, check_out
 from fullgraph.cli.diff.text import difference_text
-from fullgraph.cli.interruption import Interrupted
+from fullgraph.cli.exit_status import CLEAN, FOUND, UNABLE, Interrupted
 from fullgraph.cli.progress import ProgressLine
 from fullgraph.cli.sources import UnreadableFile, absolute_path
 from fullgraph.cli.terminal import Color, as_utf8, paint_for, write
@@ -27,9 +27,6 @@ from fullgraph.render.checked import CheckedFile
 from fullgraph.render.json import check_json
 from fullgraph.render.paint import Style
 from fullgraph.session.settings import Settings
-
-CLEAN, FOUND, UNABLE = 0, 1, 2
-"""Exit statuses: nothing new, new findings, or a side could not be checked."""
 
 DiffFormat = Literal["text", "json", "markdown"]
 

@@ -30,7 +30,7 @@ def _find_page(
 ) -> tuple[OperatorPage, int, int] | None:
     """Return the page for an offset, and start and end of the text that the page describes."""
     text = unit.document.text
-    index = context.session.find_index(unit)
+    index = context.session.engines.find_index(unit)
     written = schema_string_at(text, offset)
     if written is not None:
         page = page_of_schema(index, written)

@@ -12,7 +12,7 @@ METHOD = types.TEXT_DOCUMENT_DID_CHANGE
 
 def handle(context: ServerContext, params: types.DidChangeTextDocumentParams) -> None:
     changes = [_to_change(change) for change in params.content_changes]
-    context.session.change(params.text_document.uri, changes, params.text_document.version)
+    context.session.files.change(params.text_document.uri, changes, params.text_document.version)
 
 
 def _to_change(change: types.TextDocumentContentChangeEvent) -> TextChange:

@@ -13,7 +13,9 @@ METHOD = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
 
 def handle(context: ServerContext, params: types.DidChangeWatchedFilesParams) -> None:
     if any(change.uri.endswith("/pyproject.toml") for change in params.changes):
-        context.session.manifest_changed()
+        context.session.apply_settings()
     if any(change.uri.endswith(f"/{FILE}") for change in params.changes):
-        context.session.recording_changed()
-    context.session.files_changed([c.uri for c in params.changes if c.uri.endswith(".py")])
+        context.session.files.reconsider_all()
+    context.session.files.reconsider_changed(
+        [c.uri for c in params.changes if c.uri.endswith(".py")]
+    )

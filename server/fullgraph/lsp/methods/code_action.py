@@ -74,7 +74,7 @@ def _quick_fix(
     context: ServerContext, unit: AnalysisUnit, item: FileFinding, fix: Fix
 ) -> types.CodeAction:
     diagnostic = context.publication.diagnostics.for_finding(
-        item, unit.document, context.session.documents()
+        item, unit.document, context.session.files.documents()
     )
     return types.CodeAction(
         title=fix.title,

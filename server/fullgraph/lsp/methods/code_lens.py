@@ -37,7 +37,7 @@ _MEASURE = "watch"
 
 def handle(context: ServerContext, params: types.CodeLensParams) -> list[types.CodeLens]:
     unit = context.find_unit(params.text_document.uri)
-    if unit is None or not context.session.settings(unit).code_lens_enabled:
+    if unit is None or not context.session.workspace.settings(unit.document).code_lens_enabled:
         return []
     runs: dict[str, list[ShownReport]] = defaultdict(list)
     for shown in unit.reports():

@@ -49,13 +49,13 @@ def handle(context: ServerContext, params: types.CompletionParams) -> dict[str, 
     unit = context.find_unit(params.text_document.uri)
     if unit is None:
         return _NOTHING
-    mode = context.session.settings(unit).completion_mode
+    mode = context.session.workspace.settings(unit.document).completion_mode
     at = params.position
     if mode != "off" and (probe_items := probe_completion(unit.document, at.line, at.character)):
         return probe_items
     if params.context is not None and params.context.trigger_character in TRIGGERS:
         return _NOTHING
-    if mode == "off" or (index := context.session.find_index(unit)) is None:
+    if mode == "off" or (index := context.session.engines.find_index(unit)) is None:
         return _NOTHING
     document = unit.document
     offset = document.offset_at(params.position.line, params.position.character)

@@ -19,7 +19,7 @@ def handle(context: ServerContext, params: types.CompletionItem) -> types.Comple
     of torch."""
     uri, path, parameter = (_data_text(params.data, key) for key in ("uri", "path", "parameter"))
     unit = context.find_unit(uri)
-    index = None if unit is None or not path else context.session.find_index(unit)
+    index = None if unit is None or not path else context.session.engines.find_index(unit)
     if index is None:
         return params
     if not parameter and not params.detail:

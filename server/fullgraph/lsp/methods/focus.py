@@ -11,4 +11,4 @@ METHOD = FOCUSED
 
 
 def handle(context: ServerContext, params: Any) -> None:
-    context.session.handle_focus()
+    context.session.engines.retry_failed()

@@ -21,7 +21,9 @@ def handle(context: ServerContext, params: types.InlayHintParams) -> list[types.
         return []
     first, last = position_key(params.range.start), position_key(params.range.end)
     hints = []
-    for place in choose_hinted_places(unit.seen_shapes(), context.session.settings(unit)):
+    for place in choose_hinted_places(
+        unit.seen_shapes(), context.session.workspace.settings(unit.document)
+    ):
         if not params.range.start.line <= place.range.end.line <= params.range.end.line:
             continue
         end = unit.document.positions.character(place.range.end, unit.document.encoding)

@@ -10,4 +10,4 @@ METHOD = types.TEXT_DOCUMENT_DID_SAVE
 
 
 def handle(context: ServerContext, params: types.DidSaveTextDocumentParams) -> None:
-    context.session.save(params.text_document.uri)
+    context.session.files.save(params.text_document.uri)

@@ -25,7 +25,7 @@ METHOD = types.TEXT_DOCUMENT_SIGNATURE_HELP
 
 def handle(context: ServerContext, params: types.SignatureHelpParams) -> dict[str, Any] | None:
     unit = context.find_unit(params.text_document.uri)
-    if unit is None or (index := context.session.find_index(unit)) is None:
+    if unit is None or (index := context.session.engines.find_index(unit)) is None:
         return None
     document = unit.document
     offset = document.offset_at(params.position.line, params.position.character)

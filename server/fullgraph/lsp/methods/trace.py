@@ -20,7 +20,7 @@ async def handle(context: ServerContext, params: Any) -> dict[str, Any] | None:
     uri, name = getattr(params, "uri", None), getattr(params, "target", None)
     line, run, probe = (_int_parameter(params, key) for key in ("line", "run", "probe"))
     # Before the session has its settings, nothing is traced yet.
-    await context.session.wait_until_configured()
+    await context.session.permission.configured.wait()
     unit = context.find_unit(uri) if isinstance(uri, str) else None
     if unit is None:
         return None

@@ -1,0 +1,88 @@
+"""Trace Python files and report what torch.compile would do with them.
+
+A file that is a program is run, and what it compiles is reported. Arguments for the program follow
+its path: `fullgraph check -- train.py --steps 2`.
+
+The code is executed in separate processes with limits on time, memory and access.
+
+Exit status: 0 without findings at or above --exit-severity, 1 with such findings, 2 if something
+could not be analyzed, such as a function without example inputs.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import get_args
+
+from fullgraph.cli import options
+from fullgraph.cli.options import Parser, UsageError
+from fullgraph.cli.setting_options import add_settings, given_settings
+from fullgraph.cli.terminal import Format
+
+
+def configure(parser: Parser) -> None:
+    options.add_paths(parser, "Files and folders; - is standard input.")
+    options.add_choice(parser, "--format", get_args(Format), "Format of the findings.")
+    options.add_forecast(parser)
+    options.add_flag(
+        parser,
+        "--measure",
+        help="Also measure how fast each function or module is: in eager mode, compiled with "
+        "Inductor, and compiled with its verified fixes.",
+    )
+    options.add_flag(parser, "--timings", help="Also show what took time, by file and by trace.")
+    parser.options.add_argument(
+        "--baseline",
+        metavar="FILE",
+        type=Path,
+        help="Hide findings that are in this report, which an earlier check wrote with --format "
+        "json.",
+    )
+    parser.options.add_argument(
+        "--stdin-filename",
+        metavar="PATH",
+        default="<stdin>",
+        help="Name of standard input in findings.",
+    )
+    parser.options.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="Write the findings to a file instead of standard output.",
+    )
+    options.add_color(parser)
+    options.add_flag(parser, "-q", "--quiet", help="Print only findings: no summary, no progress.")
+    options.add_flag(
+        parser, "-v", "--verbose", help="Print the output of the traced code on standard error."
+    )
+    add_settings(parser, "check")
+
+
+def run(arguments: Namespace) -> int:
+    from fullgraph.cli.check_command import CheckJob
+
+    baseline, output = arguments.baseline, arguments.output
+    if baseline is not None and output is not None and baseline.resolve() == output.resolve():
+        raise UsageError(
+            f"--output: {output} is the baseline, and would keep only what is new; write the new "
+            "one without --baseline."
+        )
+    settings = given_settings(arguments)
+    if arguments.measure:
+        settings["engine-keep"] = 0
+    job = CheckJob(
+        paths=tuple(dict.fromkeys(arguments.paths)),
+        stdin_name=arguments.stdin_filename,
+        form=arguments.format,
+        color=arguments.color,
+        quiet=arguments.quiet,
+        verbose=arguments.verbose,
+        forecast=arguments.forecast,
+        measure=arguments.measure,
+        timings=arguments.timings,
+        baseline=baseline,
+        output=output,
+    )
+    return job.run(settings)

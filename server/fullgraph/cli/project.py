@@ -1,0 +1,100 @@
+"""The project, settings and engine of a command."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fullgraph.cli.check import EngineUnusable
+from fullgraph.cli.exit_status import UNABLE
+from fullgraph.cli.report import CheckPrinter
+from fullgraph.cli.terminal import write
+from fullgraph.engines import (
+    AnyEngine,
+    EngineListener,
+    InterpreterNotFound,
+    find_interpreter,
+    shared_or_own,
+)
+from fullgraph.session.allowances import resolve_allowances
+from fullgraph.session.settings import (
+    Project,
+    Resolved,
+    Settings,
+    command_line_source,
+    environment_source,
+    find_project,
+    resolve_settings,
+)
+from fullgraph_engine.protocol import Log
+
+
+def engine_for(
+    settings: Settings,
+    project: Project,
+    report: CheckPrinter | None = None,
+    *,
+    verbose: bool = False,
+) -> AnyEngine:
+    """Return an engine that the settings select, running in the background or new.
+
+    With ``verbose``, ``report`` prints the output of the traced code.
+
+    Raises:
+        EngineUnusable: No interpreter was found.
+    """
+    try:
+        interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
+    except InterpreterNotFound as error:
+        raise EngineUnusable(str(error)) from error
+    if report is not None and interpreter.remark:
+        report.print_remarks([interpreter.remark])
+
+    def on_log(log: Log) -> None:
+        if report is not None and verbose:
+            report.print_log(log.text)
+
+    def on_note(sentence: str) -> None:
+        if report is not None and verbose:
+            report.print_remarks([sentence])
+
+    return shared_or_own(
+        EngineListener(log=on_log),
+        interpreter.path,
+        keep=settings.engine_keep_seconds,
+        cwd=project.root,
+        processes=settings.engine_processes,
+        # Paths on the command line are relative to the current folder.
+        allowed=resolve_allowances(settings.sandbox_allow, Path.cwd()),
+        on_note=on_note,
+    )
+
+
+def load_settings(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:
+    """Return the project that contains the folder ``start``, and the settings that apply to it.
+
+    ``flags`` are the settings on the command line, by name. Exits with an error if one is invalid.
+    """
+    source = command_line_source(flags)
+    bad = resolve_settings(source).problems
+    if bad:
+        for problem in bad:
+            write(sys.stderr, f"error: {problem.partition(';')[0]}.\n")
+        raise SystemExit(UNABLE)
+    project = find_project(start)
+    resolved = resolve_settings(project.source, environment_source(os.environ), source)
+    problems = (*project.problems, *resolved.problems)
+    return project, dataclasses.replace(resolved, problems=problems)
+
+
+def common_folder(paths: Sequence[str]) -> Path:
+    """Return the innermost folder that contains all paths."""
+    absolute = [Path.cwd() / path for path in paths if not path.startswith("<")]
+    if not absolute:
+        return Path.cwd()
+    folders = [str(path if path.is_dir() else path.parent) for path in absolute]
+    return Path(os.path.commonpath([os.path.abspath(folder) for folder in folders]))  # noqa: PTH100
