@@ -9,9 +9,9 @@ import pytest
 
 from fullgraph.domain.positions import Encoding
 from fullgraph.engines import AnalysisRequest, Engine, EngineState, EngineStatus
-from fullgraph.session.analysis_unit import AnalysisUnit, TraceInputs
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.documents import Document, TextChange
-from fullgraph.session.request import analyze_request
+from fullgraph.session.request import TraceInputs, analyze_request
 from fullgraph.session.settings import Settings, TraceOn
 from fullgraph.session.unit_events import RunEnded, TraceDue, UnitEvent
 from fullgraph_engine.protocol import Analyze, Analyzed, Failed, TargetsFound
@@ -48,7 +48,7 @@ class HeldEngine:
         await passed(0.0)
 
 
-def unit_of(
+async def unit_of(
     engine: HeldEngine, trace_on: TraceOn = "change", ended: list[RunEnded] | None = None
 ) -> AnalysisUnit:
     """One that was opened. ``ended`` gets what it reports of runs that ended."""
@@ -65,13 +65,14 @@ def unit_of(
                 project=Path("/project"),
                 only=event.only,
             )
-            unit.begin_trace(event, cast("Engine", engine), request)
+            unit.traces.begin(event, cast("Engine", engine), request)
         elif isinstance(event, RunEnded) and ended is not None:
             ended.append(event)
 
     document = Document("file:///project/a.py", TEXT, 1, "python", Encoding.UTF8)
     unit = AnalysisUnit(document, TraceInputs(settings, ()), emit)
     unit.open()
+    await passed(0.0)
     return unit
 
 
@@ -81,12 +82,12 @@ def edit(unit: AnalysisUnit) -> None:
 
 async def test_a_mistake_of_ours_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, ended = HeldEngine(), list[RunEnded]()
-    unit = unit_of(engine, ended=ended)
+    unit = await unit_of(engine, ended=ended)
 
     def mistaken(event: object) -> None:
         raise KeyError("A")
 
-    monkeypatch.setattr(unit, "apply_event", mistaken)
+    monkeypatch.setattr(unit.traces, "apply_event", mistaken)
     engine.analyses[-1].put_event(TargetsFound(0, ()))
     await passed(0.0)
     (run,) = ended
@@ -100,7 +101,7 @@ async def test_a_mistake_of_ours_ends_the_run(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_one_target_asked_for_does_not_end_the_trace_of_all() -> None:
     engine = HeldEngine()
-    asked = unit_of(engine).analyze(("B",))
+    asked = (await unit_of(engine)).analyze(("B",))
     assert engine.traced == [((), True)]
     await engine.end()
     assert asked.result().completed
@@ -108,10 +109,11 @@ async def test_one_target_asked_for_does_not_end_the_trace_of_all() -> None:
 
 async def test_one_target_asked_for_does_not_replace_the_trace_of_an_edit() -> None:
     engine = HeldEngine()
-    unit = unit_of(engine)
+    unit = await unit_of(engine)
     await engine.end()
     edit(unit)
     asked = unit.analyze(("B",))
+    await passed(0.0)
     assert engine.traced == [((), True), ((), True)]
     await engine.end()
     assert asked.result().completed
@@ -119,9 +121,10 @@ async def test_one_target_asked_for_does_not_replace_the_trace_of_an_edit() -> N
 
 async def test_an_edit_has_all_targets_traced_while_one_is_asked_for() -> None:
     engine = HeldEngine()
-    unit = unit_of(engine)
+    unit = await unit_of(engine)
     await engine.end()
     unit.analyze(("B",))
+    await passed(0.0)
     edit(unit)
     await passed(60.0)
     assert engine.traced == [((), True), (("B",), False), ((), True)]
@@ -129,8 +132,10 @@ async def test_an_edit_has_all_targets_traced_while_one_is_asked_for() -> None:
 
 async def test_two_targets_asked_for_are_both_traced() -> None:
     engine = HeldEngine()
-    unit = unit_of(engine, "manual")
-    first, second = unit.analyze(("A",)), unit.analyze(("B",))
+    unit = await unit_of(engine, "manual")
+    first = unit.analyze(("A",))
+    await passed(0.0)
+    second = unit.analyze(("B",))
     await passed(0.0)
     assert engine.traced == [(("A",), False), (("A", "B"), True)]
     await engine.end()
@@ -139,8 +144,9 @@ async def test_two_targets_asked_for_are_both_traced() -> None:
 
 async def test_a_cancelled_request_ends_the_run_that_only_it_wants() -> None:
     engine = HeldEngine()
-    unit = unit_of(engine, "manual")
+    unit = await unit_of(engine, "manual")
     first, second = unit.analyze(), unit.analyze()
+    await passed(0.0)
     unit.withdraw_request(first)
     assert engine.traced == [((), True)]
     unit.withdraw_request(second)
@@ -149,18 +155,20 @@ async def test_a_cancelled_request_ends_the_run_that_only_it_wants() -> None:
 
 async def test_a_cancelled_request_leaves_the_trace_of_an_edit() -> None:
     engine = HeldEngine()
-    unit = unit_of(engine)
+    unit = await unit_of(engine)
     await engine.end()
     edit(unit)
     unit.withdraw_request(unit.analyze())
+    await passed(60.0)
     assert engine.traced[1:] == [((), True)]
 
 
 async def test_a_cancelled_request_leaves_a_run_that_a_change_outside_wants() -> None:
     engine = HeldEngine()
-    unit = unit_of(engine)
+    unit = await unit_of(engine)
     await engine.end()
     asked = unit.analyze()
+    await passed(0.0)
     unit.refresh()
     unit.withdraw_request(asked)
     assert engine.traced[1:] == [((), True)]
@@ -168,8 +176,9 @@ async def test_a_cancelled_request_leaves_a_run_that_a_change_outside_wants() ->
 
 async def test_a_cancelled_request_leaves_nothing_due() -> None:
     engine = HeldEngine()
-    unit = unit_of(engine, "manual")
+    unit = await unit_of(engine, "manual")
     first = unit.analyze(("A",))
+    await passed(0.0)
     second = unit.analyze(("B",))
     unit.withdraw_request(first)
     unit.withdraw_request(second)
@@ -180,7 +189,7 @@ async def test_a_cancelled_request_leaves_nothing_due() -> None:
 async def test_how_a_run_of_a_text_that_is_gone_failed_is_nobodys_business() -> None:
     engine = HeldEngine()
     ended: list[RunEnded] = []
-    unit = unit_of(engine, ended=ended)
+    unit = await unit_of(engine, ended=ended)
     failed = Failed(0, "The file does not parse.", "")
     engine.analyses[0].put_event(failed)
     edit(unit)

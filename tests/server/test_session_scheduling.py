@@ -21,9 +21,10 @@ class Work:
         self.willing = True
         self.schedule = Schedule(self.begin)
 
-    def begin(self) -> Work | None:
+    def begin(self) -> None:
         self.begun += 1
-        return self if self.willing else None
+        if self.willing:
+            self.schedule.run_started(self)
 
     def cancel(self) -> None:
         self.cancelled += 1
@@ -36,6 +37,7 @@ class Work:
 async def test_what_is_asked_for_starts_at_once() -> None:
     work = Work()
     work.schedule.request_now()
+    await passed(0.0)
     assert work.begun == 1 and work.schedule.running
 
 
@@ -53,11 +55,13 @@ async def test_edits_in_a_row_make_one_run() -> None:
 async def test_an_edit_ends_the_run_and_waits_for_its_end() -> None:
     work = Work()
     work.schedule.request_now()
+    await passed(0.0)
     work.schedule.request_after_edit()
     assert work.cancelled == 1
     await passed(60.0)
     assert work.begun == 1
     work.schedule.run_ended(None)
+    await passed(0.0)
     assert work.begun == 2
 
 
@@ -65,6 +69,7 @@ async def test_saving_does_not_wait_for_the_pause_of_an_edit() -> None:
     work = Work()
     work.schedule.request_after_edit()
     work.schedule.request_now()
+    await passed(0.0)
     assert work.begun == 1
     await passed(60.0)
     assert work.begun == 1
@@ -74,14 +79,17 @@ async def test_nothing_to_do_is_no_run() -> None:
     work = Work()
     work.willing = False
     work.schedule.request_now()
+    await passed(0.0)
     assert not work.schedule.running
     work.schedule.request_now()
+    await passed(0.0)
     assert work.begun == 2
 
 
 async def test_withdrawing_ends_what_runs_and_forgets_what_waits() -> None:
     work = Work()
     work.schedule.request_now()
+    await passed(0.0)
     work.schedule.request_after_edit()
     work.schedule.withdraw()
     work.schedule.run_ended(None)
@@ -94,6 +102,7 @@ async def test_a_closed_schedule_starts_nothing() -> None:
     work.schedule.request_after_edit()
     work.schedule.close()
     work.schedule.request_now()
+    await passed(0.0)
     await passed(60.0)
     assert work.begun == 0
 

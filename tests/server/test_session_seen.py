@@ -8,8 +8,9 @@ from fullgraph.domain.positions import Encoding
 from fullgraph.operators import Seen
 from fullgraph.results.file_results import Results
 from fullgraph.results.seen import seen_in
-from fullgraph.session.analysis_unit import AnalysisUnit, TraceInputs
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.documents import Document, TextChange
+from fullgraph.session.request import TraceInputs
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
     Position,
@@ -253,13 +254,13 @@ def test_a_snapshot_stays_as_it_was() -> None:
 def test_a_unit_looks_once_for_each_text_and_result() -> None:
     edited = traced()
     unit = AnalysisUnit(edited.document, TraceInputs(Settings(), ()), lambda unit, event: None)
-    assert unit.seen_values() == Seen()
-    unit.results = edited.results
-    first = unit.seen_values()
+    assert unit.view.seen_values() == Seen()
+    unit.traces.shown.replace(edited.results)
+    first = unit.view.seen_values()
     assert first.locals == LOCALS
-    assert unit.seen_values() is first
+    assert unit.view.seen_values() is first
     edited.edit("def g(", "\ndef g(")
-    second = unit.seen_values()
+    second = unit.view.seen_values()
     assert max(span.start for span in second.values) == edited.document.text.index("x.max")
     edited.run(f=(edited.local("tensor", "z", "f"),))
-    assert unit.seen_values().locals == {("f", "z"): "tensor"}
+    assert unit.view.seen_values().locals == {("f", "z"): "tensor"}

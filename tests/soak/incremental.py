@@ -38,9 +38,9 @@ from fullgraph.domain.positions import Encoding
 from fullgraph.engines import Engine, EngineListener
 from fullgraph.kept import SETTLED
 from fullgraph.results.seen import SeenByTarget
-from fullgraph.session.analysis_unit import AnalysisUnit, TraceInputs
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.documents import Document, TextChange, is_on_disk
-from fullgraph.session.request import analyze_request
+from fullgraph.session.request import TraceInputs, analyze_request
 from fullgraph.session.settings import Settings
 from fullgraph.session.unit_events import ResultsChanged, RunBegan, TraceDue, UnitEvent
 from fullgraph_engine.protocol import Finding, Log, OpenFile, TargetReport, TargetStarted
@@ -269,7 +269,7 @@ class Traced:
                 only=event.only,
                 open_files=self.unit.inputs.open_files,
             )
-            unit.begin_trace(event, self.engine, request)
+            unit.traces.begin(event, self.engine, request)
         elif isinstance(event, RunBegan):
             self.began = True
         elif not isinstance(event, ResultsChanged) and isinstance(
@@ -286,7 +286,7 @@ class Traced:
         from before, to help."""
         results = self.unit.results
         told: dict[str, Any] = {"": {}}
-        for shown in self.unit.reports():
+        for shown in self.unit.view.reports():
             # What it is called with is that of when it was traced.
             report = dataclasses.replace(shown.report, called=None)
             told.setdefault(report.name, {})[report.probe_number] = [timeless(untraced(report))]

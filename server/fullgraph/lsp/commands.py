@@ -57,8 +57,8 @@ async def analyze_file(context: ServerContext, arguments: list[Any]) -> dict[str
         "generation": ending.generation,
         "completed": ending.completed,
         "reason": ending.reason,
-        "reports": [to_plain(shown.report) for shown in unit.reports()],
-        "findings": len(unit.findings()),
+        "reports": [to_plain(shown.report) for shown in unit.view.reports()],
+        "findings": len(unit.view.findings()),
     }
 
 
@@ -116,15 +116,15 @@ async def debug_information(context: ServerContext, arguments: list[Any]) -> dic
 async def toggle_guards(context: ServerContext, arguments: list[Any]) -> bool:
     """Show or hide all guards of a traced function as diagnostics; return whether they are shown
     now."""
-    unit, target = _toggle_target(context, arguments, lambda unit: unit.guards_shown)
-    return target in unit.guards_shown
+    unit, target = _toggle_target(context, arguments, lambda unit: unit.view.guards_shown)
+    return target in unit.view.guards_shown
 
 
 async def toggle_untraced(context: ServerContext, arguments: list[Any]) -> bool:
     """Fade or restore the lines of a function that no trace executed; return whether they are faded
     now."""
-    unit, target = _toggle_target(context, arguments, lambda unit: unit.untraced_shown)
-    return target in unit.faded
+    unit, target = _toggle_target(context, arguments, lambda unit: unit.view.untraced_shown)
+    return target in unit.view.faded
 
 
 def _toggle_target(
@@ -198,7 +198,7 @@ async def measure_targets(context: ServerContext, arguments: list[Any]) -> dict[
 
 
 def _only_target(unit: AnalysisUnit) -> str:
-    names = list(dict.fromkeys(shown.report.name for shown in unit.reports()))
+    names = list(dict.fromkeys(shown.report.name for shown in unit.view.reports()))
     if len(names) == 1:
         return names[0]
     known = f"one of {', '.join(names)}" if names else "none is known in this file yet"
@@ -215,8 +215,8 @@ def _file_facts(context: ServerContext, unit: AnalysisUnit) -> dict[str, Any]:
         "busy": unit.busy,
         "waiting": unit.waiting,
         "delay": unit.schedule.delay,
-        "targets": [shown.report.name for shown in unit.reports()],
-        "findings": len(unit.findings()),
+        "targets": [shown.report.name for shown in unit.view.reports()],
+        "findings": len(unit.view.findings()),
     }
 
 

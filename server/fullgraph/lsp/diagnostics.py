@@ -36,7 +36,9 @@ class DiagnosticBuilder:
     def for_unit(
         self, unit: AnalysisUnit, open_documents: dict[str, Document]
     ) -> list[types.Diagnostic]:
-        return [self.for_finding(item, unit.document, open_documents) for item in unit.findings()]
+        return [
+            self.for_finding(item, unit.document, open_documents) for item in unit.view.findings()
+        ]
 
     def for_finding(
         self, item: FileFinding, document: Document, open_documents: dict[str, Document]

@@ -162,7 +162,9 @@ class DocumentService:
 def _known_guards(unit: AnalysisUnit, target: str) -> DocumentDraft | None:
     """Return a document with the guards that the last trace of the file reported; None if they may
     be incomplete or outdated."""
-    shown = [shown_report for shown_report in unit.reports() if shown_report.report.name == target]
+    shown = [
+        shown_report for shown_report in unit.view.reports() if shown_report.report.name == target
+    ]
     guards = unit.results.target_details(target).guards
     # Without one report for each set of inputs, guards cannot be assigned to their inputs.
     traced = all(

@@ -43,7 +43,9 @@ class Measures:
         If ``target`` is empty, it measures all traced functions of the file that no other traced
         function calls. Cancelling the request or its progress bar ends the measurement.
         """
-        reports = [shown.report for shown in unit.reports() if target in ("", shown.report.name)]
+        reports = [
+            shown.report for shown in unit.view.reports() if target in ("", shown.report.name)
+        ]
         if not any(report.status == "traced" for report in reports):
             why = f"`{target}` was not" if target else f"no target of {short_name(unit)} was"
             return self._refuse(f"There is nothing to measure: {why} traced.")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def probe_fixes(unit: AnalysisUnit, params: types.CodeActionParams) -> Iterator[Fix]:
     """Yield edits that write the inputs of a function into a comment above it, for a request on the
     line of its name."""
-    for shown in unit.reports():
+    for shown in unit.view.reports():
         probe, range_ = shown.report.probe, shown.report.range
         line = range_in(unit.document, range_).start.line
         if probe is None or not probe.comment or line != params.range.start.line:

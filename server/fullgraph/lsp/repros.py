@@ -224,7 +224,7 @@ def find_wanted(
     """
     if argument.get("backend"):
         return _find_target(unit, argument), None
-    known = find_by_id(unit.all_findings(), argument.get("id"))
+    known = find_by_id(unit.view.all_findings(), argument.get("id"))
     if known is not None:
         return known.finding.to_wanted(), known
     line, code = argument.get("line"), argument.get("code")
@@ -234,7 +234,7 @@ def find_wanted(
         raise JsonRpcInvalidParams("Name the line of a finding, from zero, or a target's backend.")
     candidates = [
         item
-        for item in unit.all_findings()
+        for item in unit.view.all_findings()
         if item.finding.code == code or (not code and is_reproducible(item.finding.code))
     ]
     found = rank_by_severity(findings_on_line(candidates, line))
@@ -246,7 +246,7 @@ def find_wanted(
 
 
 def _find_target(unit: AnalysisUnit, argument: Mapping[str, Any]) -> Wanted:
-    reports = {shown.report.name: shown.report for shown in unit.reports()}
+    reports = {shown.report.name: shown.report for shown in unit.view.reports()}
     report = reports.get(str(argument.get("target", "")))
     if report is None:
         known = ", ".join(reports) or "none is known yet"

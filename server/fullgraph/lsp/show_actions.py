@@ -53,11 +53,11 @@ def show_actions(unit: AnalysisUnit, params: types.CodeActionParams) -> Iterator
     for kind, command in _COMMANDS.items():
         yield create_action(f"Show {TITLES[kind]} of {target}", kind, command)
     if unit.results.target_details(target).guards is not None:
-        verb = "Hide" if target in unit.guards_shown else "Show"
+        verb = "Hide" if target in unit.view.guards_shown else "Show"
         title = f"{verb} all guards of {target} as diagnostics"
         yield create_action(title, "guardDiagnostics", TOGGLE_GUARDS)
-    if any(shown.report.untraced for shown in unit.reports() if shown.report.name == target):
-        verb = "Do not fade" if target in unit.faded else "Fade"
+    if any(shown.report.untraced for shown in unit.view.reports() if shown.report.name == target):
+        verb = "Do not fade" if target in unit.view.faded else "Fade"
         title = f"{verb} lines of {target} that were never traced"
         yield create_action(title, "untracedLines", TOGGLE_UNTRACED)
 
@@ -66,7 +66,7 @@ def target_at(unit: AnalysisUnit, line: int, *, anywhere: bool) -> str | None:
     """Return the name of the traced function whose name is on a line; with ``anywhere``, else the
     function that starts nearest above."""
     above = None
-    for shown in unit.reports():
+    for shown in unit.view.reports():
         report = shown.report
         first = range_in(unit.document, report.range).start.line
         if report.status == "no-probe":

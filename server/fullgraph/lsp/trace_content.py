@@ -124,7 +124,7 @@ def trace_content(
 def _list_targets(unit: AnalysisUnit) -> list[_TraceTarget]:
     """Return all traced functions of a file in the order of the text."""
     runs: dict[str, list[ShownReport]] = defaultdict(list)
-    for shown in unit.reports():
+    for shown in unit.view.reports():
         runs[shown.report.name].append(shown)
     subjects = [
         _TraceTarget(name, target_runs[0].report.range, tuple(target_runs))
@@ -134,7 +134,7 @@ def _list_targets(unit: AnalysisUnit) -> list[_TraceTarget]:
         untold = unit.results.untold
         subjects += [_TraceTarget(target.name, target.range, ()) for target in untold]
         subjects.sort(key=lambda subject: subject.range.start.line)
-    if not subjects and _is_busy(unit) and not unit.traced:
+    if not subjects and _is_busy(unit) and unit.traces.complete is None:
         return [_TraceTarget("", _NOWHERE, ())]
     return subjects
 
@@ -216,7 +216,9 @@ class _RunContent:
         self._shown = subject.runs[run]
         self._probe = self._shown.report.probe_number
         self._findings = [
-            item for item in unit.all_findings() if item.finding_of_run(subject.name, self._probe)
+            item
+            for item in unit.view.all_findings()
+            if item.finding_of_run(subject.name, self._probe)
         ]
         found = unit.results.target_details(subject.name).trace_steps
         self._steps = found.current.by_probe.get(self._probe, ()) if found is not None else ()

@@ -143,7 +143,7 @@ class VirtualDocuments:
             text, timed = self._measurements.get(document.uri, ("", ()))
             return measured_document(document.name, timed, current=text == document.text)
         if address.kind == "timings":
-            last = unit.timings
+            last = unit.traces.timings
             current = last.text == document.text
             return timings_document(document.name, last.timings, current=current)
         return await self._service.read_text(unit, address.kind, address.target, address.probe)

@@ -12,7 +12,8 @@ from urllib.request import url2pathname
 
 from fullgraph.domain.positions import Encoding, TextPositions, text_hash
 from fullgraph.incremental.text_maps import AppliedEdit
-from fullgraph_engine.protocol import Position
+from fullgraph_engine.protocol import OpenFile, Position
+from fullgraph_engine.protocol.files import FileState, file_state
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _HALF = re.compile("[\ud800-\udfff]")
@@ -162,6 +163,33 @@ def _common_prefix_length(one: str, other: str, limit: int) -> int:
 
 _LONGEST_NAME, _LONGEST_PATH = 255, 4096
 """Maximum bytes of a file name and of a path on Linux and macOS; longer ones raise errors."""
+
+
+class ImportableText:
+    """The text of a document that other files import: the last one without a syntax error."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self.text = document.text
+        self._on_disk: tuple[tuple[FileState, str], bool] | None = None
+        """Cached result of comparing the text with the file on disk, with the file's state and the
+        text that were compared.
+        """
+
+    def update(self) -> None:
+        """Use the current text of the document."""
+        self.text = self._document.text
+
+    @property
+    def unsaved(self) -> OpenFile | None:
+        """The text, if it differs from the file on disk; else None."""
+        path = self._document.path
+        if path is None:
+            return None
+        compared = file_state(str(path)), self.text
+        if self._on_disk is None or self._on_disk[0] != compared:
+            self._on_disk = compared, is_on_disk(path, self.text)
+        return None if self._on_disk[1] else OpenFile(self._document.name, self.text)
 
 
 def is_on_disk(path: Path, text: str) -> bool:

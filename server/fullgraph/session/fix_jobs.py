@@ -99,7 +99,7 @@ class FixJobs:
             known.task.cancel()
 
     def _begin_attempt(self, unit: AnalysisUnit) -> bool:
-        wanted = {item.id: item for item in unit.findings() if fixable(item.finding)}
+        wanted = {item.id: item for item in unit.view.findings() if fixable(item.finding)}
         if not wanted or unit.busy or unit.waiting:
             return False
         engine = self._session.engines.engine_on_demand(unit)
@@ -107,7 +107,7 @@ class FixJobs:
             return False
         # Targets that were traced with real tensors, for which the verification can skip fake
         # tensors.
-        real = tuple(one.report.name for one in unit.reports() if one.report.mode == "real")
+        real = tuple(one.report.name for one in unit.view.reports() if one.report.mode == "real")
         request = dataclasses.replace(
             self._session.files.build_request(unit, ()), nice=NICE, real=real
         )

@@ -7,7 +7,7 @@ answers it for the whole text, and :meth:`History.reuse` for each target.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -46,6 +46,8 @@ class TraceBasis:
     only: tuple[str, ...]
     settings: object
     open_files: tuple[OpenFile, ...]
+    positions: TextPositions | None = field(default=None, compare=False, repr=False)
+    """Lines of the text, if they are already known."""
 
     @cached_property
     def parsed(self) -> ParsedText | None:
@@ -61,7 +63,7 @@ class TraceBasis:
     @cached_property
     def lines(self) -> Sequence[str]:
         """Lines of the text without their ends."""
-        return TextPositions(self.text).lines
+        return (self.positions or TextPositions(self.text)).lines
 
     def is_as(self, now: TraceBasis) -> bool:
         """Whether a run with the inputs ``now`` would give the same results as a run with these
@@ -132,9 +134,10 @@ class Reused:
 
 
 class History:
-    """The last complete run of one file, and a few before it."""
+    """The last complete run of the file ``path``, and a few before it."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: str) -> None:
+        self._path = path
         self.latest: CompleteRun | None = None
         self._earlier: list[CompleteRun] = []
         """Complete runs before the latest one, the most recent first."""
@@ -154,13 +157,23 @@ class History:
         if self.latest is not None and not self.latest.recorder.is_current():
             self.latest = None
 
-    def find(self, now: TraceBasis, path: str, lines: Sequence[str]) -> Results | None:
+    def update_latest(self, now: TraceBasis, results: Results) -> bool:
+        """Replace the results of the latest run by results of a text with the same code; return
+        False if the text has other code.
+        """
+        run = self.latest
+        if run is None or self.find_latest(now) is None:
+            return False
+        self.latest = CompleteRun(now, results.snapshot(), run.recorder)
+        return True
+
+    def find(self, now: TraceBasis) -> Results | None:
         """Return the results of a stored run that a run with the inputs ``now`` would only repeat,
         with source ranges in the text of ``now``.
 
         The stored run becomes the latest. Return None if there is none.
         """
-        known = self.find_latest(now, path, lines)
+        known = self.find_latest(now)
         if known is not None:
             return known
         if now.only:
@@ -172,7 +185,7 @@ class History:
                 return run.results.snapshot()
         return None
 
-    def find_latest(self, now: TraceBasis, path: str, lines: Sequence[str]) -> Results | None:
+    def find_latest(self, now: TraceBasis) -> Results | None:
         """Return the results of the latest run, with source ranges in the text of ``now``, if that
         text has the same code; else None.
 
@@ -183,13 +196,13 @@ class History:
             return None
         if run.basis.text == now.text:
             return run.results.snapshot()
-        moves = run.basis.moves_to(lines)
+        moves = run.basis.moves_to(now.lines)
         if moves is None:
             return None
-        results = run.results.relocate_to(CodeMap(moves, lines), path)
+        results = run.results.relocate_to(CodeMap(moves, now.lines), self._path)
         return results if results.placed == run.results.placed else None
 
-    def reuse(self, now: TraceBasis, path: str) -> Reused | None:
+    def reuse(self, now: TraceBasis) -> Reused | None:
         """Return the latest run's results, as far as they are still valid for the inputs ``now``;
         None if none of them are.
         """
@@ -212,7 +225,7 @@ class History:
         called = unless_called_otherwise(before, after, change, known) - targets
         if not targets and not called:
             return None
-        results = run.results.relocate_to(CodeMap(change.moves, after.lines), path, called)
+        results = run.results.relocate_to(CodeMap(change.moves, after.lines), self._path, called)
         placed = run.results.placed
         # Findings about the whole file may also have ranges that the new text does not have.
         complete = change.is_same and targets | {""} >= placed <= results.placed

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence, Set
 
-from fullgraph.session.analysis_unit import AnalysisUnit, TraceInputs
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.documents import Document, TextChange, path_of
 from fullgraph.session.listener import MessageLevel, Messages
 from fullgraph.session.programs import WorkspacePrograms, with_programs
 from fullgraph.session.recordings import recording_of
-from fullgraph.session.request import analyze_request
+from fullgraph.session.request import TraceInputs, analyze_request
 from fullgraph.session.unit_events import UnitEvent
 from fullgraph.session.workspace import Workspace
 from fullgraph_engine.protocol import Analyze, OpenFile
@@ -65,7 +65,7 @@ class OpenFiles:
         for other in self.update_all():
             if other is unit or not imported.search(other.document.text):
                 continue
-            if unit is not None and other.reads is not None:
+            if unit is not None and other.traces.reads is not None:
                 other.reconsider()
             else:
                 other.refresh()
@@ -97,7 +97,7 @@ class OpenFiles:
         """
         document = unit.document
         settings, project = self._workspace.settings(document), self._workspace.project(document)
-        reads = unit.reads
+        reads = unit.traces.reads
         request = analyze_request(
             name=document.name,
             text=document.text,
@@ -126,7 +126,9 @@ class OpenFiles:
     def _unsaved_files(self, document: Document) -> tuple[OpenFile, ...]:
         """Return the other files whose text differs from the file on disk."""
         others = (unit for unit in self.units.values() if unit.document.uri != document.uri)
-        return tuple(file for unit in others if (file := unit.unsaved) is not None)
+        return tuple(
+            file for unit in others if (file := unit.traces.importable.unsaved) is not None
+        )
 
     # -- files that read others ---------------------------------------------------------------
 
@@ -145,7 +147,7 @@ class OpenFiles:
 
     def _reconsider_readers(self, paths: Set[str]) -> None:
         for unit in self.units.values():
-            if unit.depends_on(paths - {unit.document.name}):
+            if unit.traces.depends_on(paths - {unit.document.name}):
                 self.update(unit).reconsider()
 
     def reconsider_all(self) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph.session.recordings import recording_of
 from fullgraph.session.settings import Settings
-from fullgraph_engine.protocol import Analyze, OpenFile, Part
+from fullgraph_engine.protocol import Analyze, OpenFile, Part, RecordedClass
 
 # A text without a match cannot contain targets: it lacks classes, the words torch and jaxtyping,
 # comments with inputs, and string annotations with a shape.
@@ -28,6 +29,21 @@ PATH_SECONDS = 60.0
 """Time limit in seconds for tracing alternative execution paths of the targets in one file."""
 
 _TORCH = re.compile(r"\btorch")
+
+
+@dataclass(frozen=True)
+class TraceInputs:
+    """Everything that a trace of a file depends on other than its text: settings, recorded classes
+    and other open files.
+    """
+
+    settings: Settings
+    recorded: tuple[RecordedClass, ...]
+    """Classes of this file whose real inputs ``fullgraph record`` recorded."""
+    open_files: tuple[OpenFile, ...] = ()
+    """Other open files whose text differs from the file on disk."""
+    folder: str = ""
+    """Folder that paths in findings are relative to."""
 
 
 def mentions_torch(text: str) -> bool:

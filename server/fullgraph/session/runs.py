@@ -16,12 +16,16 @@ from fullgraph.results.file_results import Results
 from fullgraph.session.history import Reused, TraceBasis
 from fullgraph_engine.protocol import (
     Analyzed,
+    CalledAgain,
     Event,
     Failed,
     FindingFound,
     ForecastFound,
+    Importing,
+    Log,
     Restarted,
     TargetDone,
+    TargetStarted,
     Timings,
 )
 
@@ -60,6 +64,43 @@ class ForecastOwner(Protocol):
 
 
 @dataclass(frozen=True)
+class RunEnding:
+    """The end of a run, as reported to the callers of ``analyze`` that wait for it."""
+
+    generation: str
+    completed: bool
+    reason: str = ""
+
+
+class RunWaiters:
+    """The callers that requested a run and wait for its end."""
+
+    def __init__(self) -> None:
+        self._waiters: list[asyncio.Future[RunEnding]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._waiters)
+
+    def add(self) -> asyncio.Future[RunEnding]:
+        """Add a caller; the future resolves when the run ends."""
+        waiter: asyncio.Future[RunEnding] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        return waiter
+
+    def remove(self, waiter: asyncio.Future[RunEnding]) -> None:
+        """Remove a caller that does not need the run any more."""
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
+
+    def resolve(self, ending: RunEnding) -> None:
+        """Tell all callers that the run ended."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(ending)
+
+
+@dataclass(frozen=True)
 class MovedResults:
     """Results of the text that a run traces, and the same results with ranges moved to the current
     text.
@@ -84,6 +125,74 @@ class MovedResults:
     def is_whole(self) -> bool:
         """Whether the ranges of all results exist in the current text."""
         return self.results.placed == self.told.placed
+
+
+class ShownResults:
+    """The results of a file as displayed: with source ranges in the current text, even while the
+    current run traces an earlier text with the same code.
+    """
+
+    def __init__(self) -> None:
+        self._results = Results()
+        self._moved: MovedResults | None = None
+        """Results moved to the current text; None if the current run traces the current text."""
+
+    @property
+    def current(self) -> Results:
+        """The results with source ranges in the current text."""
+        return self._results if self._moved is None else self._moved.results
+
+    @property
+    def traced(self) -> Results:
+        """The results with source ranges in the text that the current run traces."""
+        return self._results if self._moved is None else self._moved.told
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the source ranges of all results exist in the current text."""
+        return self._moved is None or self._moved.is_whole
+
+    def replace(self, results: Results) -> None:
+        """Display other results, with source ranges in the current text."""
+        self._results, self._moved = results, None
+
+    def follow_text(self, code_map: CodeMap, path: str) -> bool:
+        """Move the results of the current run to another text with the same code, and also the
+        results that are still to come. Return False if a source range does not exist there.
+        """
+        moved = MovedResults(self.traced, code_map, path)
+        if not moved.is_whole:
+            return False
+        self._moved = moved
+        return True
+
+    def stop_following(self) -> None:
+        """Keep the results for the current text, because the run will not report more."""
+        self.replace(self.current)
+
+    def apply_event(self, event: Event, reused: Reused | None) -> bool:
+        """Apply an event of the current run; return whether the displayed results changed.
+
+        ``reused``: results of an earlier run, for targets that other code still calls in the same
+        way.
+        """
+        if isinstance(event, (Importing, Log, TargetStarted)):
+            return False
+        changed = True
+        if isinstance(event, CalledAgain) and reused is not None:
+            self.traced.adopt_called(reused.results, event.target, event.sources)
+        else:
+            changed = self.traced.apply_event(event)
+        if self._moved is not None:
+            self._moved = self._moved.copy_for_events()
+        return changed
+
+    def complete_run(self) -> Results:
+        """Complete the run, and return a copy of its results for the text that it traced."""
+        self.traced.complete_run()
+        if self._moved is not None:
+            self._moved = self._moved.copy_for_events()
+        return self.traced.snapshot()
 
 
 class UnitRun:

@@ -34,12 +34,13 @@ class Cancelable(Protocol):
 class Schedule:
     """A schedule of the runs that trace one file.
 
-    An edit cancels the current run and restarts the delay of the next. ``begin`` returns the run it
-    started, or None if nothing has to be done; ``run_ended`` is called once per run.
+    An edit cancels the current run and restarts the delay of the next. ``report_due`` is called
+    from the event loop when a run is due. It may start one and then calls ``run_started``; after
+    the end of the run, ``run_ended`` is called.
     """
 
-    def __init__(self, begin: Callable[[], Cancelable | None]) -> None:
-        self._begin = begin
+    def __init__(self, report_due: Callable[[], None]) -> None:
+        self._report_due = report_due
         self._running: Cancelable | None = None
         self._due: float | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -71,7 +72,7 @@ class Schedule:
         self._request_run(self.delay)
 
     def request_now(self) -> None:
-        """Schedule a run that starts without delay, or as soon as the current run has ended."""
+        """Schedule a run without delay, or as soon as the current run has ended."""
         self._request_run(0.0)
 
     def withdraw(self) -> None:
@@ -84,6 +85,10 @@ class Schedule:
     def close(self) -> None:
         self._closed = True
         self.withdraw()
+
+    def run_started(self, run: Cancelable) -> None:
+        """Handle the start of a run that was due."""
+        self._running = run
 
     def run_ended(self, seconds: float | None) -> None:
         """Finish the current run; ``seconds`` is its duration if it completed."""
@@ -107,16 +112,12 @@ class Schedule:
         if self._due is None or self._closed:
             return
         self._stop_timer()
-        loop = asyncio.get_running_loop()
-        if self._due <= loop.time():
-            self._start_run()
-        else:
-            self._timer = loop.call_at(self._due, self._start_run)
+        self._timer = asyncio.get_running_loop().call_at(self._due, self._time_reached)
 
-    def _start_run(self) -> None:
+    def _time_reached(self) -> None:
         self._timer = None
         self._due = None
-        self._running = self._begin()
+        self._report_due()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -10,13 +10,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fullgraph.engines import EarlyEngine, EngineState, sentences
-from fullgraph.session.analysis_unit import AnalysisUnit, RunEnding, TraceInputs
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.documents import Document
 from fullgraph.session.file_engines import FileEngines
 from fullgraph.session.listener import MessageLevel, Messages, SessionListener
 from fullgraph.session.open_files import OpenFiles
 from fullgraph.session.permission import TracePermission
+from fullgraph.session.request import TraceInputs
+from fullgraph.session.runs import RunEnding
 from fullgraph.session.scheduling import Turns
 from fullgraph.session.stored_results import StoredResults
 from fullgraph.session.unit_events import (
@@ -124,7 +126,7 @@ class Session:
             if again or _traced_differently(old, now):
                 unit.refresh()
             elif old.settings != now.settings:
-                unit.want_forecast()
+                unit.forecasts.update()
                 self._listener.results_changed(unit, final=True)
                 if old.settings.trace_on != now.settings.trace_on:
                     unit.reconsider()
@@ -162,7 +164,7 @@ class Session:
     def _open_unit(self, unit: AnalysisUnit) -> None:
         found = self._stored.find(unit)
         if found is not None:
-            unit.show_kept(found)
+            unit.traces.show_kept(found)
         unit.open()
         self.engines.prepare_engine(unit)
 
@@ -217,16 +219,16 @@ class Session:
                 self._messages.log(f"{unit.document.name}: {refusal}")
             # Without a trace, results stored by an earlier session cannot be confirmed, so discard
             # them.
-            unit.leave_untraced(refusal, forget=due.reason is Reason.OPENED)
+            unit.traces.leave_untraced(refusal, forget=due.reason is Reason.OPENED)
             return
-        if self.files.update(unit).settle_without_engine(due):
+        if self.files.update(unit).traces.settle_without_engine(due):
             self.files.reconsider_importers(unit)
             return
         engine = self.engines.get_engine(unit)
         if isinstance(engine, str):
-            unit.leave_untraced(engine, forget=True)
+            unit.traces.leave_untraced(engine, forget=True)
         else:
-            unit.begin_trace(due, engine, self.files.build_request(unit, due.only))
+            unit.traces.begin(due, engine, self.files.build_request(unit, due.only))
 
     def _run_ended(self, unit: AnalysisUnit, failure: Failed | None) -> None:
         self._listener.run_ended(unit)
@@ -237,20 +239,20 @@ class Session:
         if failure is None:
             return
         status = self.engines.find_status(unit)
-        if status is not None and status.state is EngineState.READY and not unit.unparsed:
+        if status is not None and status.state is EngineState.READY and not unit.traces.unparsed:
             # In all other cases the engine's status or a finding reports the failure.
             words = sentences(failure.reason, failure.next_step)
             self._listener.log(words)
             self._messages.show(MessageLevel.ERROR, words)
 
     def _begin_forecast(self, unit: AnalysisUnit) -> bool:
-        targets = unit.forecasts_due
+        targets = unit.forecasts.due
         if not targets or self.permission.explain_refusal(unit, Reason.ASKED):
             return False
         engine = self.engines.get_engine(unit)
         if isinstance(engine, str):
             return False
-        self.files.update(unit).trace_forecast(engine, self.files.build_request(unit, targets))
+        self.files.update(unit).forecasts.begin(engine, self.files.build_request(unit, targets))
         return True
 
     def _forecast_ended(self, unit: AnalysisUnit, failure: Failed | None) -> None:

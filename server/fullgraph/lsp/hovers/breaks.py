@@ -13,7 +13,7 @@ def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSec
     graph breaks."""
     positions, pages = unit.document.positions, []
     extent = 0, len(unit.document.text)
-    for item in unit.findings():
+    for item in unit.view.findings():
         cost, range_ = item.finding.cost, item.finding.range
         start, end = positions.offset(range_.start), positions.offset(range_.end)
         if cost is not None and start <= offset <= end:

@@ -24,7 +24,7 @@ def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSec
         return None
     positions = unit.document.positions
     matches = []
-    for item in unit.findings():
+    for item in unit.view.findings():
         range_ = item.finding.range
         start, end = positions.offset(range_.start), positions.offset(range_.end)
         if start <= offset <= end:

@@ -35,7 +35,7 @@ def _find_page(
     if written is not None:
         page = page_of_schema(index, written)
         return None if page is None else (page, written.start, written.end)
-    subject = None if index is None else subject_at(text, offset, index, unit.seen_values())
+    subject = None if index is None else subject_at(text, offset, index, unit.view.seen_values())
     if index is None or subject is None:
         return None
     receiver = text[subject.start : subject.end].rpartition(".")[0].strip()

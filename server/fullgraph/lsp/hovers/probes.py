@@ -46,7 +46,7 @@ def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSec
 
 
 def _run_summary(unit: AnalysisUnit, comment: ProbeComment) -> str:
-    shown = run_of_comment(unit.document.positions, unit.reports(), comment)
+    shown = run_of_comment(unit.document.positions, unit.view.reports(), comment)
     if shown is None:
         return "Nothing was traced with this probe yet."
     old = "" if shown.current else " (before the last edit)"

@@ -19,7 +19,7 @@ def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSec
     place: PlaceShapes | None = None
     extent = 0, len(text)
     line = text.count("\n", 0, offset) if "\r" not in text else None
-    for candidate in unit.seen_shapes():
+    for candidate in unit.view.seen_shapes():
         if line is not None and not candidate.range.start.line <= line <= candidate.range.end.line:
             continue
         start, end = positions.offset(candidate.range.start), positions.offset(candidate.range.end)
@@ -30,7 +30,7 @@ def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSec
         return None
     code = text[slice(*extent)]
     shown = code if "\n" not in code and len(code) <= _LONGEST else place.name
-    note = unit.shapes_note
+    note = unit.view.shapes_note
     page = f"**Seen in the last trace**\n\n{shapes.values_page(place, shown)}"
     page += f"\n\n{note}" if note else ""
     return HoverSection(page, shapes.strip_markdown(page), *extent)

@@ -32,7 +32,9 @@ def handle(context: ServerContext, params: types.CodeActionParams) -> list[types
     if unit is None:
         return []
     only = params.context.only
-    findings = [item for item in unit.findings() if _is_in_request(item, unit.document, params)]
+    findings = [
+        item for item in unit.view.findings() if _is_in_request(item, unit.document, params)
+    ]
     quick = is_requested(types.CodeActionKind.QuickFix.value, only)
     actions: list[types.CodeAction] = []
     if quick:

@@ -40,7 +40,7 @@ def handle(context: ServerContext, params: types.CodeLensParams) -> list[types.C
     if unit is None or not context.session.workspace.settings(unit.document).code_lens_enabled:
         return []
     runs: dict[str, list[ShownReport]] = defaultdict(list)
-    for shown in unit.reports():
+    for shown in unit.view.reports():
         runs[shown.report.name].append(shown)
     return [
         lens for target_runs in runs.values() for lens in _target_lenses(context, unit, target_runs)
@@ -96,14 +96,14 @@ def _site_apart(unit: AnalysisUnit, report: TargetReport) -> Range | None:
 
 def _lens_words(unit: AnalysisUnit, shown: ShownReport, *, with_probe: bool) -> str:
     title = lens_title(shown.report, with_probe=with_probe)
-    forecast = unit.find_forecast(shown.report.name)
+    forecast = unit.view.find_forecast(shown.report.name)
     if forecast is not None and (words := forecast_clause(forecast.rows)):
         title += f"{SEPARATOR}{words}"
-    if unit.values_left_out(shown.report.name):
+    if unit.view.values_left_out(shown.report.name):
         title += " · not all values are shown"
     if shown.current:
         return title
-    if unit.from_cache:
+    if unit.traces.from_cache:
         return f"{title} · from the cache"
     if unit.busy or unit.waiting:
         return f"{title} · tracing"

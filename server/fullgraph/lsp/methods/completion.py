@@ -59,7 +59,7 @@ def handle(context: ServerContext, params: types.CompletionParams) -> dict[str, 
         return _NOTHING
     document = unit.document
     offset = document.offset_at(params.position.line, params.position.character)
-    found = complete_at(document.text, offset, index, unit.seen_values(), full=mode == "full")
+    found = complete_at(document.text, offset, index, unit.view.seen_values(), full=mode == "full")
     if found is None:
         return _NOTHING
     return _CompletionList(found, context.client, document, index).build_answer(offset)

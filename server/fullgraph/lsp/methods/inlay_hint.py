@@ -22,7 +22,7 @@ def handle(context: ServerContext, params: types.InlayHintParams) -> list[types.
     first, last = position_key(params.range.start), position_key(params.range.end)
     hints = []
     for place in choose_hinted_places(
-        unit.seen_shapes(), context.session.workspace.settings(unit.document)
+        unit.view.seen_shapes(), context.session.workspace.settings(unit.document)
     ):
         if not params.range.start.line <= place.range.end.line <= params.range.end.line:
             continue

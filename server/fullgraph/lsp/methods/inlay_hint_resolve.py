@@ -20,7 +20,7 @@ def handle(context: ServerContext, params: types.InlayHint) -> types.InlayHint:
     if unit is None or unit.document.version != version:
         return params
     where = tuple(_data_value(params.data, key) for key in ("line", "byte", "role"))
-    for place in unit.seen_shapes():
+    for place in unit.view.seen_shapes():
         start = place.range.start
         if (start.line, start.byte, place.role) == where:
             page = shapes.values_page(place, place.name)

@@ -29,7 +29,7 @@ def handle(context: ServerContext, params: types.SignatureHelpParams) -> dict[st
         return None
     document = unit.document
     offset = document.offset_at(params.position.line, params.position.character)
-    call = call_around(document.text, offset, index, unit.seen_values())
+    call = call_around(document.text, offset, index, unit.view.seen_values())
     if call is None or not (found := call_forms(call.subject)):
         return None
     narrowed = narrow_signatures(

@@ -1,0 +1,424 @@
+"""The traces of one open file: the run in progress, the results of complete runs, and the results
+that the editor shows."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import sys
+import warnings
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from typing import Protocol
+
+from fullgraph.engines import AnyEngine, sentences
+from fullgraph.incremental.text_maps import CodeMap
+from fullgraph.kept import KeptResults, ResultRecorder
+from fullgraph.results import Results
+from fullgraph.session.documents import Document, ImportableText
+from fullgraph.session.history import LONGEST_PARSE, CompleteRun, History, TraceBasis
+from fullgraph.session.request import may_have_targets
+from fullgraph.session.runs import RunEnding, RunWaiters, ShownResults, UnitRun
+from fullgraph.session.scheduling import Schedule
+from fullgraph.session.unit_events import (
+    Reason,
+    ResultsChanged,
+    ResultsSettled,
+    RunAdvanced,
+    RunBegan,
+    RunEnded,
+    TraceDue,
+    UnitEvent,
+)
+from fullgraph_engine.protocol import (
+    Analyze,
+    Analyzed,
+    Event,
+    Failed,
+    Finding,
+    FindingFound,
+    Position,
+    Range,
+    Timings,
+)
+
+LONGEST_TRACED = 1_000_000
+"""Maximum length in characters of a file to trace automatically; a file of five times this length
+needs gigabytes of memory.
+"""
+
+TOO_LONG = "trace/too-long"
+INTERRUPTED = "trace/interrupted"
+
+
+@dataclass(frozen=True)
+class RunTimings:
+    """Timings of the last run that was not cancelled and did not fail, with its text; empty before
+    the first.
+    """
+
+    text: str = ""
+    timings: tuple[Timings, ...] = ()
+
+
+class TracesOwner(Protocol):
+    """The open file that the traces belong to."""
+
+    def current_basis(self, only: tuple[str, ...] | None = None) -> TraceBasis:
+        """Return the inputs of a trace of the current text; ``only`` are names of targets, by
+        default those of the next run."""
+
+    def results_completed(self) -> None:
+        """Handle that the results of the current text are complete."""
+
+
+class FileTraces:
+    """The traces of one open file. It starts runs when the session says so, takes their events, and
+    keeps results that stay valid.
+    """
+
+    def __init__(
+        self,
+        owner: TracesOwner,
+        document: Document,
+        schedule: Schedule,
+        waiters: RunWaiters,
+        emit: Callable[[UnitEvent], None],
+    ) -> None:
+        self._owner = owner
+        self._document = document
+        self._schedule = schedule
+        self._waiters = waiters
+        self._emit = emit
+        self._history = History(document.name)
+        self._engine: AnyEngine | None = None
+        """Engine that produced the results."""
+        self.shown = ShownResults()
+        self.run: UnitRun | None = None
+        """The run in progress; None without one."""
+        self.importable = ImportableText(document)
+        """The text that other files import: the last one without a syntax error."""
+        self.from_cache = False
+        """True if the results were loaded from disk and the engine has not confirmed them yet."""
+        self.unparsed = False
+        """True if the text was not traced after the last edit or save, because it has a syntax
+        error.
+        """
+        self.timings = RunTimings()
+
+    @property
+    def complete(self) -> CompleteRun | None:
+        """The latest run that was not interrupted, of this text or of an earlier one."""
+        return self._history.latest
+
+    @property
+    def reads(self) -> frozenset[str] | None:
+        """Paths of the files that the last complete run read; None if unknown."""
+        return self.complete.recorder.reads if self.complete is not None else None
+
+    def depends_on(self, paths: Set[str]) -> bool:
+        """Return whether the last complete run or the current run read, or looked for, one of the
+        files."""
+        runs = (one.recorder for one in (self.complete, self.run) if one is not None)
+        return any(not paths.isdisjoint(recorder.reads or ()) for recorder in runs)
+
+    # -- earlier results ----------------------------------------------------------------------
+
+    def show_kept(self, kept: KeptResults) -> None:
+        """Show results that an earlier session stored on disk, until the text is traced."""
+        if not self.shown.current.empty or self.complete is not None:
+            return
+        known = Results()
+        for event in kept.events:
+            known.apply_event(event)
+        self.shown.current.adopt_targets(known, known.placed)
+        self.from_cache = True
+        self._emit(ResultsChanged(final=False))
+
+    def restore_known(self) -> bool:
+        """Show the results of an earlier run of the current text; return whether there were any."""
+        latest = self.complete
+        known = self._history.find(self._owner.current_basis())
+        if known is None:
+            return False
+        self._schedule.withdraw()
+        self._restore(known)
+        if self.complete is not latest:
+            self._save_results()
+        return True
+
+    def is_known(self) -> bool:
+        """Return whether a run of the current text would only repeat the latest complete run."""
+        return self._history.find_latest(self._owner.current_basis()) is not None
+
+    def drop_outdated(self) -> None:
+        """Forget the latest complete run if a file that it read has changed on disk."""
+        self._history.drop_outdated()
+
+    def forget_runs(self) -> None:
+        """Forget all complete runs, because their results may be wrong. They stay visible until the
+        next trace."""
+        self._history.clear()
+
+    def update_latest(self) -> bool:
+        """Store the displayed results as the results of the latest complete run, so that undo can
+        restore them.
+
+        Return whether the results belong to the latest complete run.
+        """
+        if self.run is not None or self._schedule.pending:
+            return False
+        return self._history.update_latest(self._owner.current_basis(()), self.shown.current)
+
+    def save_latest(self) -> None:
+        """Save the results to disk, after the user saved a text that differs only in layout."""
+        if (
+            self.complete is not None
+            and self.complete.basis.text != self._document.text
+            and self.update_latest()
+        ):
+            self._save_results()
+
+    def _restore(self, known: Results) -> None:
+        self.shown.replace(known)
+        self.importable.update()
+        self.unparsed = False
+        self._settle(final=True)
+        self._owner.results_completed()
+
+    def _settle(self, *, final: bool) -> None:
+        """Report that the displayed results are the results of the current text."""
+        self._emit(ResultsChanged(final=final))
+        self._waiters.resolve(RunEnding(self._document.generation, True))
+
+    # -- the start of a run -------------------------------------------------------------------
+
+    def settle_without_engine(self, due: TraceDue) -> bool:
+        """Finish the due trace without an engine if possible, because an engine's import of torch
+        takes seconds.
+
+        Return whether it is finished.
+        """
+        text = self._document.text
+        if not may_have_targets(text):
+            if _has_valid_syntax(text, ""):
+                self.importable.update()
+            self.shown.current.begin_run()
+            self.shown.current.complete_run()
+            self._settle(final=True)
+            return True
+        if len(text) > LONGEST_TRACED and due.reason is not Reason.ASKED:
+            self._settle_too_long(due.reason)
+            return True
+        return False
+
+    def leave_untraced(self, why: str, *, forget: bool) -> None:
+        """Skip the due trace; ``why`` explains the reason in a sentence, and ``forget`` discards
+        the old results.
+        """
+        if forget:
+            self._forget_results()
+        self._waiters.resolve(RunEnding(self._document.generation, False, why))
+
+    def begin(self, due: TraceDue, engine: AnyEngine, request: Analyze) -> None:
+        """Start the run that the event ``TraceDue`` requested: send ``request`` to ``engine``."""
+        if engine is not self._engine and (self._engine is not None or not self.from_cache):
+            # Results of another torch do not apply to this engine.
+            self._forget_results()
+        self._engine = engine
+        # Record the inputs of the run first, so that later changes do not count as part of it.
+        basis = self._owner.current_basis(due.only)
+        # An incomplete text is common while typing, so it is not sent. After open or save, the
+        # engine reports the syntax error, as ``check`` does.
+        self.unparsed = (
+            due.reason is Reason.CHANGED
+            and basis.parsed is None
+            and not _has_valid_syntax(basis.text, engine.status.python)
+        )
+        if self.unparsed:
+            self._emit(ResultsChanged(final=True))
+            self.leave_untraced("The text has a syntax error.", forget=False)
+            return
+        self.importable.update()
+        before = self.complete
+        reused = None if due.only else self._history.reuse(basis)
+        results = self.shown.current
+        if before is None or reused is None:
+            kept, recorder = frozenset[str](), ResultRecorder()
+        elif reused.is_complete:
+            self._history.latest = CompleteRun(basis, reused.results, before.recorder)
+            self._restore(reused.results.snapshot())
+            return
+        else:
+            kept, recorder = reused.targets, ResultRecorder(before.recorder)
+            results.adopt_targets(reused.results, kept)
+            request = dataclasses.replace(request, without=tuple(sorted(kept)), given=reused.calls)
+        # Ask for timings in every run, because they add only one event.
+        analysis = engine.analyze(dataclasses.replace(request, timings=True))
+        results.begin_run(due.only, kept)
+        self.run = UnitRun(self, analysis, basis, recorder, reused)
+        self._schedule.run_started(self.run)
+        self._emit(RunBegan(due.reason is Reason.ASKED))
+        if results.empty:
+            # Report the start of the run, even before it has results.
+            self._emit(ResultsChanged(final=False))
+
+    def _settle_too_long(self, reason: Reason) -> None:
+        """Report on the first line that the text is too long to be traced automatically."""
+        message = (
+            f"This file has {len(self._document.text):,} characters; "
+            f"with more than {LONGEST_TRACED:,} it is traced only on command"
+        )
+        # Results of a trace by command stay visible, and their ranges move with edits of the text.
+        if self._engine is None or reason is Reason.OPENED:
+            self._engine = None
+            results = self.shown.current
+            results.begin_run()
+            results.apply_event(_file_finding(self._document, TOO_LONG, message))
+            results.complete_run()
+            self._emit(ResultsChanged(final=True))
+        self.leave_untraced(f"{message}.", forget=False)
+
+    def _forget_results(self) -> None:
+        """Discard all results of the file, including results of earlier runs."""
+        self._engine = None
+        self._history.clear()
+        if not self.shown.current.empty:
+            self.shown.replace(Results())
+            self._emit(ResultsChanged(final=True))
+
+    # -- the run in progress ------------------------------------------------------------------
+
+    def continue_run(self) -> bool:
+        """Continue the current run if an edit changed only comments or layout; return whether the
+        run continues.
+
+        The run's results are moved to their source ranges in the new text.
+        """
+        run = self.run
+        if run is None or run.obsolete or self._schedule.pending:
+            return False
+        now = self._owner.current_basis(run.only)
+        if not run.basis.differs_in_text_only(now):
+            return False
+        moves = run.basis.moves_to(now.lines)
+        if moves is None:
+            return False
+        if not self.shown.follow_text(CodeMap(moves, now.lines), self._document.name):
+            return False
+        run.now = now
+        self.importable.update()
+        return True
+
+    def apply_event(self, event: Event) -> None:
+        changed = self.shown.apply_event(event, self.run.reused if self.run is not None else None)
+        self._emit(RunAdvanced(event))
+        if changed:
+            self._emit(ResultsChanged(final=False))
+
+    def interrupt_run(self) -> None:
+        """Keep the results that arrived before the run was cancelled, and stop moving further ones
+        to the current text.
+        """
+        self.shown.stop_following()
+        self.shown.current.interrupt_run()
+
+    def run_ended(self, run: UnitRun, last: Analyzed | Failed, seconds: float) -> None:
+        self.run = None
+        # Read this before the run is completed below, which changes it.
+        unparsed = not run.obsolete and self.shown.current.unparsed
+        completed = isinstance(last, Analyzed) and not last.cancelled and not run.obsolete
+        if completed:
+            self.from_cache = False
+            self.timings = RunTimings(run.basis.text, tuple(run.timings))
+            self._take_over(run)
+        elif not run.obsolete:
+            self.interrupt_run()
+        failure = last if isinstance(last, Failed) else None
+        self.unparsed = unparsed
+        if failure is not None and self._engine is not None:
+            if not self._engine.status.torch:
+                self._forget_results()
+            elif not (unparsed or run.obsolete):
+                # Without a finding, the file would seem to be free of problems.
+                words = f"This file was not traced: {failure.reason.rstrip('.')}"
+                finding = _file_finding(self._document, INTERRUPTED, words, failure.next_step)
+                self.shown.current.apply_event(finding)
+        self._emit(ResultsChanged(final=True))
+        # A cancelled run is not reported as a failure.
+        self._emit(RunEnded(None if run.obsolete else failure))
+        if not self._schedule.pending:
+            reason = "" if completed else "Cancelled."
+            if failure is not None:
+                reason = sentences(failure.reason, failure.next_step)
+            self._waiters.resolve(RunEnding(run.generation, completed, reason))
+        self._schedule.run_ended(seconds if completed else None)
+        if completed:
+            self._owner.results_completed()
+
+    def _take_over(self, run: UnitRun) -> None:
+        """Store the results of a completed run as the latest results, with ranges in the current
+        text.
+        """
+        results = self.shown.complete_run()
+        self._schedule.at_rest = results.ran_program
+        if not run.only:
+            self._history.add(CompleteRun(run.basis, results, run.recorder))
+        moved = run.now is not run.basis
+        whole = self.shown.is_whole
+        self.shown.stop_following()
+        if moved and not whole:
+            self._schedule.request_after_edit()
+            return
+        if moved:
+            self.update_latest()
+        if not run.only:
+            self._save_results()
+
+    # -- results on disk ----------------------------------------------------------------------
+
+    def _save_results(self) -> None:
+        """Ask the session to save the latest results to disk."""
+        if self.complete is None or self._engine is None:
+            return
+        events = self.complete.results.list_events(self._document.generation)
+        kept = self.complete.recorder.build_results(self._engine.status, events)
+        if kept is not None:
+            self._emit(ResultsSettled(kept))
+
+    def settle_so_far(self, run: UnitRun) -> None:
+        if run.obsolete or run.is_partial or self._engine is None:
+            return
+        kept = run.recorder.partial_results(self._engine.status)
+        if kept is not None:
+            self._emit(ResultsSettled(kept))
+
+
+def _file_finding(document: Document, code: str, message: str, *hints: str) -> FindingFound:
+    """Return the event of a finding about the whole file, on its first line."""
+    place = Range(Position(0, 0), document.positions.line_end(0))
+    return FindingFound(0, Finding(code, message, place, hints=hints))
+
+
+def _has_valid_syntax(text: str, python: str) -> bool:
+    """Return whether the text has no syntax error in the Python version ``python`` of an engine;
+    empty if the version is unknown."""
+    if len(text) > LONGEST_PARSE:
+        return True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        # This Python cannot parse the text, but the interpreter of the engine may support newer
+        # syntax.
+        return _is_newer_python(python)
+    return True
+
+
+def _is_newer_python(python: str) -> bool:
+    try:
+        major, minor = (int(part) for part in python.split(".")[:2])
+    except ValueError:
+        return False
+    return (major, minor) > sys.version_info[:2]

@@ -1,0 +1,144 @@
+"""What an editor shows of one open file: findings, reports, and the values that traces saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from fullgraph.domain.causes import group_by_cause
+from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.positions import TextPositions
+from fullgraph.domain.reports import ShownReport
+from fullgraph.operators import Seen
+from fullgraph.results import Results
+from fullgraph.results.forecasts import TargetForecast
+from fullgraph.results.guards import guard_findings
+from fullgraph.results.seen import SeenByTarget, seen_in
+from fullgraph.results.shapes import ShapesByTarget, all_shapes
+from fullgraph.session.documents import Document
+from fullgraph.session.findings import merge_findings
+from fullgraph.session.ignores import remove_ignored
+from fullgraph.session.probe_runs import place_probe_findings
+from fullgraph.session.request import TraceInputs
+from fullgraph.session.untraced import untraced_findings
+from fullgraph_engine.protocol.shapes import PlaceShapes
+
+
+class TracedFile(Protocol):
+    """An open file with its results."""
+
+    document: Document
+    inputs: TraceInputs
+
+    @property
+    def results(self) -> Results:
+        """Latest results, with source ranges in the current text."""
+
+
+@dataclass(frozen=True)
+class _SeenNow:
+    """Cache of the kinds of values that traces saw in the current text; valid while text and
+    results are unchanged.
+    """
+
+    positions: TextPositions
+    targets: Mapping[str, SeenByTarget]
+    seen: Seen
+
+
+@dataclass(frozen=True)
+class _ShapesNow:
+    """Cache of the shapes that traces saw, in the order of the text; valid while the results are
+    unchanged.
+    """
+
+    targets: Mapping[str, ShapesByTarget]
+    places: tuple[PlaceShapes, ...]
+
+
+class UnitView:
+    """The results of an open file in the form that the editor displays."""
+
+    def __init__(self, file: TracedFile) -> None:
+        self._file = file
+        self._seen: _SeenNow | None = None
+        self._shapes: _ShapesNow | None = None
+        self.guards_shown: set[str] = set()
+        """Names of the targets for which the user wants all guards shown as diagnostics."""
+        self.untraced_shown: set[str] = set()
+        """Names of the targets for which the user inverted the setting that fades untraced
+        lines.
+        """
+
+    def all_findings(self) -> tuple[FileFinding, ...]:
+        """Return all findings, including findings hidden by an ignore comment."""
+        results, inputs = self._file.results, self._file.inputs
+        positions, name = self._file.document.positions, self._file.document.name
+        findings = place_probe_findings(
+            results.findings(foretold=inputs.settings.forecast), self.reports(), positions, name
+        )
+        found = merge_findings(findings, inputs.settings, results.names, inputs.folder)
+        reports = [shown.report for shown in self.reports()]
+        faded = self.faded
+        if not (self.guards_shown or faded):
+            return found
+        return (
+            *found,
+            *guard_findings(sorted(self.guards_shown), results.guards, reports),
+            *untraced_findings(sorted(faded), reports, positions),
+        )
+
+    def findings(self) -> tuple[FileFinding, ...]:
+        """Return the findings shown in the editor."""
+        return group_by_cause(remove_ignored(self.all_findings(), self._file.document.positions))
+
+    @property
+    def faded(self) -> set[str]:
+        """Names of the targets whose lines that no trace reached are faded."""
+        if not self._file.inputs.settings.untraced_faded:
+            return self.untraced_shown
+        return self.untraced_shown ^ {shown.report.name for shown in self.reports()}
+
+    def reports(self) -> tuple[ShownReport, ...]:
+        """Return the reports of all targets in the order of the text."""
+        return self._file.results.reports()
+
+    def find_forecast(self, target: str) -> TargetForecast | None:
+        """Return the forecast of recompiles for a target; None if unknown."""
+        if not self._file.inputs.settings.forecast:
+            return None
+        return self._file.results.forecasts.find(target)
+
+    def seen_values(self) -> Seen:
+        """Return the kinds of values that the last runs saw in expressions and locals, by offsets
+        in the current text.
+        """
+        positions, targets = self._file.document.positions, self._file.results.seen
+        known = self._seen
+        if known is None or known.positions is not positions or known.targets != targets:
+            seen = seen_in(positions, targets.values())
+            known = self._seen = _SeenNow(positions, targets, seen)
+        return known.seen
+
+    def seen_shapes(self) -> tuple[PlaceShapes, ...]:
+        """Return the shapes of values that the last runs saw, in the order of the text."""
+        targets, known = self._file.results.shapes, self._shapes
+        if known is None or known.targets != targets:
+            known = self._shapes = _ShapesNow(targets, all_shapes(targets.values()))
+        return known.places
+
+    @property
+    def shapes_note(self) -> str:
+        """Sentence for the user about values that the last runs did not report, such as too many;
+        empty if none.
+        """
+        found = self._file.results.shapes.values()
+        return next((shapes.note for shapes in found if shapes.note), "")
+
+    def values_left_out(self, target: str) -> str:
+        """Return a sentence for the user about values that the last run of a target did not report;
+        empty if none.
+        """
+        found = self._file.results.target_details(target).shapes
+        return found.current.note if found is not None else ""
