@@ -369,7 +369,9 @@ class _ModuleExecutor:
         wanted = [i for i, target in enumerate(self.targets) if not only or target.name in only]
         if len(wanted) > most:
             focus = self.analyze.focus
-            near = sorted(wanted, key=lambda index: line_distance(self.targets[index].body, focus))
+            near = sorted(
+                wanted, key=lambda index: syntax.line_distance(self.targets[index].body, focus)
+            )
             self.note = (
                 f"Of the {len(wanted)} targets in this file only the {most} nearest to the last "
                 "edit are traced."
@@ -712,12 +714,6 @@ class _ModuleExecutor:
 def target_info(target: PipelineTarget) -> TargetInfo:
     """Return the name, kind and range of a target as the server's protocol encodes them."""
     return TargetInfo(target.name, target.kind, target.range)
-
-
-def line_distance(body: Range, line: int) -> int:
-    """Return the number of lines between the statement ``body`` and ``line``; 0 if the line is
-    inside the statement."""
-    return max(body.start.line - line, line - body.end.line, 0)
 
 
 def _syntax_error(error: BaseException, lines: list[str]) -> Finding:
