@@ -49,7 +49,7 @@ from .found import FoundProbes
 from .index_builder import Inventory
 from .lines import LineReader
 from .permissions import Permissions
-from .pipeline import Pipeline, choose_pipeline
+from .pipeline import EnginePipeline, Pipeline
 from .process_backends import (
     LaunchedProcess,
     ProcessBackend,
@@ -66,6 +66,7 @@ from .process_backends.spare import Starter
 from .process_backends.spawning import Spares, Spawning
 from .program_run import ProgramRun, may_have_program
 from .programs import ProgramProcesses
+from .real_pipeline import choose_pipeline
 from .reproduction import ReproSession
 from .speculation import ExpectedPaths
 from .wire import Order
@@ -196,7 +197,7 @@ def _serve_requests(read: int, write: int, start: EngineOptions, scratch: str) -
     return host.run()
 
 
-def _check_torch(stages: Pipeline) -> tuple[Unusable | None, str]:
+def _check_torch(stages: EnginePipeline) -> tuple[Unusable | None, str]:
     command = shlex.quote(sys.executable)
     try:
         version = stages.torch_version()

@@ -55,7 +55,7 @@ from .execution import Clock, Execution
 from .import_failures import TIME_USED_UP, ModuleTimeIsUp
 from .import_progress import ImportProgress
 from .permissions import Permissions
-from .pipeline import Pipeline, PipelineProbe, PipelineTarget
+from .pipeline import ModulePipeline, PipelineProbe, PipelineTarget
 from .process_backends import confinement, descriptors, limits, processes, spare
 from .process_backends.channels import ProcessEnds
 from .process_backends.fork_server import ForkServer
@@ -86,7 +86,7 @@ _exit, _monotonic, _dup = os._exit, time.monotonic, os.dup
 def main(
     job: ModuleOrder,
     ends: ProcessEnds,
-    pipeline: Pipeline,
+    pipeline: ModulePipeline,
     user_path: list[str],
     permissions: Permissions,
     *,
@@ -107,7 +107,7 @@ class _ModuleExecutor:
         self,
         job: ModuleOrder,
         ends: ProcessEnds,
-        pipeline: Pipeline,
+        pipeline: ModulePipeline,
         user_path: list[str],
         permissions: Permissions,
         forks: bool,
