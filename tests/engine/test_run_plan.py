@@ -11,7 +11,10 @@ from fullgraph_engine.host.attempts import RunEnd, RunResult
 from fullgraph_engine.host.blackbox import LastWords
 from fullgraph_engine.host.found import FoundProbes
 from fullgraph_engine.host.module_plan import AfterModule, ModulePlan
-from fullgraph_engine.host.plan import (
+from fullgraph_engine.host.plan import RunPlan
+from fullgraph_engine.host.shortage import Shortage
+from fullgraph_engine.host.speculation import Expected, ExpectedPaths
+from fullgraph_engine.host.tasks import (
     Finish,
     Launch,
     LaunchEnclosing,
@@ -22,12 +25,9 @@ from fullgraph_engine.host.plan import (
     ReportPaths,
     ReportRun,
     ReportUnstarted,
-    RunPlan,
     StopRun,
     Task,
 )
-from fullgraph_engine.host.shortage import Shortage
-from fullgraph_engine.host.speculation import Expected, ExpectedPaths
 from fullgraph_engine.host.wire import (
     BranchAnswer,
     BranchBegun,

@@ -31,7 +31,11 @@ from .analysis_processes import AnalysisProcesses, LaunchedRun, ModuleExecution
 from .enclosing_run import EnclosingRun
 from .module_plan import ModulePlan
 from .owned_process import ProcessEnd
-from .plan import (
+from .plan import RunPlan
+from .reporter import Reporter
+from .services import Services
+from .supervision import ANSWER_SECONDS, explain_end, was_ended_outside
+from .tasks import (
     Finish,
     Launch,
     LaunchEnclosing,
@@ -42,13 +46,9 @@ from .plan import (
     ReportPaths,
     ReportRun,
     ReportUnstarted,
-    RunPlan,
     StopRun,
     Task,
 )
-from .reporter import Reporter
-from .services import Services
-from .supervision import ANSWER_SECONDS, explain_end, was_ended_outside
 from .wire import (
     BranchAnswer,
     BranchBegun,

@@ -12,7 +12,6 @@ from . import blackbox, wire
 from .attempts import RunEnd, RunResult
 from .enclosing_run import EnclosingRun
 from .owned_process import OwnedProcess, ProcessEnd
-from .plan import EnclosingKey, Launch, LaunchEnclosing
 from .process_backends import LaunchedProcess, ModuleProcess, branches, limits, processes
 from .services import Services
 from .supervision import (
@@ -22,6 +21,7 @@ from .supervision import (
     explain_end,
     was_ended_outside,
 )
+from .tasks import EnclosingKey, Launch, LaunchEnclosing
 from .wire import (
     BranchAnswer,
     BranchBegun,

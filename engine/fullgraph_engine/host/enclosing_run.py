@@ -11,8 +11,8 @@ from collections import deque
 
 from ..protocol import Event
 from .owned_process import OwnedProcess, ProcessEnd
-from .plan import EnclosingKey
 from .process_backends import EnclosingProcess, processes
+from .tasks import EnclosingKey
 from .wire import ChildExited, ChildForked, ForkFailed, SnapshotTaken, Upward
 
 

@@ -8,127 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Union
 
 from .. import devices
-from ..protocol import Analyze, FoundProbe, GivenCall, GivenCalls, Mode, Part
-from ..protocol.paths import PathStatus
+from ..protocol import Analyze, FoundProbe, GivenCalls, Mode, Part
 from . import syntax
 from .attempts import OBSERVING, Attempt, RunEnd, RunResult
 from .found import FoundProbes
 from .speculation import ExpectedPaths, Speculations
-from .wire import BranchAnswer, LaunchEnclosingRun, LaunchRun, PlannedRun, RunDone, SnapshotTaken
-
-EnclosingKey = tuple[int, bool]
-"""Number of an enclosing run (a run of several targets' callers) in the user's file, and whether it
-uses real tensors."""
-
-
-@dataclass(frozen=True)
-class Launch:
-    """Task: launch a run, as a fork of the snapshot of an enclosing run at the recorded ``call``,
-    or as a fork of the module process if ``enclosing`` is None."""
-
-    command: LaunchRun
-    attempt: Attempt
-    enclosing: EnclosingKey | None = None
-    call: GivenCall | None = None
-
-
-@dataclass(frozen=True)
-class LaunchEnclosing:
-    """Task: launch an enclosing run."""
-
-    command: LaunchEnclosingRun
-    key: EnclosingKey
-
-
-@dataclass(frozen=True)
-class StopRun:
-    """Task: kill the process of a run whose result is not needed."""
-
-    number: int
-
-
-@dataclass(frozen=True)
-class ReportRun:
-    """Task: report the result of a run that traced a target. ``before`` is the attempt in another
-    mode that the run replaces, or None."""
-
-    end: RunEnd
-    before: RunResult | None = None
-
-
-@dataclass(frozen=True)
-class ReportObservation:
-    """Task: report that a run has executed a target without tracing it."""
-
-    result: RunResult
-
-
-@dataclass(frozen=True)
-class ReportUnstarted:
-    """Task: report that a run never began. ``lost`` is the reason for the additional finding that
-    the target could not be traced; empty if there is none."""
-
-    attempt: Attempt
-    error: str
-    lost: str = ""
-
-
-@dataclass(frozen=True)
-class ReportMissingForecast:
-    """Task: report that there is no forecast, with a sentence for the user."""
-
-    plan: PlannedRun
-    note: str
-
-
-@dataclass(frozen=True)
-class ReportPaths:
-    """Task: report the first run of a target again, with its further execution paths."""
-
-    first: RunResult
-    done: RunDone
-
-
-@dataclass(frozen=True)
-class ReportMissingPaths:
-    """Task: report the first run of a target again, with the reason why its further execution paths
-    were not traced, or only in part."""
-
-    first: RunResult
-    status: PathStatus
-    reason: str
-
-
-@dataclass(frozen=True)
-class ReportEqualCalls:
-    """Task: report that a target is not traced because other code called it with the same arguments
-    as before; ``sources`` describes each call."""
-
-    plan: PlannedRun
-    sources: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Finish:
-    """Task: end the analysis, since all its runs have ended."""
-
-
-Task = Union[
+from .tasks import (
+    EnclosingKey,
+    Finish,
     Launch,
     LaunchEnclosing,
-    StopRun,
-    ReportRun,
-    ReportObservation,
-    ReportUnstarted,
-    ReportMissingForecast,
-    ReportPaths,
-    ReportMissingPaths,
     ReportEqualCalls,
-    Finish,
-]
+    ReportMissingForecast,
+    ReportMissingPaths,
+    ReportObservation,
+    ReportPaths,
+    ReportRun,
+    ReportUnstarted,
+    StopRun,
+    Task,
+)
+from .wire import BranchAnswer, LaunchEnclosingRun, LaunchRun, PlannedRun, RunDone, SnapshotTaken
 
 
 @dataclass
@@ -232,21 +134,12 @@ class RunPlan:
     def _queue(self, runs: Iterable[PlannedRun]) -> None:
         parts = self._request.parts
         self._pending += [
-            Attempt(planned, self._first_mode(planned, part), part)
+            Attempt(planned, _first_mode(self._request, planned, part), part)
             for part in parts
             if part != "paths"  # these follow the first run
             for planned in runs
         ]
         self._pending.sort(key=lambda attempt: parts.index(attempt.part))
-
-    def _first_mode(self, planned: PlannedRun, part: Part) -> Mode:
-        """Return whether the first attempt of a planned run uses fake or real tensors."""
-        mode = self._request.mode
-        if part == "second":
-            # The first call with fake tensors chose example values for unknown sizes; a second call
-            # with real values would not add constraints.
-            return "real" if mode == "real" else "fake"
-        return "real" if mode == "auto" and planned.info.name in self._request.real else mode
 
     # -- the next task ------------------------------------------------------------------------
 
@@ -492,7 +385,7 @@ class RunPlan:
         if done is None and end.killed and not attempt.again:
             self._pending.insert(0, replace(attempt, again=True))
             return []
-        mode = self._mode_after(attempt, done) if done is not None else None
+        mode = _mode_after(self._request, attempt, done) if done is not None else None
         if mode is not None:
             if attempt.part == "first":
                 self._given_up[attempt.plan.at] = end.result
@@ -516,18 +409,6 @@ class RunPlan:
         if attempt.part == "forecast" and not end.result.forecast_sent:
             return [ReportMissingForecast(attempt.plan, f"It was stopped: {end.reason}.")]
         return []  # it has reported its findings; its exit status does not matter
-
-    def _mode_after(self, attempt: Attempt, done: RunDone) -> Mode | None:
-        """Return the mode in which a run is repeated, or None if its result is final.
-
-        Real tensors have values that fake tensors lack; fake tensors work without the GPU that real
-        ones need.
-        """
-        if done.needs_real and attempt.mode == "auto":
-            return "real"
-        asked_for = attempt.mode == self._request.mode
-        missed = devices.is_missing_gpu_error(done.report.error or "")
-        return "fake" if attempt.mode == "real" and missed and not asked_for else None
 
     def _end_trace(self, launch: Launch, end: RunEnd) -> list[Task]:
         """Return the reports of a run that traced a target as it is, and plan the runs that follow
@@ -601,6 +482,28 @@ class RunPlan:
             for number, launch in self._running.items()
             if launch.attempt.speculative and launch.attempt.plan.at == attempt.plan.at
         ]
+
+
+def _first_mode(request: Analyze, planned: PlannedRun, part: Part) -> Mode:
+    """Return whether the first attempt of a planned run uses fake or real tensors."""
+    if part == "second":
+        # The first call with fake tensors chose example values for unknown sizes; a second call
+        # with real values would not add constraints.
+        return "real" if request.mode == "real" else "fake"
+    needs_real = request.mode == "auto" and planned.info.name in request.real
+    return "real" if needs_real else request.mode
+
+
+def _mode_after(request: Analyze, attempt: Attempt, done: RunDone) -> Mode | None:
+    """Return the mode in which a run is repeated, or None if its result is final.
+
+    Real tensors have values that fake tensors lack; fake tensors work without the GPU that real
+    ones need.
+    """
+    if done.needs_real and attempt.mode == "auto":
+        return "real"
+    missed = devices.is_missing_gpu_error(done.report.error or "")
+    return "fake" if attempt.mode == "real" and missed and request.mode != "real" else None
 
 
 def _capitalize(clause: str) -> str:
