@@ -146,15 +146,15 @@ class Analysis:
         watched = module.watched
         for line in watched.reports.read():
             self._from_module(module, line)
-            if module is not self._processes.module:
-                return
-        if watched.reports.ended:
+        if watched.reports.ended and module is self._processes.module:
             # The process is ending, or user code closed the pipe that carries its messages.
             if watched.cause is None:
                 watched.deadline, watched.late = time.monotonic() + ANSWER_SECONDS, "lost"
             self._host.unwatch(watched.reports.descriptor)
 
     def _from_module(self, module: ModuleExecution, line: bytes) -> None:
+        if module is not self._processes.module:
+            return  # an earlier line ended it or made it a run
         message = self._parse_own(line)
         if self._supervisor.reports_too_much(module.watched, line):
             return
@@ -215,8 +215,9 @@ class Analysis:
         watched = module.watched
         for line in watched.reports.drain():
             self._from_module(module, line)
-            if module is not self._processes.module:
-                return
+        self._handle_ends()  # of runs, which the module process has just reported
+        if module is not self._processes.module:
+            return
         words = blackbox.read_last_words(watched.box, self.request.path)
         self._processes.release_module()
         cause, late = explain_end(code, watched, self.request.limits), watched.cause == "timeout"
@@ -406,8 +407,7 @@ class Analysis:
     def tick(self, now: float) -> None:
         """Handle the ends of processes, retry a postponed process start, and interrupt, then kill,
         the processes that exceed their limits at time ``now``."""
-        while self._processes.ends and not self._finished:
-            self._handle_end(self._processes.ends.popleft())
+        self._handle_ends()
         if self._finished:
             return
         if now >= self._shortage.retry_at:
@@ -419,6 +419,10 @@ class Analysis:
                 # without one.
                 self._stop_recording(one)
                 self._advance()
+
+    def _handle_ends(self) -> None:
+        while self._processes.ends and not self._finished:
+            self._handle_end(self._processes.ends.popleft())
 
     def _handle_end(self, end: ProcessEnd) -> None:
         """Handle the end or the failed start of a process, unless it was released before."""
