@@ -35,7 +35,7 @@ if __name__ == "__main__":
     sys.path.append(str(ENGINE))
 
 from fullgraph_engine import protocol  # noqa: E402
-from fullgraph_engine.host.pipeline import RealPipeline  # noqa: E402
+from fullgraph_engine.host.real_pipeline import RealPipeline  # noqa: E402
 from fullgraph_engine.protocol import (  # noqa: E402
     Analyze,
     Analyzed,

@@ -35,7 +35,7 @@ import torch  # noqa: E402
 
 from fullgraph_engine import protocol, targets, tracing  # noqa: E402
 from fullgraph_engine.findings import explanations, runs  # noqa: E402
-from fullgraph_engine.host.pipeline import RealPipeline  # noqa: E402
+from fullgraph_engine.host.real_pipeline import RealPipeline  # noqa: E402
 from fullgraph_engine.tracing import drive, guards  # noqa: E402
 
 FIXTURES = HERE.parent / "fixtures" / "bench"

@@ -740,7 +740,7 @@ sys.path.insert(0, sys.argv[1])
 import torch
 
 from fullgraph_engine import tracing
-from fullgraph_engine.host import pipeline
+from fullgraph_engine.host import real_pipeline
 from fullgraph_engine.host.process_backends import processes
 
 
@@ -771,7 +771,7 @@ def run():
     fork(branch)
 
 
-pipeline.choose_pipeline("").warm_up()
+real_pipeline.choose_pipeline("").warm_up()
 print("engine", processes.count_threads(), flush=True)
 fork(run)
 """

@@ -9,7 +9,7 @@ from typing import NoReturn
 from ..protocol import Log
 from . import wire
 from .permissions import Permissions
-from .pipeline import Pipeline
+from .pipeline import ReproPipeline
 from .process_backends import descriptors
 from .reducer import enter_sandbox
 from .wire import ComparisonOrder
@@ -20,7 +20,7 @@ _exit = os._exit
 def main(
     order: ComparisonOrder,
     report: int,
-    pipeline: Pipeline,
+    pipeline: ReproPipeline,
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:

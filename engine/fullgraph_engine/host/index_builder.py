@@ -20,7 +20,7 @@ from .. import protocol
 from ..protocol import IndexWritten, Log
 from . import wire
 from .lines import Line, LineReader
-from .pipeline import Operators, Pipeline
+from .pipeline import EnginePipeline, Operators
 from .process_backends import descriptors, limits, processes
 from .process_backends.fork_server import fork_worker
 from .services import Services
@@ -182,7 +182,7 @@ class Inventory:
                 self._host.forward(line + b"\n")
 
 
-def complete_index(order: IndexOrder, report: int, pipeline: Pipeline) -> None:
+def complete_index(order: IndexOrder, report: int, pipeline: EnginePipeline) -> None:
     """Write the complete operator index in this process, which has torch imported, and report
     it."""
 

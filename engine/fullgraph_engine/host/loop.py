@@ -25,7 +25,6 @@ from .. import protocol
 from ..protocol import (
     Allowed,
     Analyze,
-    Analyzed,
     Cancel,
     Compare,
     Event,
@@ -43,13 +42,11 @@ from ..protocol import (
 from ..protocol.facts import Degraded
 from ..torch_internals import releases
 from . import caches, credentials, orders, process_backends, proofs
-from .analysis import Analysis
-from .comparison import ComparisonSession
 from .found import FoundProbes
 from .index_builder import Inventory
 from .lines import LineReader
 from .permissions import Permissions
-from .pipeline import Pipeline, choose_pipeline
+from .pipeline import EnginePipeline, Pipeline
 from .process_backends import (
     LaunchedProcess,
     ProcessBackend,
@@ -64,9 +61,9 @@ from .process_backends.confinement import Confinement
 from .process_backends.forking import Forking
 from .process_backends.spare import Starter
 from .process_backends.spawning import Spares, Spawning
-from .program_run import ProgramRun, may_have_program
 from .programs import ProgramProcesses
-from .reproduction import ReproSession
+from .real_pipeline import choose_pipeline
+from .requests import Requests
 from .speculation import ExpectedPaths
 from .wire import Order
 
@@ -74,8 +71,6 @@ _TICK = 0.25
 _REST = 0.03
 """Number of seconds between the end of an analysis and the removal of its files and remaining
 processes. Meanwhile the kernel frees the memory of its processes."""
-_LEAST_AT_ONCE = 2
-"""Minimum number of concurrent analyses, so that a file that hangs does not delay the others."""
 _MOST_WAITING = 8 << 20
 """Maximum number of bytes that wait for the server to read them. Beyond it, the output of user code
 is dropped."""
@@ -196,7 +191,7 @@ def _serve_requests(read: int, write: int, start: EngineOptions, scratch: str) -
     return host.run()
 
 
-def _check_torch(stages: Pipeline) -> tuple[Unusable | None, str]:
+def _check_torch(stages: EnginePipeline) -> tuple[Unusable | None, str]:
     command = shlex.quote(sys.executable)
     try:
         version = stages.torch_version()
@@ -276,12 +271,10 @@ class EngineLoop:
         processes.hold_reserve()
         self._user_path, self._torch = start.user_path, torch
         self._permissions = start.permissions
-        self._requests, self._write = LineReader(read), write
+        self._input, self._write = LineReader(read), write
         os.set_blocking(write, False)
         self._waiting = bytearray()
-        self._analyses: dict[int, Analysis | ProgramRun | ReproSession | ComparisonSession] = {}
-        self._queue: list[tuple[Analyze, float]] = []
-        """Requests that wait for their start, and the times at which they arrived."""
+        self._requests = Requests(self)
         self._left: list[_Leftovers] = []
         self._clean_at = math.inf
         self.found = FoundProbes()
@@ -353,7 +346,7 @@ class EngineLoop:
         self._children[pid] = ended
 
     def remove_request(self, request: int) -> None:
-        self._analyses.pop(request, None)
+        self._requests.remove(request)
 
     def clean_up(self, ended: Sequence[int], scratch: str) -> None:
         self._left.append(_Leftovers(frozenset(ended), scratch))
@@ -380,7 +373,7 @@ class EngineLoop:
         try:
             self._inventory.join_loop(self)
             self._reap_children()  # children that ended before the loop began
-            while not self._requests.ended:
+            while not self._input.ended:
                 for key, mask in self._selector.select(self._select_timeout()):
                     if key.fd == self._write:
                         self._flush()
@@ -397,21 +390,19 @@ class EngineLoop:
         return 0
 
     def _select_timeout(self) -> float | None:
-        survey = self._inventory.due(bool(self._analyses))
-        due = [self._clean_at, *(one.next_deadline() for one in self._analyses.values())]
-        pauses = [max(min(due) - time.monotonic(), 0.0)]
-        pauses += [_TICK] if self._analyses else []
+        survey = self._inventory.due(bool(self._requests))
+        due = min(self._clean_at, self._requests.next_deadline())
+        pauses = [max(due - time.monotonic(), 0.0)]
+        pauses += [_TICK] if self._requests else []
         pauses += [survey] if survey is not None else []
         nearest = min(pauses)
         return nearest if nearest < math.inf else None
 
     def _tick(self) -> None:
-        self._begin_next()
-        self._inventory.turn(bool(self._analyses))
-        waiting = [one.waiting for one in self._analyses.values()]
-        self.backend.prepare(sum(waiting) if waiting else None)
-        for analysis in list(self._analyses.values()):
-            analysis.tick(time.monotonic())
+        self._requests.begin_next()
+        self._inventory.turn(bool(self._requests))
+        self.backend.prepare(self._requests.waiting)
+        self._requests.tick()
         self._clean_leftovers()
 
     def _end(self) -> None:
@@ -463,7 +454,7 @@ class EngineLoop:
     # -- requests -----------------------------------------------------------------------------
 
     def _read_requests(self) -> None:
-        for line in self._requests.read():
+        for line in self._input.read():
             try:
                 request = protocol.decode(line)
             except ProtocolError as error:
@@ -473,70 +464,13 @@ class EngineLoop:
 
     def _handle_request(self, request: protocol.Message) -> None:
         if isinstance(request, (Analyze, Reproduce, Compare)):
-            self._admit_request(request)
+            self._requests.admit(request)
         elif isinstance(request, Cancel):
-            self._cancel_request(request.request)
+            self._requests.cancel(request.request)
         elif isinstance(request, SelfCheck):
             self._run_self_check(request)
         elif isinstance(request, Shutdown):
             raise SystemExit
-
-    def _admit_request(self, request: Analyze | Reproduce | Compare) -> None:
-        """Start a request, or queue it if too many analyses are running.
-
-        Analyses at low priority (``nice``), reproductions and comparisons start at once: the former
-        do not delay others, and a user waits for the latter.
-        """
-        number = request.request
-        if number in self._analyses or any(one.request == number for one, _ in self._queue):
-            self.send(Failed(number, f"Request {number} is running already."))
-        elif isinstance(request, Analyze) and not request.nice:
-            self._queue.append((request, time.monotonic()))
-            self._begin_next()
-        else:
-            self._begin_request(request)
-
-    def _begin_next(self) -> None:
-        """Start queued requests while the limit allows, newest first, since the user most likely
-        looks at the latest one."""
-        for request, came in self._queue[::-1]:
-            begun = [one.request for one in self._analyses.values()]
-            counted = sum(
-                isinstance(one, Analyze) and not one.nice and one.client == request.client
-                for one in begun
-            )
-            if counted < max(_LEAST_AT_ONCE, request.jobs):
-                self._queue.remove((request, came))
-                self._begin_request(request, time.monotonic() - came)
-
-    def _begin_request(self, request: Analyze | Reproduce | Compare, waited: float = 0.0) -> None:
-        try:
-            scratch = tempfile.mkdtemp(dir=self.scratch)
-            analysis: Analysis | ProgramRun | ReproSession | ComparisonSession
-            if isinstance(request, Reproduce):
-                analysis = ReproSession(request, self, scratch)
-            elif isinstance(request, Compare):
-                analysis = ComparisonSession(request, self, scratch)
-            elif may_have_program(request):
-                analysis = ProgramRun(request, self, scratch, waited)
-            else:
-                analysis = Analysis(request, self, scratch, waited)
-        except OSError as error:
-            reason = f"The engine has no folder for its work: {error.strerror or error}."
-            self.send(Failed(request.request, reason, "Free some space, then try again."))
-            return
-        self._analyses[request.request] = analysis
-        analysis.begin()
-
-    def _cancel_request(self, number: int) -> None:
-        for queued in self._queue:
-            request, _ = queued
-            if request.request == number:
-                self._queue.remove(queued)
-                self.send(Analyzed(number, request.generation, 0.0, cancelled=True))
-                return
-        if (analysis := self._analyses.get(number)) is not None:
-            analysis.cancel()
 
     def _run_self_check(self, request: SelfCheck) -> None:
         try:

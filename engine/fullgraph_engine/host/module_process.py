@@ -9,30 +9,19 @@ import os
 import sys
 import tempfile
 import time
-import traceback
 import types
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
 from .. import placeholder, texts
 from ..protocol import (
     Analyze,
-    Event,
     Finding,
-    FindingFound,
-    Importing,
     Log,
-    OperatorsRegistered,
     Position,
     Range,
-    TargetDone,
-    TargetInfo,
-    TargetReport,
-    TargetsFound,
 )
-from ..protocol.files import FilesRead
 from ..stopwatch import Stopwatch
 from ..targets import Tracee
 from ..targets.source import parse_module
@@ -54,28 +43,27 @@ from . import (
 from .execution import Clock, Execution
 from .import_failures import TIME_USED_UP, ModuleTimeIsUp
 from .import_progress import ImportProgress
+from .module_reporter import ModuleReporter
 from .permissions import Permissions
-from .pipeline import Pipeline, PipelineProbe, PipelineTarget
+from .pipeline import ModulePipeline
 from .process_backends import confinement, descriptors, limits, processes, spare
 from .process_backends.channels import ProcessEnds
 from .process_backends.fork_server import ForkServer
 from .reads import Reads
+from .target_planner import TargetPlanner
 from .wire import (
     PACKAGES,
     ForkGeneration,
     ImportAhead,
-    LateImports,
     LaunchEnclosingRun,
     LaunchRun,
     ModuleOrder,
     PhasesTaken,
-    PlannedRun,
     PreambleReady,
     PreambleStale,
     RunsPlanned,
     StageBegun,
     TextUnparsable,
-    Upward,
 )
 
 _DESCRIPTORS = (errno.EBADF, errno.EMFILE, errno.ENOTSOCK)
@@ -86,7 +74,7 @@ _exit, _monotonic, _dup = os._exit, time.monotonic, os.dup
 def main(
     job: ModuleOrder,
     ends: ProcessEnds,
-    pipeline: Pipeline,
+    pipeline: ModulePipeline,
     user_path: list[str],
     permissions: Permissions,
     *,
@@ -107,7 +95,7 @@ class _ModuleExecutor:
         self,
         job: ModuleOrder,
         ends: ProcessEnds,
-        pipeline: Pipeline,
+        pipeline: ModulePipeline,
         user_path: list[str],
         permissions: Permissions,
         forks: bool,
@@ -124,10 +112,9 @@ class _ModuleExecutor:
         self.lines: list[str] = []
         self.module: types.ModuleType | None = None
         self.execution: Execution | None = None
-        self.targets: Sequence[PipelineTarget] = ()
+        self.reporter = ModuleReporter(job, ends, pipeline)
+        self.planner = TargetPlanner(pipeline, self.reporter, forks=forks)
         self.refused: tuple[Range, ...] = ()
-        self.wanted: list[int] = []
-        self.note = ""
         self.source: import_hook.TextImporter | None = None
         self.open_texts = import_hook.OpenTexts()
         self.place = import_hook.ModulePlace("", False, ())
@@ -138,9 +125,6 @@ class _ModuleExecutor:
         self.fault: BaseException | None = None
         """Exception that the engine's own code raised during the import; None if only user code
         failed."""
-        self.said: list[Finding] = []
-        """Findings from executing the imports. They are reported again for each edited version of
-        the file."""
         self.reads: Reads | None = None
         """Recorder of the files that user code reads; None if the server does not need them."""
         self.may_stay_since: float | None = None
@@ -158,23 +142,6 @@ class _ModuleExecutor:
     def analyze(self) -> Analyze:
         return self.job.analyze
 
-    def send(self, message: Upward | Event) -> None:
-        if self.job.again is None:
-            wire.write_message(self.ends.report, message)
-
-    def report_finding(self, finding: Finding) -> None:
-        self.send(FindingFound(self.analyze.request, finding))
-
-    def report_import(self, module: str) -> None:
-        self.send(Importing(self.analyze.request, module))
-
-    def report_execution_finding(self, finding: Finding) -> None:
-        """Report a finding from executing the imports, and store it to report it again for later
-        versions of the file."""
-        if self.may_stay_since is not None:
-            self.said.append(finding)
-        self.report_finding(finding)
-
     def run(self) -> None:
         self.enter()
         if not self.read():
@@ -182,35 +149,37 @@ class _ModuleExecutor:
         self.execute()
         self.pipeline.check_operator_calls()
         if self.job.again is None:
-            self.check_registered()
+            self.reporter.check_registered()
         self.watch.enter_phase("planning")
-        runs, probes = self.plan()
+        namespace = self.module.__dict__ if self.module is not None else {}
+        missing = self.execution.unavailable if self.execution is not None else {}
+        runs = self.planner.plan_runs(namespace, missing)
         self.before_runs()
         if self.analyze.timings:
-            self.send(PhasesTaken(self.watch.phase_times()))
+            self.reporter.send(PhasesTaken(self.watch.phase_times()))
         late = self.execution.late if self.execution is not None else None
         if not runs or not self.forks:
             # Nothing waits for this process after this point. A forked run reports these files
             # together with its own, because examining all modules is slow.
-            self.report_registered()
-            self.report_reads()
-        self.send(RunsPlanned(tuple(runs), late))
+            self.reporter.report_registered()
+            self.reporter.report_reads(self.reads)
+        self.reporter.send(RunsPlanned(tuple(runs), late))
         command, ends = self.next_command()
         # From here on this process is a run.
         blackbox.undo_dump()
-        namespace = self.module.__dict__ if self.module is not None else {}
         path, text = self.analyze.path, self.analyze.text
+        planner = self.planner
         if isinstance(command, LaunchEnclosingRun):
             enclosed = [
-                (one, self.targets[one.target], probes[one.target][one.probe])
+                (one, planner.targets[one.target], planner.probes[one.target][one.probe])
                 for one in runs
                 if one.shared == command.shared
             ]
             taken = snapshots.Snapshots(command, ends, self.pipeline, self.forking)
             command, ends = taken.run_enclosing(enclosed, namespace, text, tells=self.analyze.calls)
         assert isinstance(command, LaunchRun)
-        target: Any = self.targets[command.target]
-        probe: Any = probes[command.target][command.probe]
+        target: Any = planner.targets[command.target]
+        probe: Any = planner.probes[command.target][command.probe]
         tracee = Tracee(
             target,
             probe,
@@ -236,7 +205,7 @@ class _ModuleExecutor:
         ends = self.ends
         if self.forks:
             server = ForkServer(ends.control, ends.report, self.forking)
-            return server.wait(self.report_registered)
+            return server.wait(self.reporter.report_registered)
         if self.job.again is not None:
             return self.job.again.launch, ends
         return spare.next_command(ends.control), ends
@@ -313,74 +282,24 @@ class _ModuleExecutor:
             tree = parse_module(text)
             # Findings and placeholders from the imports refer to line numbers, so unchanged lines
             # are required.
-            places = bool(self.said)
+            places = bool(self.reporter.kept)
             if imports and not syntax.same_beginning(tree, self.tree, imports, places=places):
-                self.send(PreambleStale())
+                self.reporter.send(PreambleStale())
                 return False
             discovery = self.pipeline.discover(text, path, self.analyze.methods)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            self.report_finding(_syntax_error(error, self.lines))
-            self.send(TextUnparsable(str(error)))
+            self.reporter.report_findings((_syntax_error(error, self.lines),))
+            self.reporter.send(TextUnparsable(str(error)))
             return False
         self.tree = tree
-        for finding in discovery.findings:
-            self.report_finding(finding)
-        self.check_text()
-        self.targets = discovery.targets
-        wanted = [] if discovery.off else self.choose_targets()
-        self.report_targets(wanted)
-        alone = not self.targets and not discovery.off and self.pipeline.may_register(text)
+        self.reporter.report_findings(discovery.findings)
+        self.refused = self.reporter.check_text()
+        self.planner.choose_targets(discovery.targets, off=discovery.off)
+        wanted = bool(self.planner.wanted)
+        alone = not discovery.targets and not discovery.off and self.pipeline.may_register(text)
         if not wanted and not alone:
-            self.send(RunsPlanned(()))
-        return bool(wanted) or alone
-
-    def check_text(self) -> None:
-        """Find the operator definitions in the file that torch will reject, before it is
-        executed."""
-        self.refused = ()
-        try:
-            wrong = self.pipeline.check_text(self.analyze.text)
-        except Exception:
-            self.log_own_error()
-            return
-        self.refused = tuple(each.call for each in wrong)
-        for each in wrong:
-            self.report_finding(each.finding)
-
-    def check_registered(self) -> None:
-        """Report defects of the operators that the user's file registered."""
-        try:
-            found = self.pipeline.check_registered(self.analyze.text)
-        except Exception:
-            self.log_own_error()
-            return
-        for finding in found:
-            self.report_finding(finding)
-
-    def log_own_error(self) -> None:
-        """Log the current exception as an error of the engine, and continue."""
-        words = traceback.format_exc()
-        self.send(Log(self.analyze.request, "engine", words))
-
-    def choose_targets(self) -> list[int]:
-        """Return the indices of the targets to trace: the requested ones, or all. If there are too
-        many, keep the targets nearest to the cursor."""
-        only, most = self.analyze.only, self.analyze.limits.targets
-        wanted = [i for i, target in enumerate(self.targets) if not only or target.name in only]
-        if len(wanted) > most:
-            focus = self.analyze.focus
-            near = sorted(wanted, key=lambda index: line_distance(self.targets[index].body, focus))
-            self.note = (
-                f"Of the {len(wanted)} targets in this file only the {most} nearest to the last "
-                "edit are traced."
-            )
-            wanted = sorted(near[:most])
-        return wanted
-
-    def report_targets(self, wanted: list[int]) -> None:
-        self.wanted = wanted
-        infos = tuple(target_info(self.targets[index]) for index in wanted)
-        self.send(TargetsFound(self.analyze.request, infos, self.note))
+            self.reporter.send(RunsPlanned(()))
+        return wanted or alone
 
     # -- user code ----------------------------------------------------------------------------
 
@@ -392,7 +311,7 @@ class _ModuleExecutor:
         own = [entry for entry in place.search if entry not in self.user_path]
         sys.path[:] = [*own, *self.user_path]
         import_hook.cache_source(path, text)
-        self.progress = ImportProgress(self.report_import)
+        self.progress = ImportProgress(self.reporter.report_import)
         self.source = import_hook.TextImporter(
             place.name, path, text, place.package, self.run_module, self.progress.begins
         )
@@ -400,6 +319,7 @@ class _ModuleExecutor:
         sys.meta_path[:0] = [self.source, self.open_texts]
         if self.ends.keep_control >= 0:
             self.may_stay_since = _monotonic()
+            self.reporter.keeps_findings = True
         if self.ends.keep_control >= 0 or self.analyze.files:
             scratch = os.path.dirname(self.job.scratch)  # noqa: PTH120
             self.reads = Reads(path, self.user_path, scratch)
@@ -409,7 +329,7 @@ class _ModuleExecutor:
         with self.pipeline.without_tracing():
             self.load(place)
         self.progress.silent = True  # later imports belong to a run
-        self.report_followed()
+        self.report_late_imports()
         blackbox.undo_dump()
         descriptors.flush_streams()
 
@@ -459,7 +379,7 @@ class _ModuleExecutor:
         if placeholder.find_unavailable(error) is None:
             where = frames.line_range(self.package_line(), self.lines)
             package = self.place.name.rpartition(".")[0]
-            self.report_execution_finding(
+            self.reporter.report_execution_finding(
                 import_failures.package_finding(package, error, where, self.analyze.path)
             )
 
@@ -484,7 +404,7 @@ class _ModuleExecutor:
             self.analyze.path,
             self.lines,
             self.ends.box,
-            self.report_execution_finding,
+            self.reporter.report_execution_finding,
             self.pipeline.fake_mode,
             self.skipped_statements(),
             self.clock,
@@ -503,29 +423,24 @@ class _ModuleExecutor:
             else:
                 self.start_clock()
                 descriptors.close_all([self.ends.keep_control, self.ends.keep_report])
-            self.may_stay_since = None
+            self.may_stay_since, self.reporter.keeps_findings = None, False
         self.watch.enter_phase("module")
         if self.analyze.nice:  # later generations of a preamble must not inherit it
             limits.give_way(self.analyze.nice)
         execution.run_statements(module, imports, len(self.tree.body))
         if replaced := replaced_builtins.restore_builtins():
-            self.report_finding(replaced_builtins.replacement_finding(replaced, self.lines))
+            found = replaced_builtins.replacement_finding(replaced, self.lines)
+            self.reporter.report_findings((found,))
         # Executing the module is over, but its parent packages may still be importing.
         blackbox.at_statement(self.ends.box, PACKAGES, 0)
         if self.inside_packages and self.progress is not None:
             self.text_ended, self.progress.names = _monotonic(), []
 
-    def report_followed(self) -> None:
-        """Report the modules that packages imported after the user's module, if importing them in
-        advance would save time."""
-        names: tuple[str, ...] = ()
+    def report_late_imports(self) -> None:
         progress = self.progress
-        seconds = _monotonic() - self.text_ended
         if progress is not None and progress.names is not None:
-            names = tuple(name for name in progress.names if name in sys.modules)
-            progress.names = None
-        if names and seconds >= preamble.WORTH_KEEPING:
-            self.send(LateImports(names, seconds))
+            names, progress.names = progress.names, None
+            self.reporter.report_late_imports(names, _monotonic() - self.text_ended)
 
     def skipped_statements(self) -> dict[int, str]:
         """Return the top-level statements to skip: the reason for each, by its index."""
@@ -603,14 +518,14 @@ class _ModuleExecutor:
         fresh.paper = -1
         descriptors.close_all([self.ends.box])
         self.ends = fresh
+        self.reporter.job, self.reporter.ends = self.job, fresh
         fresh.raise_all()
         confinement.isolate_process()
         self.sandbox.clear_shared_memory()
         self.settle_generation()
         if not self.read(imports):
             _exit(0)
-        for finding in self.said:
-            self.report_finding(finding)
+        self.reporter.report_findings(self.reporter.kept)
         if self.source is not None:
             self.source.replace(self.analyze.text)
         self.open_texts.replace(self.analyze.open_files)
@@ -621,74 +536,6 @@ class _ModuleExecutor:
         execution.switch_text(self.tree, self.lines, self.ends.box, self.refused)
 
     # -- after it -----------------------------------------------------------------------------
-
-    def plan(self) -> tuple[list[PlannedRun], dict[int, list[PipelineProbe]]]:
-        namespace = self.module.__dict__ if self.module is not None else {}
-        missing = self.execution.unavailable if self.execution is not None else {}
-        runs: list[PlannedRun] = []
-        probes: dict[int, list[PipelineProbe]] = {}
-        left: list[int] = []
-        numbers = {self.targets[index].name: index for index in self.wanted}
-        shared: dict[tuple[str, ...], int] = {}
-        for index in self.wanted:
-            target = self.targets[index]
-            gone = missing.get(getattr(target, "definition", "") or target.name)
-            if gone is None and not self.pipeline.confirm(target, namespace):
-                continue
-            left.append(index)
-            if target.name in self.analyze.without:
-                continue
-            placeholder.raised_errors.clear()
-            error: BaseException | None = gone
-            try:
-                found = [] if gone else self.probes_of(target, namespace)
-            except wire.ParentUnreachable:
-                raise
-            except BaseException as raised:
-                error, found = raised, []
-            probes[index] = found
-            for number, probe in enumerate(found):
-                planned = PlannedRun(index, number, target_info(target), target.body, probe.info)
-                after = tuple(numbers[name] for name in probe.after if name in numbers)
-                planned = replace(planned, waits=probe.waits, after=after)
-                if self.forks and probe.users:
-                    planned = replace(planned, shared=shared.setdefault(probe.users, len(shared)))
-                runs.append(planned)
-            if error is not None:
-                self.report_target(
-                    target, "failed", texts.error_message(error) or type(error).__name__
-                )
-            elif not found:
-                self.report_finding(self.pipeline.missing_probe(target, self.analyze.text))
-                self.report_target(target, "no-probe", None)
-        if left != self.wanted:
-            self.report_targets(left)
-        return runs, probes
-
-    def probes_of(self, target: PipelineTarget, namespace: dict[str, Any]) -> list[PipelineProbe]:
-        known = self.analyze.recorded, self.analyze.examples
-        return list(self.pipeline.plan_probes(target, namespace, self.targets, *known))
-
-    def report_registered(self) -> None:
-        """Report to the server the operators that executing the file and its imports has
-        registered."""
-        request = self.analyze.request
-        try:
-            operators = self.pipeline.registered_operators()
-        except Exception as error:
-            words = f"Registered operators are not known: {texts.type_and_message(error)}\n"
-            self.send(Log(request, "engine", words))
-            return
-        if operators:
-            self.send(OperatorsRegistered(request, operators))
-
-    def report_target(self, target: PipelineTarget, status: Any, error: str | None) -> None:
-        report = TargetReport(target.name, target.kind, target.range, status, error=error)
-        self.send(TargetDone(self.analyze.request, report))
-
-    def report_reads(self) -> None:
-        if self.reads is not None and self.analyze.files:
-            self.send(FilesRead.from_files(self.analyze.request, self.reads.new_states()))
 
     def before_runs(self) -> None:
         limits.reset_signals(self.handle_interrupt)
@@ -706,18 +553,7 @@ class _ModuleExecutor:
                 "The module started threads; the runs are forked without them and may wait "
                 "for locks that they held.\n"
             )
-            self.send(Log(self.analyze.request, "engine", text))
-
-
-def target_info(target: PipelineTarget) -> TargetInfo:
-    """Return the name, kind and range of a target as the server's protocol encodes them."""
-    return TargetInfo(target.name, target.kind, target.range)
-
-
-def line_distance(body: Range, line: int) -> int:
-    """Return the number of lines between the statement ``body`` and ``line``; 0 if the line is
-    inside the statement."""
-    return max(body.start.line - line, line - body.end.line, 0)
+            self.reporter.send(Log(self.analyze.request, "engine", text))
 
 
 def _syntax_error(error: BaseException, lines: list[str]) -> Finding:

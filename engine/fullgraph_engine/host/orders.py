@@ -9,11 +9,12 @@ from typing import NoReturn
 
 from . import comparer, index_builder, module_process, program_process, reducer
 from .permissions import Permissions
-from .pipeline import Pipeline, choose_pipeline
+from .pipeline import Pipeline
 from .process_backends import descriptors, limits, processes, spare
 from .process_backends.channels import ProcessEnds
 from .process_backends.spare import Starter
 from .process_backends.spawning import Spares
+from .real_pipeline import choose_pipeline
 from .wire import ComparisonOrder, ModuleOrder, Order, ProgramOrder, ReductionOrder, TrialOrder
 
 
@@ -30,7 +31,7 @@ def perform_order(
     """Perform an order and exit the process.
 
     ``forks``: whether a module process forks its runs. Otherwise ``option`` selects the pipeline
-    (see ``pipeline.choose_pipeline``) of the processes that it starts.
+    (see ``real_pipeline.choose_pipeline``) of the processes that it starts.
     """
     try:
         if isinstance(order, ModuleOrder):

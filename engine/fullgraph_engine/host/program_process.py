@@ -29,7 +29,7 @@ from ..protocol.sandbox import Allowance
 from ..protocol.trace_steps import MOST_STEPS
 from . import blackbox, frames, import_hook, run, sandbox, wire
 from .permissions import Permissions
-from .pipeline import Pipeline
+from .pipeline import ProgramPipeline
 from .process_backends import confinement, descriptors, limits
 from .process_backends.channels import ProcessEnds
 from .reads import Reads
@@ -50,7 +50,7 @@ _ASKS_FOR_FILE = re.compile(r"\b(is_?file|is_?dir|exists)\(")
 def main(
     order: ProgramOrder,
     ends: ProcessEnds,
-    pipeline: Pipeline,
+    pipeline: ProgramPipeline,
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:
@@ -67,7 +67,7 @@ class _ProgramProcess:
         self,
         order: ProgramOrder,
         ends: ProcessEnds,
-        pipeline: Pipeline,
+        pipeline: ProgramPipeline,
         user_path: list[str],
         permissions: Permissions,
     ) -> None:

@@ -5,33 +5,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Protocol
 
 from ..operators.cache import user_cache_folder, write_atomically
 from ..protocol import from_plain, to_plain
 from ..protocol.facts import Degraded, Fact
+from .pipeline import ProofPipeline
 from .process_backends.branches import Branches, evaluate_here
 
 _SECONDS = 60.0
 """Maximum seconds of processor time for tracing the test program, which usually takes a third of a
 second."""
 _MOST_KEPT = 16
-
-
-class ProofPipeline(Protocol):
-    """The operations of the pipeline that check the installed torch."""
-
-    def missing_facts(self) -> tuple[Degraded, ...]:
-        """Return the kinds of information that cannot be shown because private names of torch are
-        missing."""
-
-    def prove_facts(self) -> tuple[Degraded, ...]:
-        """Trace a test program and return the kinds of information that torch does not provide.
-        Call it in a temporary process."""
-
-    def build_key(self) -> str:
-        """Return the cache key for the result of ``prove_facts``, which identifies the
-        installation; empty if the result must not be cached."""
 
 
 def degraded_facts(pipeline: ProofPipeline, *, forks: bool) -> tuple[Degraded, ...]:

@@ -15,7 +15,7 @@ from ..protocol import Log
 from ..repro.job import MinimizationJob, Surroundings
 from . import sandbox, wire
 from .permissions import Permissions
-from .pipeline import Pipeline
+from .pipeline import ReproPipeline
 from .process_backends import descriptors, limits
 from .process_backends.branches import silence_output
 from .process_backends.spawning import Spares
@@ -28,7 +28,7 @@ _exit, _dirname = os._exit, os.path.dirname
 def main(
     order: ReductionOrder,
     report: int,
-    pipeline: Pipeline,
+    pipeline: ReproPipeline,
     user_path: list[str],
     permissions: Permissions,
     spares: Spares | None,
@@ -52,7 +52,7 @@ def main(
 def try_candidate(
     order: TrialOrder,
     report: int,
-    pipeline: Pipeline,
+    pipeline: ReproPipeline,
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:
@@ -72,7 +72,7 @@ def enter_sandbox(
     path: str,
     roots: tuple[str, ...],
     user_path: list[str],
-    pipeline: Pipeline,
+    pipeline: ReproPipeline,
     permissions: Permissions,
     memory: int,
 ) -> sandbox.Sandbox:
@@ -97,7 +97,7 @@ def enter_sandbox(
 def _minimize_program(
     order: ReductionOrder,
     report: int,
-    pipeline: Pipeline,
+    pipeline: ReproPipeline,
     user_path: list[str],
     permissions: Permissions,
     spares: Spares | None,

@@ -39,7 +39,7 @@ from ..protocol.trace_steps import MOST_STEPS
 from ..stopwatch import Stopwatch
 from ..targets import Tracee
 from . import blackbox, exits, frames, sandbox, syntax, wire
-from .pipeline import Outcome, Pipeline
+from .pipeline import Outcome, RunPipeline
 from .process_backends import confinement, descriptors, limits
 from .process_backends.branches import Branches, Replay, silence_output
 from .process_backends.channels import ProcessEnds
@@ -82,7 +82,7 @@ class Run:
 
     launch: LaunchRun
     analyze: Analyze
-    pipeline: Pipeline
+    pipeline: RunPipeline
     tracee: Tracee
     forking: Callable[[bool], None] | None
     refusals: sandbox.Sandbox

@@ -9,7 +9,6 @@ from ..protocol import Event
 from ..protocol.facts import Degraded
 from .found import FoundProbes
 from .lines import LineReader
-from .pipeline import Pipeline
 from .process_backends import LaunchedProcess, ProcessBackend
 from .process_backends.channels import ProcessEnds
 from .programs import ProgramProcesses
@@ -20,7 +19,6 @@ from .wire import Order
 class Services(Protocol):
     """The event loop of the engine's main process, as requests see it."""
 
-    pipeline: Pipeline
     scratch: str
     """Path of the engine's folder, which contains a folder for each request."""
     degraded: tuple[Degraded, ...]

@@ -8,10 +8,10 @@ import os
 
 _SHORT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
-WAIT = 0.5
+_WAIT = 0.5
 """Number of seconds between two attempts to start a process during a shortage."""
 
-PATIENCE = 20.0
+_PATIENCE = 20.0
 """Maximum seconds of repeated attempts, unless a running process may soon free resources."""
 
 
@@ -23,3 +23,37 @@ def is_short(error: OSError) -> bool:
 def shortage_words(error: OSError) -> str:
     """Describe for the user what the system lacked, without a full stop."""
     return error.strerror or os.strerror(error.errno or 0) or str(error)
+
+
+class Shortage:
+    """A shortage of resources for new processes, and the time of the next attempt to start one."""
+
+    def __init__(self) -> None:
+        self.retry_at = float("inf")
+        """Time at which a process start that failed is repeated; infinite if none is waiting."""
+        self._since = 0.0
+        """Time at which a process start first failed; 0 if the last start succeeded."""
+
+    def begin(self, now: float) -> bool:
+        """Record that a process start failed at time ``now``. Return whether the previous one
+        succeeded."""
+        is_new = not self._since
+        self._since = self._since or now
+        return is_new
+
+    def may_wait(self, now: float, *, made_room: bool, active: bool) -> bool:
+        """Schedule another attempt, at once if the engine has ``made_room`` by ending an idle
+        process. Return False if the shortage has lasted too long and no process is ``active``."""
+        self.retry_at = now if made_room else now + _WAIT
+        if made_room or active or now - self._since < _PATIENCE:
+            return True
+        self.retry_at = float("inf")
+        return False
+
+    def end(self) -> None:
+        """Record that a process was started."""
+        self._since = 0.0
+
+    def retry(self) -> None:
+        """Record that the waiting attempt is made now."""
+        self.retry_at = float("inf")

@@ -17,7 +17,7 @@ from typing import Any
 from ..protocol import GivenCall
 from ..targets import deadline
 from . import run, wire
-from .pipeline import Pipeline, PipelineProbe, PipelineTarget
+from .pipeline import ModulePipeline, PipelineProbe, PipelineTarget
 from .process_backends import descriptors, packets, processes
 from .process_backends.channels import ProcessEnds
 from .process_backends.fork_server import ForkServer
@@ -34,7 +34,7 @@ class Snapshots:
         self,
         command: LaunchEnclosingRun,
         ends: ProcessEnds,
-        pipeline: Pipeline,
+        pipeline: ModulePipeline,
         forking: Callable[[bool], None],
     ) -> None:
         self._command, self._ends = command, ends

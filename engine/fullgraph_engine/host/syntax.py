@@ -185,3 +185,9 @@ def _is_constant(node: ast.stmt) -> bool:
     return isinstance(node, ast.Pass) or (
         isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
     )
+
+
+def line_distance(body: Range, line: int) -> int:
+    """Return the number of lines between the statement ``body`` and ``line``; 0 if the line is
+    inside the statement."""
+    return max(body.start.line - line, line - body.end.line, 0)

@@ -1,0 +1,277 @@
+"""The processes of one analysis: the module process, enclosing runs and runs."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Union
+
+from ..protocol import Analyze
+from . import blackbox, wire
+from .attempts import RunEnd, RunResult
+from .enclosing_run import EnclosingRun
+from .owned_process import OwnedProcess, ProcessEnd
+from .process_backends import LaunchedProcess, ModuleProcess, branches, limits, processes
+from .services import Services
+from .supervision import (
+    ANSWER_SECONDS,
+    Supervisor,
+    WatchedProcess,
+    explain_end,
+    was_ended_outside,
+)
+from .tasks import EnclosingKey, Launch, LaunchEnclosing
+from .wire import (
+    BranchAnswer,
+    BranchBegun,
+    ChildExited,
+    ChildForked,
+    ForkFailed,
+    LateImports,
+    ModuleOrder,
+    OperatorCalls,
+    RunsPlanned,
+)
+
+_MODULE_ANSWER_SECONDS = 2.0
+"""Maximum seconds between the interruption of a module process at its deadline and its kill.
+Meanwhile it executes the remaining statements."""
+
+
+ModuleMessage = Union[ChildForked, ForkFailed, ChildExited, LateImports, RunsPlanned]
+"""Messages of a module process that the back end uses."""
+
+
+class ModuleExecution(OwnedProcess):
+    """A module process until it has ended or has become a run."""
+
+    released = False
+
+    def set_pid(self, pid: int) -> None:
+        if not self.released:
+            self.watched.pid = pid
+        elif pid:  # it was abandoned before its pid was known
+            processes.kill_trees([pid])
+
+
+class LaunchedRun(OwnedProcess):
+    """A run whose process was requested. ``snapshot_of`` is the enclosing run whose snapshot forks
+    it; None for a fork of the module process."""
+
+    def __init__(
+        self,
+        ends: deque[ProcessEnd],
+        launch: Launch,
+        snapshot_of: EnclosingRun | None,
+        *,
+        nice: bool,
+    ) -> None:
+        super().__init__(ends)
+        self.number, self.snapshot_of = launch.command.number, snapshot_of
+        self.result = RunResult(launch.attempt, launch.call)
+        self._nice, self._stopped = nice, False
+
+    def set_pid(self, pid: int) -> None:
+        self.watched.pid = pid
+        if self._nice:
+            processes.give_way(pid)
+        if self._stopped:
+            processes.kill_trees([pid])
+
+    def stop(self) -> None:
+        """Kill the process now, or as soon as its pid is known."""
+        self._stopped = True
+        if self.watched.pid:
+            processes.kill_trees([self.watched.pid])
+
+    def describe_end(self, code: int | None, request: Analyze, module_end: str) -> RunEnd:
+        """Describe how the run ended, whose process exited with ``code``. ``module_end`` explains
+        the end of the module process that ended the run; empty if it did not."""
+        watched, result = self.watched, self.result
+        cause = explain_end(code, watched, request.limits)
+        answer = result.answer if result.question is not None else None
+        if result.question is not None and answer is None:
+            answer = self._missing_answer(result.question, code, cause)
+        return RunEnd(
+            self.number,
+            result,
+            module_end if module_end and watched.cause is None else cause,
+            blackbox.read_last_words(watched.box, request.path),
+            seconds=round(time.monotonic() - watched.started, 4),
+            late=watched.cause == "timeout",
+            killed=was_ended_outside(code, watched),
+            answer=answer,
+        )
+
+    def _missing_answer(self, question: BranchBegun, code: int | None, cause: str) -> BranchAnswer:
+        """Return a substitute answer that explains why the process exited with ``code``, for the
+        reason ``cause``, before it answered ``question``."""
+        watched = self.watched
+        used = time.monotonic() - watched.started
+        if watched.cause == "timeout" or limits.ran_out_of_time(code):
+            lost = branches.late_words(question.seconds)
+            return BranchAnswer(question.name, lost=lost, late=True, used=used)
+        lost = branches.describe_end(code) if watched.cause is None else cause
+        return BranchAnswer(question.name, lost=lost, used=used)
+
+
+class AnalysisProcesses:
+    """The processes of one analysis. It starts, stops and releases them, and knows which process
+    was forked from which."""
+
+    def __init__(self, request: Analyze, host: Services) -> None:
+        self._request, self._host = request, host
+        self.supervisor = Supervisor(host, request.request, request.limits, self)
+        self.ends: deque[ProcessEnd] = deque()
+        """Ends of processes that the analysis has not yet handled."""
+        self.module: ModuleExecution | None = None
+        """The module process; None after it has ended or has become a run."""
+        self.running: dict[int, LaunchedRun] = {}
+        self.enclosing: dict[EnclosingKey, EnclosingRun] = {}
+        self._launcher: ModuleProcess | None = None
+        """Back end's handle of the module process, which starts the runs."""
+        self._calls: list[OperatorCalls] = []
+        """Results of PyTorch operators on fake tensors that the runs computed. The saved process
+        repeats them, so that later analyses reuse them."""
+
+    def is_active(self, process: OwnedProcess) -> bool:
+        """Whether a process was neither released nor replaced."""
+        active = (self.module, *self.running.values(), *self.enclosing.values())
+        return any(one is process for one in active)
+
+    # -- the module process -------------------------------------------------------------------
+
+    def execute_module(self, order: ModuleOrder, ready: Callable[[], None]) -> None:
+        """Start a module process; ``ready`` is called when it has sent messages.
+
+        Raises:
+            OSError: the system lacks resources for another process.
+        """
+        module = ModuleExecution(self.ends)
+        # Do not keep the process for later edits if it skips statements or may start programs.
+        alone = bool(order.skip) or wire.starts_programs(self._request)
+        launcher = self._host.backend.execute_module(order, module, keep=not alone)
+        made = LaunchedProcess(launcher.channels, launcher.pid, launcher.begun)
+        seconds = self._request.limits.module_seconds
+        module.watched = self.supervisor.add(made, "module", seconds)
+        module.watched.late_answer_seconds = _MODULE_ANSWER_SECONDS
+        self.module, self._launcher = module, launcher
+        self._host.watch(made.channels.reports, ready)
+
+    def handle_module_message(self, message: ModuleMessage) -> None:
+        """Pass a message of the module process to the back end."""
+        if self._launcher is not None:
+            self._launcher.handle_message(message)
+
+    def discard_source(self) -> None:
+        """End the saved process that the module process was forked from."""
+        if self._launcher is not None:
+            self._launcher.discard_source()
+
+    def release_module(self) -> None:
+        """Stop watching the module process, and start no more runs from it."""
+        module, self.module = self.module, None
+        if module is not None:
+            module.released = True
+            self.supervisor.release(module.watched)
+        launcher, self._launcher = self._launcher, None
+        if launcher is not None:
+            for calls in self._calls:
+                launcher.repeat_calls(calls)
+            self._calls.clear()
+            launcher.close()
+
+    def add_calls(self, calls: OperatorCalls) -> None:
+        """Store operator results, which the saved process repeats when the analysis is over."""
+        self._calls.append(calls)
+
+    # -- runs ---------------------------------------------------------------------------------
+
+    def launch(self, task: Launch, ready: Callable[[LaunchedRun], None]) -> LaunchedRun | None:
+        """Start a run. Return None if the process that should start it has ended.
+
+        Raises:
+            OSError: the system lacks resources for another process.
+        """
+        command, nice = task.command, self._request.nice > 0
+        snapshot_of = self.enclosing.get(task.enclosing) if task.enclosing is not None else None
+        source = self._launcher if snapshot_of is None else snapshot_of.process
+        launched = LaunchedRun(self.ends, task, snapshot_of, nice=nice)
+        made = source and source.launch(command, task.attempt.plan.probe_info, launched)
+        if not made:
+            return None
+        if made.taken_over and self.module is not None:
+            launched.watched, self.module = self.module.watched, None
+            self._host.unwatch(made.channels.reports)
+            launched.watched.enter_stage("run", command.seconds)
+            launched.watched.late_answer_seconds = ANSWER_SECONDS
+        else:
+            launched.watched = self.supervisor.add(made, "run", command.seconds)
+        self.running[launched.number] = launched
+        self._host.watch(made.channels.reports, lambda: ready(launched))
+        return launched
+
+    def release_run(self, launched: LaunchedRun) -> None:
+        del self.running[launched.number]
+        self.supervisor.release(launched.watched)
+
+    def launch_enclosing(
+        self, task: LaunchEnclosing, ready: Callable[[EnclosingRun], None]
+    ) -> bool:
+        """Start an enclosing run. Return False if it could not be started."""
+        command, nice = task.command, self._request.nice > 0
+        one = EnclosingRun(self.ends, command.number, task.key, nice=nice)
+        try:
+            process = self._launcher and self._launcher.launch_enclosing(command, one)
+        except OSError:
+            return False
+        if process is None:
+            return False
+        made = LaunchedProcess(process.channels)
+        one.process, one.watched = process, self.supervisor.add(made, "run", command.seconds)
+        self.enclosing[task.key] = one
+        self._host.watch(process.channels.reports, lambda: ready(one))
+        return True
+
+    def release_runs(self) -> None:
+        """Stop watching all runs and enclosing runs."""
+        for launched in list(self.running.values()):
+            self.release_run(launched)
+        for one in self.enclosing.values():
+            self.supervisor.release(one.watched)
+            one.process.close()
+        self.enclosing.clear()
+
+    def end_all(self) -> list[int]:
+        """Kill and release all processes; return their pids."""
+        pids = self.supervisor.pids
+        pids += [one.first_pid for one in self.enclosing.values() if one.first_pid]
+        for pid in pids:
+            processes.kill_process(pid)
+        self.release_runs()
+        self.release_module()
+        return pids
+
+    # -- for the supervisor -------------------------------------------------------------------
+
+    @property
+    def source(self) -> int:
+        """Pid of the saved process, with imports executed, that the module process is forked from;
+        0 without one."""
+        return self._launcher.source if self._launcher is not None else 0
+
+    def find_parent(self, process: WatchedProcess) -> int:
+        """Return the pid of the process that ``process`` was forked from; 0 if it is unknown."""
+        for launched in self.running.values():
+            if launched.watched is process and launched.snapshot_of is not None:
+                return launched.snapshot_of.first_pid
+        module = self.module.watched.pid if self.module is not None else 0
+        return module or self.source
+
+    def count_children(self, process: WatchedProcess) -> int:
+        """Return the number of processes forked from ``process``; 0 unless it is the module
+        process."""
+        if self.module is None or process is not self.module.watched:
+            return 0
+        return len(self.running) + sum(1 + one.left for one in self.enclosing.values())

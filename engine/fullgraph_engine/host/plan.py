@@ -1,0 +1,510 @@
+"""Decide which run of an analysis is launched next, and what the end of a run means.
+
+The plan is plain data: it starts no process and reads no clock. It receives the outcome of each
+task and returns the next tasks, which ``analysis`` performs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from .. import devices
+from ..protocol import Analyze, FoundProbe, GivenCalls, Mode, Part
+from . import syntax
+from .attempts import OBSERVING, Attempt, RunEnd, RunResult
+from .found import FoundProbes
+from .speculation import ExpectedPaths, Speculations
+from .tasks import (
+    EnclosingKey,
+    Finish,
+    Launch,
+    LaunchEnclosing,
+    ReportEqualCalls,
+    ReportMissingForecast,
+    ReportMissingPaths,
+    ReportObservation,
+    ReportPaths,
+    ReportRun,
+    ReportUnstarted,
+    StopRun,
+    Task,
+)
+from .wire import BranchAnswer, LaunchEnclosingRun, LaunchRun, PlannedRun, RunDone, SnapshotTaken
+
+
+@dataclass
+class _Calls:
+    """Calls of targets that an enclosing run has recorded."""
+
+    taken: dict[tuple[int, int], SnapshotTaken] = field(default_factory=dict)
+    """Snapshots (forked copies of the process at a call), by target number and number of the
+    target's call."""
+    over: bool = False
+    """True if the enclosing run takes no more snapshots."""
+    further: set[int] = field(default_factory=set)
+    """Numbers of the targets for which the engine traces every call, not only the first."""
+
+
+class RunPlan:
+    """The plan of the runs of one analysis. ``next_task`` returns the task to perform next; the
+    other methods take outcomes, and return reports to send.
+
+    ``found`` and ``expected`` are results of earlier analyses, which the plan updates. Every run
+    ends before ``until``, on the clock of the times that ``next_task`` receives.
+    """
+
+    def __init__(
+        self,
+        request: Analyze,
+        found: FoundProbes,
+        expected: ExpectedPaths,
+        until: float = float("inf"),
+    ) -> None:
+        self._request, self._found, self._until = request, found, until
+        self.planned = False
+        """True if the module process has reported the runs that can be launched."""
+        self._number = 0
+        self._pending: list[Attempt] = []
+        self._running: dict[int, Launch] = {}
+        self._waiting: dict[int, list[PlannedRun]] = {}
+        """Planned runs, by target number, which start only after an earlier run of the same target
+        requests them."""
+        self._settled: dict[int, str] = {}
+        """Names of the targets whose first run has ended, by target number."""
+        self._given_up: dict[tuple[int, int], RunResult] = {}
+        """Runs whose result was not reported because they are repeated in another mode, by target
+        number and input number."""
+        self._firsts: dict[tuple[int, int], RunResult] = {}
+        """Successful first runs by target number and input number, whose reports are sent again
+        with the results of further execution paths."""
+        self._ends: dict[Part, float] = {}
+        """Time by which all runs of a kind (forecast or further paths) must have ended. Set when
+        the first run of that kind is launched."""
+        self._enclosing: dict[EnclosingKey, _Calls | None] = {}
+        """Recorded calls of the enclosing runs; None if the process could not be started."""
+        self._given = {one.target: one for one in request.given}
+        """Unchanged targets by name; they are traced only if their callers pass other arguments
+        than before."""
+        self._speculations = Speculations(request.path, expected, found)
+
+    @property
+    def waiting(self) -> int:
+        """Number of pending runs; each needs a process."""
+        return len(self._pending)
+
+    # -- the module process -------------------------------------------------------------------
+
+    def add_runs(self, runs: Iterable[PlannedRun]) -> None:
+        """Plan the runs that the module process has reported, those near the last edit first."""
+        self.planned = True
+        focus, parts, observe = self._request.focus, self._request.parts, self._request.observe
+        nearest = sorted(runs, key=lambda planned: syntax.line_distance(planned.body, focus))
+        last = observe.last_probe if observe is not None else -1
+        waiting = [one for one in nearest if one.waits and one.probe > last]
+        needed = [one for one in nearest if not one.waits or one.probe <= last]
+        for planned in waiting:
+            self._waiting.setdefault(planned.target, []).append(planned)
+        self._queue(needed)
+        if {"first", "paths"} <= set(parts):
+            self._speculations.add_runs(needed)
+        if "candidates" in parts:
+            # Any run of the target may show the finding for which a program was requested.
+            self._queue([planned for planned in nearest if planned.waits])
+
+    def restart(self) -> None:
+        """Discard the state of all runs, because the module is executed again."""
+        self.planned = False
+        for states in (self._running, self._settled, self._waiting, self._enclosing):
+            states.clear()
+        for results in (self._given_up, self._firsts):
+            results.clear()
+        self._pending.clear()
+        self._speculations.clear()
+
+    def lose_runs(self, cause: str) -> list[Task]:
+        """Give up the runs that were not yet launched, because the module process ended for the
+        reason ``cause``."""
+        lost, self._pending = self._pending, []
+        return [
+            ReportUnstarted(one, _capitalize(cause), cause if one.part == "first" else "")
+            for one in lost
+        ]
+
+    def _queue(self, runs: Iterable[PlannedRun]) -> None:
+        parts = self._request.parts
+        self._pending += [
+            Attempt(planned, _first_mode(self._request, planned, part), part)
+            for part in parts
+            if part != "paths"  # these follow the first run
+            for planned in runs
+        ]
+        self._pending.sort(key=lambda attempt: parts.index(attempt.part))
+
+    # -- the next task ------------------------------------------------------------------------
+
+    def next_task(self, now: float) -> Task | None:
+        """Return the task to perform at time ``now``; None if it depends on the end of a run or of
+        an enclosing run."""
+        if self._pending:
+            if len(self._running) >= max(1, self._request.jobs):
+                return None
+            chosen = self._choose_pending()
+            return self._launch(chosen, now) if isinstance(chosen, Attempt) else chosen
+        if len(self._running) < self._request.jobs:
+            running = [one.attempt for one in self._running.values()]
+            firsts = {one.plan.at for one in running if one.part == "first"}
+            attempt = self._speculations.next_attempt(firsts)
+            if attempt is not None:
+                return self._launch(attempt, now)
+        more = any(self._waits_for_calls(calls) for calls in self._enclosing.values())
+        return Finish() if self.planned and not self._running and not more else None
+
+    def _choose_pending(self) -> Attempt | LaunchEnclosing | None:
+        """Return the pending run to launch next, or the enclosing run that it needs; None if all
+        must wait for a running one.
+
+        A search for inputs runs once per target: the target's other runs wait for its result.
+        """
+        firsts = "first" in self._request.parts
+        for attempt in self._pending:
+            before = set(attempt.plan.after)
+            tried = attempt.plan.probe_info.origin in ("synthesis", "harvest")
+            if firsts and tried and attempt.part != "first":
+                before.add(attempt.plan.target)
+            if before <= self._settled.keys():
+                blocking = self._find_blocking(attempt)
+                if isinstance(blocking, LaunchEnclosing):
+                    return blocking
+                if blocking is None:
+                    return attempt
+        recording = any(calls is not None and not calls.over for calls in self._enclosing.values())
+        return None if self._running or recording else self._pending[0]
+
+    def _find_blocking(self, attempt: Attempt) -> LaunchEnclosing | _Calls | None:
+        """Return the enclosing run whose next calls a run must wait for, or the task to launch it;
+        None if the run can be launched.
+
+        Enclosing runs do not count toward the limit of concurrent runs, so they do not delay other
+        runs.
+        """
+        plan = attempt.plan
+        given = self._given.get(plan.info.name)
+        if given is not None:
+            # Wait until all calls of the target are recorded: if their arguments are unchanged, it
+            # is not traced.
+            calls = self._find_calls(plan, real=given.real)
+            if isinstance(calls, LaunchEnclosing) or (calls is not None and not calls.over):
+                return calls
+        calls = self._find_calls(plan, real=attempt.mode == "real")
+        if isinstance(calls, _Calls) and (calls.over or plan.at in calls.taken):
+            return None
+        return calls
+
+    def _find_calls(self, plan: PlannedRun, *, real: bool) -> LaunchEnclosing | _Calls | None:
+        """Return the calls that the enclosing run of a planned run has recorded; None without an
+        enclosing run. If it was not yet launched, return the task to launch it."""
+        if plan.shared is None:
+            return None
+        key = plan.shared, real
+        if key in self._enclosing:
+            return self._enclosing[key]
+        self._number += 1
+        self._enclosing[key] = _Calls()
+        limits = self._request.limits
+        command = LaunchEnclosingRun(
+            self._number,
+            plan.shared,
+            "real" if real else "fake",
+            limits.seconds,
+            limits.memory,
+            self._found_probes(),
+        )
+        return LaunchEnclosing(command, key)
+
+    def _launch(self, attempt: Attempt, now: float) -> Task:
+        """Return the task to launch a run, or to report that its time was used up."""
+        plan, limits = attempt.plan, self._request.limits
+        real = attempt.mode == "real"
+        calls = self._find_calls(plan, real=real)
+        if isinstance(calls, LaunchEnclosing):
+            return calls
+        snapshot = calls.taken.get(plan.at) if calls is not None else None
+        seconds, last = min(limits.seconds, max(self._until - now, 0.0)), False
+        found = self._found_probes()
+        if attempt.speculative:
+            found = tuple(replace(one, settled=True) for one in found)
+            self._speculations.begin(attempt)
+        else:
+            self._pending.remove(attempt)
+            left = self._seconds_left(attempt.part, now)
+            last = left <= 0 and bool(attempt.answers)
+            seconds = seconds if last else min(seconds, left)
+            if left <= 0 and not last:
+                return self._skip(attempt)
+        self._number += 1
+        command = LaunchRun(
+            self._number,
+            plan.target,
+            plan.probe,
+            attempt.mode,
+            attempt.part,
+            seconds,
+            limits.memory,
+            attempt.answers,
+            last,
+            found=found,
+            known=attempt.known,
+            began=now,
+            speculative=attempt.speculative,
+        )
+        launch = Launch(command, attempt)
+        if snapshot is not None and plan.shared is not None:
+            launch = Launch(command, attempt, (plan.shared, real), snapshot.call)
+        self._running[self._number] = launch
+        return launch
+
+    def _seconds_left(self, part: Part, now: float) -> float:
+        """Return the seconds that remain for all forecasts together, or for all further execution
+        paths together; infinite for other runs."""
+        most = self._limit_of(part)
+        return self._ends.setdefault(part, now + most) - now if most else float("inf")
+
+    def _limit_of(self, part: Part) -> float:
+        request = self._request
+        limits = {"forecast": request.forecast_seconds, "paths": request.path_seconds}
+        return limits.get(part, 0.0)
+
+    def _skip(self, attempt: Attempt) -> Task:
+        """Return the report of a run that is not launched because other runs of its kind have used
+        up their time."""
+        reason = f"others had taken {self._limit_of(attempt.part):g} seconds"
+        if attempt.part == "forecast":
+            return ReportMissingForecast(attempt.plan, f"Not tried: {reason}.")
+        return ReportMissingPaths(self._firsts[attempt.plan.at], "late", reason)
+
+    def _found_probes(self) -> tuple[FoundProbe, ...]:
+        """Return the inputs that searches found for targets, either in this version of the file or
+        before the last edit."""
+        found = self._found.entries_of(self._request.path).values()
+        if "first" not in self._request.parts:
+            return tuple(replace(one, settled=True) for one in found)
+        names = self._settled.values()
+        return tuple(replace(one, settled=one.target in names) for one in found)
+
+    # -- the outcome of a launch --------------------------------------------------------------
+
+    def put_back(self, number: int) -> None:
+        """Plan a run again, because its process could not be started for now."""
+        attempt = self._running.pop(number).attempt
+        if attempt.speculative:
+            self._end_speculation(attempt, None)
+        else:
+            self._pending.insert(0, attempt)
+
+    def refuse_run(self, number: int, error: str) -> list[Task]:
+        """Give up a run whose process could not be started, because of ``error``."""
+        attempt = self._running.pop(number).attempt
+        if attempt.speculative:
+            self._end_speculation(attempt, None)
+            return []
+        return [ReportUnstarted(attempt, f"No process could be started for it: {error}")]
+
+    def refuse_enclosing(self, key: EnclosingKey) -> None:
+        """Trace the targets without an enclosing run, because its process could not be started."""
+        self._enclosing[key] = None
+
+    # -- enclosing runs -----------------------------------------------------------------------
+
+    def add_snapshot(self, key: EnclosingKey, snapshot: SnapshotTaken) -> None:
+        """Record a call of a target, from which runs can be launched."""
+        calls = self._enclosing.get(key)
+        if calls is not None and snapshot.target >= 0 and not calls.over:
+            calls.taken[snapshot.target, snapshot.probe] = snapshot
+            self._queue_recorded(calls)
+
+    def end_enclosing(self, key: EnclosingKey, *, lost: bool = False) -> list[Task]:
+        """Launch the waiting runs without further calls of an enclosing run; if it is ``lost``,
+        without its snapshots too."""
+        calls = self._enclosing.get(key)
+        if calls is None:
+            return []
+        calls.over = True
+        if lost:
+            calls.taken.clear()
+        tasks: list[Task] = []
+        for plan in {one.plan.target: one.plan for one in self._pending}.values():
+            given = self._given.get(plan.info.name)
+            if given is not None and key == (plan.shared, given.real):
+                del self._given[given.target]
+                tasks += self._compare_calls(calls, plan, given)
+        return tasks
+
+    def _compare_calls(self, calls: _Calls, plan: PlannedRun, given: GivenCalls) -> list[Task]:
+        """Drop the runs of a target whose recorded calls have the same arguments as in
+        ``given``."""
+        target = plan.target
+        taken = {probe: made for (of, probe), made in sorted(calls.taken.items()) if of == target}
+        if {probe: made.call for probe, made in taken.items()} != dict(enumerate(given.calls)):
+            return []
+        self._pending = [one for one in self._pending if one.plan.target != target]
+        self._waiting.pop(target, None)
+        self._settled[target] = plan.info.name
+        # If the file does not call the target, use the source text of the target's planned inputs.
+        usual = plan.probe_info.source
+        return [ReportEqualCalls(plan, tuple(made.source or usual for made in taken.values()))]
+
+    def _queue_recorded(self, calls: _Calls) -> None:
+        """Plan runs for the recorded calls, if the engine traces every call of the target."""
+        for target in calls.further:
+            waiting = self._waiting.get(target, [])
+            ready = [planned for planned in waiting if planned.at in calls.taken]
+            if ready:
+                self._waiting[target] = [planned for planned in waiting if planned not in ready]
+                self._queue(ready)
+
+    def _waits_for_calls(self, calls: _Calls | None) -> bool:
+        """Whether further calls of targets may still be recorded and traced."""
+        if calls is None or calls.over:
+            return False
+        return any(self._waiting.get(target) for target in calls.further)
+
+    # -- the end of a run ---------------------------------------------------------------------
+
+    def end_run(self, end: RunEnd) -> list[Task]:
+        """Return the reports of a run that has ended, or plan to repeat it."""
+        launch = self._running.pop(end.number)
+        attempt, done = launch.attempt, end.result.done
+        if attempt.speculative:
+            self._end_speculation(attempt, end.result.answer)
+            return []
+        if end.answer is not None:
+            answers = (*attempt.answers, end.answer)
+            self._pending.insert(0, replace(attempt, answers=answers))
+            return []
+        if done is None and end.killed and not attempt.again:
+            self._pending.insert(0, replace(attempt, again=True))
+            return []
+        mode = _mode_after(self._request, attempt, done) if done is not None else None
+        if mode is not None:
+            if attempt.part == "first":
+                self._given_up[attempt.plan.at] = end.result
+                if done is not None and mode == "real":
+                    self._remember_search(done)
+            self._pending.insert(0, Attempt(attempt.plan, mode, attempt.part, known=attempt.known))
+            return []
+        if attempt.makes_report:
+            self._settled[attempt.plan.target] = attempt.plan.info.name
+        if attempt.part in ("first", "candidates"):
+            return self._end_trace(launch, end)
+        if attempt.part in OBSERVING:
+            if done is None:
+                return [ReportUnstarted(attempt, end.reason)]
+            return [ReportObservation(end.result)]
+        if attempt.part == "paths":
+            first = self._firsts[attempt.plan.at]
+            if done is not None and done.report.status == "traced":
+                return [ReportPaths(first, done)]
+            return [ReportMissingPaths(first, "late" if end.late else "failed", end.reason)]
+        if attempt.part == "forecast" and not end.result.forecast_sent:
+            return [ReportMissingForecast(attempt.plan, f"It was stopped: {end.reason}.")]
+        return []  # it has reported its findings; its exit status does not matter
+
+    def _end_trace(self, launch: Launch, end: RunEnd) -> list[Task]:
+        """Return the reports of a run that traced a target as it is, and plan the runs that follow
+        it."""
+        attempt, done = launch.attempt, end.result.done
+        plan, is_first = attempt.plan, attempt.part == "first"
+        before = self._given_up.get(plan.at)
+        tasks: list[Task] = [ReportRun(end, before)]
+        if done is not None:
+            self._remember_search(done)
+            if is_first and done.further:
+                self._queue(self._waiting.pop(plan.target, [])[: done.further])
+            calls = self._enclosing.get(launch.enclosing) if launch.enclosing else None
+            called = done.needs_real is None and done.report.status != "no-probe"
+            if is_first and calls is not None and called:
+                calls.further.add(plan.target)
+                self._queue_recorded(calls)
+            if done.known and "paths" in self._request.parts:
+                self._firsts[plan.at] = end.result
+                # If fake tensors raised an exception, trace the further paths with real ones.
+                # Otherwise keep the requested mode, in which missing values are chosen.
+                raised = before is not None and before.done is not None and before.done.raised
+                mode: Mode = "fake" if attempt.mode == "fake" else self._request.mode
+                mode = "real" if raised else mode
+                return tasks + self._plan_paths(Attempt(plan, mode, "paths", known=done.known))
+        if is_first:
+            self._speculations.forget(attempt)
+            tasks += self._stop_speculation(attempt)
+        return tasks
+
+    def _remember_search(self, done: RunDone) -> None:
+        """Store the inputs that a search for the target found, or that it found none, for later
+        runs and for the next edit."""
+        report, path = done.report, self._request.path
+        probe = report.probe
+        if report.status == "no-probe":
+            self._pending = [one for one in self._pending if one.plan.info.name != report.name]
+            if self._request.tentative:
+                return
+            self._found.forget(path, report.name)
+            if done.unfound is not None:
+                self._found.add(path, done.unfound.target, done.unfound)
+        elif probe is not None and probe.origin == "synthesis" and probe.comment:
+            self._found.add(path, report.name, FoundProbe(report.name, probe.comment))
+        elif report.status == "traced":
+            self._found.forget(path, report.name)  # the text calls it
+
+    # -- further execution paths --------------------------------------------------------------
+
+    def _plan_paths(self, attempt: Attempt) -> list[Task]:
+        """Plan the run that traces a target's further execution paths. Use the answer of the
+        speculative run if it had the same mode and inputs."""
+        self._speculations.remember(attempt)
+        tasks = self._stop_speculation(attempt) if self._speculations.differs(attempt) else []
+        ready = self._speculations.add_answer(attempt)
+        if ready is not None:
+            self._pending.append(ready)
+        return tasks
+
+    def _end_speculation(self, attempt: Attempt, answer: BranchAnswer | None) -> None:
+        waiting = self._speculations.end(attempt, answer)
+        if waiting is not None:
+            self._pending.insert(0, waiting)
+
+    def _stop_speculation(self, attempt: Attempt) -> list[Task]:
+        """Return the task to stop the speculative run for the target and inputs of ``attempt``, if
+        it is running."""
+        self._speculations.remove(attempt)
+        return [
+            StopRun(number)
+            for number, launch in self._running.items()
+            if launch.attempt.speculative and launch.attempt.plan.at == attempt.plan.at
+        ]
+
+
+def _first_mode(request: Analyze, planned: PlannedRun, part: Part) -> Mode:
+    """Return whether the first attempt of a planned run uses fake or real tensors."""
+    if part == "second":
+        # The first call with fake tensors chose example values for unknown sizes; a second call
+        # with real values would not add constraints.
+        return "real" if request.mode == "real" else "fake"
+    needs_real = request.mode == "auto" and planned.info.name in request.real
+    return "real" if needs_real else request.mode
+
+
+def _mode_after(request: Analyze, attempt: Attempt, done: RunDone) -> Mode | None:
+    """Return the mode in which a run is repeated, or None if its result is final.
+
+    Real tensors have values that fake tensors lack; fake tensors work without the GPU that real
+    ones need.
+    """
+    if done.needs_real and attempt.mode == "auto":
+        return "real"
+    missed = devices.is_missing_gpu_error(done.report.error or "")
+    return "fake" if attempt.mode == "real" and missed and request.mode != "real" else None
+
+
+def _capitalize(clause: str) -> str:
+    return clause[:1].upper() + clause[1:]

@@ -1,0 +1,305 @@
+"""Send the results of an analysis to the server: each once, and some only when their run has
+ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..protocol import (
+    Analyze,
+    CalledAgain,
+    DocumentsWritten,
+    Event,
+    Finding,
+    FindingFound,
+    ForecastFound,
+    GuardsFound,
+    Log,
+    Measured,
+    PathReport,
+    Range,
+    RunId,
+    ShapesFound,
+    Status,
+    TargetDone,
+    TargetReport,
+    TargetsFound,
+    TargetStarted,
+    Timings,
+    TracePath,
+    TraceStepsFound,
+    ValuesSeen,
+    hide_unseen_counts,
+    place_words,
+)
+from ..protocol.files import FilesRead
+from ..protocol.paths import PathStatus
+from . import frames, syntax
+from .attempts import Attempt, RunEnd, RunResult
+from .blackbox import LastWords
+from .services import Services
+from .wire import (
+    PACKAGES,
+    BackendTried,
+    CandidatesMade,
+    CasesChosen,
+    PlannedRun,
+    RunDone,
+    Upward,
+)
+
+_FORWARDED = (
+    FindingFound,
+    ForecastFound,
+    DocumentsWritten,
+    CandidatesMade,
+    CasesChosen,
+    BackendTried,
+    Measured,
+    FilesRead,
+    Timings,
+    Log,
+)
+"""Types of messages that the server receives as soon as a run has sent them."""
+
+_HELD_BACK = (ValuesSeen, ShapesFound, GuardsFound, TraceStepsFound)
+"""Types of messages of a run that wait until the run ends. If the run is repeated in another mode,
+only the last attempt's messages are forwarded."""
+
+
+class Reporter:
+    """A sender of one analysis's results. It skips messages that the server already has, such as
+    the findings of a repeated module execution."""
+
+    def __init__(self, request: Analyze, host: Services) -> None:
+        self._request, self._host = request, host
+        self._targets: TargetsFound | None = None
+        self._sent: set[bytes] = set()
+        """Encoded messages of which the server needs no second copy."""
+        self._started: set[int] = set()
+        """Numbers of the targets of which a run was started."""
+        self._reported: set[tuple[str, Range]] = set()
+        """Names and ranges of the targets whose status the server has received."""
+        self._lines: list[str] = []
+
+    # -- messages of processes ----------------------------------------------------------------
+
+    def forward(self, line: bytes) -> None:
+        self._host.forward(line + b"\n")
+
+    def forward_once(self, line: bytes, message: Event) -> None:
+        """Forward a message of the module process, unless an earlier module process has sent
+        it."""
+        if isinstance(message, TargetsFound):
+            self._targets = message
+        if line in self._sent:
+            return
+        self._sent.add(line)
+        if isinstance(message, TargetDone):
+            self._send_report(message.report)
+        else:
+            self.forward(line)
+
+    def take_run_message(
+        self, result: RunResult, line: bytes, message: Upward | Event | None
+    ) -> None:
+        """Forward a message of a run to the server, or hold it back in ``result``. Ignore messages
+        that a run may not send."""
+        if isinstance(message, _HELD_BACK):
+            result.seen.append(line)
+        elif isinstance(message, _FORWARDED):
+            result.forecast_sent |= isinstance(message, ForecastFound)
+            if result.attempt.part == "paths":
+                if line in self._sent:
+                    return  # an earlier attempt has reported it
+                self._sent.add(line)
+            if isinstance(message, FindingFound):
+                result.findings[message.finding.identity] = message.finding
+            self.forward(line)
+
+    # -- runs ---------------------------------------------------------------------------------
+
+    def report_start(self, planned: PlannedRun) -> None:
+        """Report that the first run of a target was started; ignore the target's later runs."""
+        if planned.target not in self._started:
+            self._started.add(planned.target)
+            self._host.send(TargetStarted(self._request.request, planned.info.name))
+
+    def report_run(self, end: RunEnd, before: RunResult | None) -> None:
+        """Report the result of a run that traced a target. ``before`` is the attempt in another
+        mode that the run replaces, or None."""
+        result = end.result
+        for line in result.seen or (before.seen if before is not None else ()):
+            self.forward(line)
+        report = result.numbered_report
+        if report is None:
+            self._report_crash(end)
+            return
+        if before is not None and report.status in ("traced", "no-probe"):
+            for identity, finding in before.findings.items():
+                if identity and identity not in result.findings:
+                    self._send_finding(replace(finding, count=0))
+        self._send_report(report)
+
+    def _report_crash(self, end: RunEnd) -> None:
+        attempt, words = end.result.attempt, end.words
+        planned = attempt.plan
+        where = self._find_place(words) or words.place or planned.info.range
+        code = "trace/timeout" if end.late else "trace/crashed"
+        self._send_finding(
+            Finding(
+                code=code,
+                message=f"The run of `{planned.info.name}` stopped here: {end.cause}",
+                range=where,
+                target=planned.info.name,
+                stack=words.stack,
+                mode=attempt.trace_mode,
+                identity=f"{code}@{place_words(where)}",
+                run=RunId(planned.info.name, planned.probe),
+            )
+        )
+        status: Status = "timeout" if end.late else "crashed"
+        self._send_report(_failed_report(attempt, status, end.cause, end.seconds))
+
+    def report_observation(self, result: RunResult) -> None:
+        """Report that a run has executed a target without tracing it."""
+        if result.done is not None:
+            probe = result.attempt.plan.probe
+            self._send_report(replace(result.done.report, probe_number=probe))
+
+    def report_unstarted(self, attempt: Attempt, error: str) -> None:
+        """Report a run that never began: a note for a forecast, a crashed status for a run that
+        must report one."""
+        if attempt.part == "forecast":
+            self.report_missing_forecast(attempt.plan, f"{error}.")
+        if attempt.makes_report:
+            self._send_report(_failed_report(attempt, "crashed", error))
+
+    def report_lost_target(self, attempt: Attempt, cause: str) -> None:
+        """Send a finding that the first run of a target could not begin, with the reason
+        ``cause``."""
+        target = attempt.plan.info
+        self._send_finding(
+            Finding(
+                code="trace/crashed",
+                message=f"The run of `{target.name}` could not begin: {cause}",
+                range=target.range,
+                target=target.name,
+                mode=attempt.trace_mode,
+                identity=f"trace/crashed@{place_words(target.range)}",
+                run=RunId(target.name, attempt.plan.probe),
+            )
+        )
+
+    def report_missing_forecast(self, planned: PlannedRun, note: str) -> None:
+        target = planned.info.name
+        run = RunId(target, planned.probe, "forecast")
+        self._host.send(ForecastFound(self._request.request, target, run, note=note))
+
+    def report_paths(self, first: RunResult, done: RunDone) -> None:
+        """Send the report of a target's first run again, with the coverage and further execution
+        paths that ``done`` found."""
+        report = first.numbered_report
+        if report is None or done.paths is None:
+            return
+        for identity in done.paths.narrowed:
+            finding = first.findings.get(identity)
+            if finding is not None:
+                path = TracePath(training=done.paths.mode)
+                self._send_finding(replace(finding, path=path))
+        self._send_report(replace(report, coverage=done.report.coverage, paths=done.report.paths))
+
+    def report_missing_paths(self, first: RunResult, status: PathStatus, reason: str) -> None:
+        """Send the report of a target's first run again, with the reason why its further execution
+        paths were not traced, or only in part."""
+        report = first.numbered_report
+        if report is not None:
+            paths = (PathReport("along other paths", status, reason),)
+            self._send_report(replace(report, paths=paths))
+
+    def report_equal_calls(self, planned: PlannedRun, sources: tuple[str, ...]) -> None:
+        """Report that a target is not traced because other code called it with the same arguments
+        as before."""
+        info = planned.info
+        self._reported.add((info.name, info.range))
+        self._host.send(CalledAgain(self._request.request, info.name, sources))
+
+    # -- the module process -------------------------------------------------------------------
+
+    def report_statement_end(self, words: LastWords, cause: str, *, late: bool) -> None:
+        """Send a finding at the statement during which the module process ended. ``words`` holds
+        its last stack; ``late`` is true if its time was used up."""
+        where = self._find_place(words) or frames.line_range(words.line or 0, self._text_lines())
+        code = "trace/timeout" if late else "trace/crashed"
+        self._send_finding(
+            Finding(
+                code=code,
+                message=f"Executing the module stopped here: {cause}",
+                range=where,
+                stack=words.stack,
+                notes=_restart_notes(words.statement),
+                mode="real",
+                identity=f"{code}@{place_words(where)}",
+            )
+        )
+
+    def report_silent(
+        self,
+        error: str = "The process that executed the module has reported nothing of it",
+        status: Status = "crashed",
+    ) -> None:
+        """Report ``status`` and ``error`` for every target without a report, since the editor would
+        show it as free of graph breaks."""
+        for target in self._targets.targets if self._targets is not None else ():
+            known = target.name in self._request.without
+            if not known and (target.name, target.range) not in self._reported:
+                place = target.name, target.kind, target.range
+                self._send_report(TargetReport(*place, status, mode="real", error=error))
+
+    # -- sending ------------------------------------------------------------------------------
+
+    def _send_finding(self, finding: Finding) -> None:
+        self._host.send(FindingFound(self._request.request, finding))
+
+    def _send_report(self, report: TargetReport) -> None:
+        self._reported.add((report.name, report.range))
+        self._host.send(
+            TargetDone(self._request.request, hide_unseen_counts(report, self._host.degraded))
+        )
+
+    def _find_place(self, words: LastWords) -> Range | None:
+        """Return the range of the innermost frame in the analyzed file; None without one."""
+        frame = frames.innermost_frame(words.stack, self._request.path)
+        return None if frame is None else frames.range_of(frame, self._text_lines())
+
+    def _text_lines(self) -> list[str]:
+        if not self._lines:
+            self._lines = syntax.lines_of(self._request.text)
+        return self._lines
+
+
+def _failed_report(
+    attempt: Attempt, status: Status, error: str, seconds: float = 0.0
+) -> TargetReport:
+    planned = attempt.plan
+    return TargetReport(
+        name=planned.info.name,
+        kind=planned.info.kind,
+        range=planned.info.range,
+        status=status,
+        mode=attempt.trace_mode,
+        probe=planned.probe_info,
+        seconds=seconds,
+        error=error,
+        probe_number=planned.probe,
+    )
+
+
+def _restart_notes(statement: int | None) -> tuple[str, ...]:
+    """Return the note that the module is executed again without the statement that ended the
+    process; no note if ``statement`` is None."""
+    if statement is None:
+        return ()
+    if statement == PACKAGES:
+        return ("fullgraph executes the module again without the packages that it is in.",)
+    return ("fullgraph executes the module again without this statement.",)

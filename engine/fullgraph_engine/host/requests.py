@@ -1,0 +1,110 @@
+"""The requests of the server: start them, queue them if too many run, and cancel them."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from typing import Union
+
+from ..protocol import Analyze, Analyzed, Compare, Failed, Reproduce
+from .analysis import Analysis
+from .comparison import ComparisonSession
+from .program_run import ProgramRun, may_have_program
+from .reproduction import ReproSession
+from .services import Services
+
+_LEAST_AT_ONCE = 2
+"""Minimum number of concurrent analyses, so that a file that hangs does not delay the others."""
+
+Session = Union[Analysis, ProgramRun, ReproSession, ComparisonSession]
+"""The state of one request."""
+
+
+class Requests:
+    """The running requests, by number, and the queue of waiting analyses."""
+
+    def __init__(self, host: Services) -> None:
+        self._host = host
+        self._sessions: dict[int, Session] = {}
+        self._queue: list[tuple[Analyze, float]] = []
+        """Requests that wait for their start, and the times at which they arrived."""
+
+    def __bool__(self) -> bool:
+        """Whether a request is running."""
+        return bool(self._sessions)
+
+    @property
+    def waiting(self) -> int | None:
+        """Number of runs that wait for a process; None if no request is running."""
+        waiting = [one.waiting for one in self._sessions.values()]
+        return sum(waiting) if waiting else None
+
+    def next_deadline(self) -> float:
+        return min((one.next_deadline() for one in self._sessions.values()), default=float("inf"))
+
+    def tick(self) -> None:
+        """Handle ended processes and deadlines of each running request."""
+        for session in list(self._sessions.values()):
+            session.tick(time.monotonic())
+
+    def remove(self, number: int) -> None:
+        self._sessions.pop(number, None)
+
+    def admit(self, request: Analyze | Reproduce | Compare) -> None:
+        """Start a request, or queue it if too many analyses are running.
+
+        Analyses at low priority (``nice``), reproductions and comparisons start at once: the former
+        do not delay others, and a user waits for the latter.
+        """
+        number = request.request
+        if number in self._sessions or any(one.request == number for one, _ in self._queue):
+            self._host.send(Failed(number, f"Request {number} is running already."))
+        elif isinstance(request, Analyze) and not request.nice:
+            self._queue.append((request, time.monotonic()))
+            self.begin_next()
+        else:
+            self._begin(request)
+
+    def begin_next(self) -> None:
+        """Start queued requests while the limit allows, newest first, since the user most likely
+        looks at the latest one."""
+        for request, came in self._queue[::-1]:
+            begun = [one.request for one in self._sessions.values()]
+            counted = sum(
+                isinstance(one, Analyze) and not one.nice and one.client == request.client
+                for one in begun
+            )
+            if counted < max(_LEAST_AT_ONCE, request.jobs):
+                self._queue.remove((request, came))
+                self._begin(request, time.monotonic() - came)
+
+    def cancel(self, number: int) -> None:
+        for queued in self._queue:
+            request, _ = queued
+            if request.request == number:
+                self._queue.remove(queued)
+                self._host.send(Analyzed(number, request.generation, 0.0, cancelled=True))
+                return
+        if (session := self._sessions.get(number)) is not None:
+            session.cancel()
+
+    def _begin(self, request: Analyze | Reproduce | Compare, waited: float = 0.0) -> None:
+        try:
+            session = self._make_session(request, waited)
+        except OSError as error:
+            reason = f"The engine has no folder for its work: {error.strerror or error}."
+            next_step = "Free some space, then try again."
+            self._host.send(Failed(request.request, reason, next_step))
+            return
+        self._sessions[request.request] = session
+        session.begin()
+
+    def _make_session(self, request: Analyze | Reproduce | Compare, waited: float) -> Session:
+        scratch = tempfile.mkdtemp(dir=self._host.scratch)
+        if isinstance(request, Reproduce):
+            return ReproSession(request, self._host, scratch)
+        if isinstance(request, Compare):
+            return ComparisonSession(request, self._host, scratch)
+        if may_have_program(request):
+            return ProgramRun(request, self._host, scratch, waited)
+        return Analysis(request, self._host, scratch, waited)
