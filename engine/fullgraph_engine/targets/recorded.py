@@ -11,7 +11,7 @@ from typing import Any
 
 from ..protocol import ProbeInfo
 from ..protocol.recorded import FILE, RecordedCall, RecordedClass
-from . import notation, tensors
+from . import notation, notation_parser, tensors
 from .context import CallContext
 from .discovery import Target
 from .notation import Arguments, NotationError
@@ -120,7 +120,7 @@ class _Recorded:
             ProbeError: the text cannot be parsed.
         """
         try:
-            return notation.parse_context(text)
+            return notation_parser.parse_context(text)
         except NotationError as error:
             raise self.unreadable_error(error) from None
 
@@ -131,7 +131,7 @@ class _Recorded:
 
     def read(self, text: str) -> Arguments:
         try:
-            return notation.parse_probe(f"forward({text})").inputs or Arguments()
+            return notation_parser.parse_probe(f"forward({text})").inputs or Arguments()
         except NotationError as error:
             raise self.unreadable_error(error) from None
 
