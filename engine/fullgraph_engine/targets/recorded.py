@@ -34,19 +34,21 @@ def signature_text(function: Any) -> str:
         parameters = list(inspect.signature(function).parameters.values())[1:]
     except (TypeError, ValueError):
         return ""
-    parts: list[str] = []
-    starred = False
-    for one in parameters:
-        if one.kind is one.VAR_POSITIONAL:
-            starred = True
-        elif one.kind is one.KEYWORD_ONLY and not starred:
-            starred = True
-            parts.append("*")
-        mark = (
-            "*" if one.kind is one.VAR_POSITIONAL else "**" if one.kind is one.VAR_KEYWORD else ""
+    shown = [
+        one.replace(
+            annotation=one.empty,
+            default=one.default if one.default is one.empty else _Unspecified(),
         )
-        parts.append(f"{mark}{one.name}" + ("" if one.default is one.empty else "=…"))
-    return f"({', '.join(parts)})"
+        for one in parameters
+    ]
+    return str(inspect.Signature(shown))
+
+
+class _Unspecified:
+    """A default value in the text of a signature, which does not depend on the value."""
+
+    def __repr__(self) -> str:
+        return "…"
 
 
 def is_stale(found: RecordedClass, namespace: Namespace) -> bool:
