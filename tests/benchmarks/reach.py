@@ -39,7 +39,7 @@ import torch  # noqa: E402
 from fullgraph_engine import targets, tracing  # noqa: E402
 from fullgraph_engine.findings import run_target  # noqa: E402
 from fullgraph_engine.host.process_backends.branches import Branches  # noqa: E402
-from fullgraph_engine.targets import notation, searched  # noqa: E402
+from fullgraph_engine.targets import notation, notation_parser, searched  # noqa: E402
 from fullgraph_engine.targets.synthesis import FoundInputs, InputSearch  # noqa: E402
 
 HIDDEN = ("get_inputs", "get_init_inputs")
@@ -75,7 +75,7 @@ def search(name: str, module: ModuleType, seconds: float, *, given: bool) -> Res
     after = breaks(name, module, namespace) if before is not None else None
     real = ""
     try:
-        said = notation.parse_probe(comment)
+        said = notation_parser.parse_probe(comment)
         init = targets.tensors.build_inputs(said.init or notation.Arguments(), {}, namespace)
         inputs = targets.tensors.build_inputs(said.inputs or notation.Arguments(), {}, namespace)
         with torch.no_grad():

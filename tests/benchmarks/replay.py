@@ -80,14 +80,17 @@ def check(tape: Any, count: Counter[str], failures: list[str], texts: list[str])
     count["recordings"] += 1
     count["events"] += len(tape.events)
     try:
-        different = comparison.compare_with_live(tape)
-        if different:
-            failures.append(f"not equal to the live state: {'; '.join(map(str, different))}")
+        live, replayed = (
+            comparison.summarize(tape, env) for env in (tape.live, shapes.replay_tape(tape))
+        )
+        different = comparison.first_difference(live, replayed)
+        if different is not None:
+            words = "; ".join(map(str, different.differences))
+            failures.append(f"not equal to the live state: {words}")
         ends = range(1, len(tape.events))
         for end in random.Random(0).sample(ends, min(PREFIXES, len(ends))):
             shapes.replay_tape(tape, end)
             count["prefixes"] += 1
-        shapes.guards_at(tape)
         shapes.build_timeline(tape)
         for found in explanation.explain_all(tape):
             count["explained"] += 1

@@ -11,7 +11,7 @@ import torch
 
 from fullgraph_engine.targets import Call, NotationError, discover, plan_probes
 from fullgraph_engine.targets.context import CallContext
-from fullgraph_engine.targets.notation import parse_context
+from fullgraph_engine.targets.notation_parser import parse_context
 from fullgraph_engine.torch_internals import ambient, dynamo
 from fullgraph_engine.tracing import tensor_mode
 
@@ -114,7 +114,7 @@ def test_a_context_is_shown_as_it_is_written(text: str, context: CallContext, wo
         ("autocast=i64", "no dtype that autocast takes", "autocast=i64"),
         ("eval=1", "takes no value", "eval=1"),
         ("stance=lazy", "'lazy' is no stance", "stance=lazy"),
-        ("config.x=f32[3]", "takes a number", "f32"),
+        ("config.x=f32[3]", "takes a number", "f32[3]"),
     ],
 )
 def test_what_a_context_cannot_be_is_told_at_its_word(text: str, words: str, place: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -21,13 +22,32 @@ from fullgraph_engine.protocol.operators import (
     Field,
     IndexHeader,
     Name,
-    Operator,
     Parameter,
     Signature,
     decode_index,
 )
 
-OPERATORS = Path(__file__).parents[2] / "engine" / "fullgraph_engine" / "operators"
+BUILD = """
+import sys
+from pathlib import Path
+from fullgraph_engine.operators.cache import write_atomically
+from fullgraph_engine.operators.sources import find_sources
+from fullgraph_engine.operators.static import build_static_index
+out, yaml = sys.argv[1:]
+write_atomically(Path(out), build_static_index(find_sources(Path(yaml) if yaml else None)))
+assert "torch" not in sys.modules
+"""
+WITHOUT_YAML = """
+import sys
+from importlib.machinery import PathFinder
+class Without(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name == "yaml" else PathFinder.find_spec(name, path, target)
+sys.meta_path[sys.meta_path.index(PathFinder)] = Without
+"""
+"""Code that hides the PyYAML of an interpreter."""
+ENGINE = Path(__file__).parents[2] / "engine"
 
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torchgen") is None, reason="torch is not installed"
@@ -43,9 +63,13 @@ def _folder(package: str) -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def _build(out: Path, *options: str, python: tuple[str, ...] = ()) -> tuple[IndexHeader, Items]:
-    command = [sys.executable, *python, str(OPERATORS / "build.py"), "--out", str(out), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+def _build(
+    out: Path, *, yaml: str = "", before: str = "", seed: str = "0"
+) -> tuple[IndexHeader, Items]:
+    """Build the index in another process, which runs the code ``before`` first."""
+    command = [sys.executable, "-c", before + BUILD, str(out), yaml]
+    environment = {**os.environ, "PYTHONPATH": str(ENGINE), "PYTHONHASHSEED": seed}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
     assert done.returncode == 0, done.stderr
     header, entries = decode_index(out.read_bytes())
     return header, {entry.key: entry.decode() for entry in entries}
@@ -148,21 +172,10 @@ def _version() -> str:
 
 @needs_torch
 def test_torch_is_not_imported_and_the_file_is_always_the_same(tmp_path: Path) -> None:
-    files = []
-    for seed in ("1", "2"):
-        out = tmp_path / f"{seed}.index"
-        code = (
-            "import runpy, sys, os\n"
-            f"sys.argv = ['build.py', '--out', {str(out)!r}]\n"
-            "end = os._exit\n"
-            "os._exit = lambda status: end(status or 7 * ('torch' in sys.modules))\n"
-            f"runpy.run_path({str(OPERATORS / 'build.py')!r}, run_name='__main__')\n"
-        )
-        environment = {"PYTHONHASHSEED": seed}
-        done = subprocess.run([sys.executable, "-c", code], env=environment, timeout=60)
-        assert done.returncode == 0
-        files.append(out.read_bytes())
-    assert files[0] == files[1]
+    files = [tmp_path / "1.index", tmp_path / "2.index"]
+    for file in files:
+        _build(file, seed=file.stem)
+    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 @needs_torch
@@ -172,107 +185,11 @@ def test_yaml_may_be_brought_along(tmp_path: Path) -> None:
     brought = tmp_path / "brought" / "yaml"
     shutil.copytree(yaml, brought, ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__"))
     (tmp_path / "brought" / "beside.py").write_text("raise SystemExit(3)\n")
-    without = _without_yaml(tmp_path)
     plain, _ = _build(tmp_path / "a.index")
-    pure, _ = _build(tmp_path / "b.index", "--yaml", str(brought), python=without)
+    pure, _ = _build(tmp_path / "b.index", yaml=str(brought), before=WITHOUT_YAML)
     assert plain == pure
-    header, items = _build(tmp_path / "c.index", python=without)
+    header, items = _build(tmp_path / "c.index", before=WITHOUT_YAML)
     assert [note for note in header.notes if "PyYAML" in note]
     # The stubs still say how bindings are called.
     assert items["torch.max"].signatures
     assert items["torch.Tensor.view"].signatures
-
-
-def _without_yaml(tmp_path: Path) -> tuple[str, ...]:
-    """A way to start an interpreter that does not find its own PyYAML."""
-    starter = tmp_path / "start.py"
-    starter.write_text(
-        "import sys, runpy\n"
-        "from importlib.machinery import PathFinder\n"
-        "class Without(PathFinder):\n"
-        "    @classmethod\n"
-        "    def find_spec(cls, name, path=None, target=None):\n"
-        "        if name == 'yaml':\n"
-        "            return None\n"
-        "        return PathFinder.find_spec(name, path, target)\n"
-        "at = sys.meta_path.index(PathFinder)\n"
-        "sys.meta_path[at] = Without\n"
-        "sys.argv = sys.argv[1:]\n"
-        "sys.path[0] = ''\n"
-        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
-    )
-    return (str(starter),)
-
-
-@needs_torch
-def test_yaml_of_a_newer_torch_costs_only_what_is_new(tmp_path: Path) -> None:
-    packaged = tmp_path / "packaged"
-    for part in ("ATen/native", "autograd"):
-        shutil.copytree(
-            _folder("torchgen") / "packaged" / part,
-            packaged / part,
-            ignore=shutil.ignore_patterns("*.py", "templates", "__pycache__"),
-        )
-    native = packaged / "ATen" / "native" / "native_functions.yaml"
-    native.write_text(
-        native.read_text()
-        + "\n- func: newer(Tensor self) -> Tensor\n  novelty: true\n  tags: [unheard_of]\n"
-        "  dispatch:\n    CPU: newer_cpu\n    QuantumTunnel: newer_quantum\n"
-        "\n- func: broken(Tensor self -> Tensor\n"
-        "\n- func: of_a_new_type(Wavefunction self) -> Tensor\n"
-        "\n- just a string\n"
-    )
-    (packaged / "ATen" / "native" / "tags.yaml").unlink()
-    derivatives = packaged / "autograd" / "derivatives.yaml"
-    derivatives.write_text(derivatives.read_text() + "\n- name: newer(Tensor self) -> Tensor\n")
-    header, items = _build(tmp_path / "x.index", "--packaged", str(packaged))
-    notes = " ".join(header.notes)
-    assert "2 entries that torchgen refuses" in notes
-    assert "left out for 1 operator." in notes
-    assert "Tags" in notes
-    newer = items["aten::newer"].overloads[0]
-    assert newer.kernels == ("CPU",)
-    assert "unheard_of" in newer.tags
-    assert items["torch.newer"].signatures[0].operator == "aten::newer"
-    assert items["torch.max"].signatures[2].operator == "aten::max.dim"
-    assert sum(isinstance(item, Operator) for item in items.values()) > 1500
-
-
-@needs_torch
-def test_yaml_that_does_not_parse_is_read_in_pieces(tmp_path: Path) -> None:
-    packaged = tmp_path / "packaged"
-    shutil.copytree(
-        _folder("torchgen") / "packaged",
-        packaged,
-        ignore=shutil.ignore_patterns("*.py", "templates", "__pycache__"),
-    )
-    native = packaged / "ATen" / "native" / "native_functions.yaml"
-    native.write_text(native.read_text() + "\n- func: cut_off(Tensor self) -> Tensor\n  tags: [a\n")
-    (packaged / "autograd" / "deprecated.yaml").write_text("- name: max(\n")
-    header, items = _build(tmp_path / "x.index", "--packaged", str(packaged))
-    assert items["torch.max"].signatures[2].operator == "aten::max.dim"
-    assert [note for note in header.notes if "Deprecated" in note]
-    assert not any(s.deprecated for s in items["torch.addmm"].signatures)
-
-
-@needs_torch
-def test_a_torch_without_the_yaml_still_has_its_stubs(tmp_path: Path) -> None:
-    header, items = _build(tmp_path / "x.index", "--packaged", str(tmp_path / "nothing"))
-    assert [note for note in header.notes if "YAML" in note]
-    assert header.operators == 0
-    assert len(items["torch.max"].signatures) >= 3
-    assert items["torch.nn.functional.relu"].python
-
-
-def test_what_cannot_be_done_is_said_in_one_sentence(tmp_path: Path) -> None:
-    for out in (tmp_path / "no" / "such" / "folder" / "x.index", tmp_path):
-        command = [sys.executable, str(OPERATORS / "build.py"), "--out", str(out)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 1
-        assert done.stderr.count("\n") == 1
-        assert "operator index" in done.stderr
-    assert list(tmp_path.iterdir()) == []
-    isolated = [sys.executable, "-S", "-I", str(OPERATORS / "build.py"), "--out", "x"]
-    done = subprocess.run(isolated, capture_output=True, text=True, timeout=60, cwd=tmp_path)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "no torch" in done.stderr

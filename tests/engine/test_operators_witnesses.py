@@ -23,6 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import markers
 
+from fullgraph_engine.operators.sources import find_sources
+from fullgraph_engine.operators.static import build_static_index
 from fullgraph_engine.protocol.operators import (
     IndexHeader,
     Name,
@@ -38,7 +40,6 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
 ]
 
-BUILD = Path(__file__).parents[2] / "engine" / "fullgraph_engine" / "operators" / "build.py"
 PROBE = Path(__file__).parent / "witnesses" / "probe.py"
 
 # -- quirks of torch: each is a disagreement between two of its own statements --------------------
@@ -97,10 +98,8 @@ class Index:
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
-    out = tmp_path_factory.mktemp("index") / "static.index"
-    subprocess.run([sys.executable, str(BUILD), "--out", str(out)], check=True, timeout=60)
-    header, entries = decode_index(out.read_bytes())
+def index() -> Index:
+    header, entries = decode_index(build_static_index(find_sources(None)))
     items = [entry.decode() for entry in entries]
     return Index(
         header,

@@ -213,8 +213,8 @@ with watch.listen():
     {second}
 assert not watch.recording.losses, watch.recording.losses
 for recompile in watch.recording.recompiles:
-    for failed in of_latest(recompile):
-        print("OURS", failed.family, change(failed), sep="\\t", file=sys.stderr)
+    for failed in latest_failures(recompile):
+        print("OURS", failed.family, describe_change(failed), sep="\\t", file=sys.stderr)
         print("EXPRESSION", failed.expression, sep="\\t", file=sys.stderr)
         lines = [frame.line for frame in failed.stack if frame.path == __file__]
         print("LINES", lines, sep="\\t", file=sys.stderr)
@@ -229,7 +229,7 @@ import json, sys
 sys.path.insert(0, sys.argv[1])
 import torch, torch._dynamo
 if sys.argv[2] == "ours":
-    from fullgraph_engine.findings.recompiles import change, of_latest
+    from fullgraph_engine.findings.recompiles import describe_change, latest_failures
     from fullgraph_engine.tracing import recorder
     from fullgraph_engine.tracing.drive import install_hooks
     install_hooks()
@@ -537,7 +537,7 @@ def forecast_of(path, all_rows):
     module = sys.modules["case"] = types.ModuleType("case")
     exec(compile(text, path, "exec"), module.__dict__)
     (target,) = targets.discover(text, path).targets
-    (probe,) = targets.plan(target, module.__dict__)
+    (probe,) = targets.plan_probes(target, module.__dict__)
     rows, found = [], []
     run_target(
         targets.Tracee(target, probe, module.__dict__, path, text, "fake"), "forecast",

@@ -27,7 +27,7 @@ from fullgraph_engine.protocol.recorded import (
 )
 from fullgraph_engine.recording.merging import merge_recordings, unite_arguments
 from fullgraph_engine.recording.values import ArgumentWriter, InexpressibleArgument
-from fullgraph_engine.targets import notation
+from fullgraph_engine.targets import notation, notation_parser
 from fullgraph_engine.targets.notation import Arguments
 
 # -- values -----------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def shown(value: Any, *, contents: bool = False) -> str:
 )
 def test_values_are_written_as_probes(value: Any, text: str) -> None:
     assert shown(value) == text
-    assert notation.show_value(notation.parse_value(text)) == text
+    assert notation.show_value(notation_parser.parse_value(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_inputs_hold_no_texts_that_may_be_data() -> None:
 
 
 def read(text: str) -> Arguments:
-    return notation.parse_probe(f"forward({text})").inputs or Arguments()
+    return notation_parser.parse_probe(f"forward({text})").inputs or Arguments()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from fullgraph_engine import tracing
-from fullgraph_engine.targets import notation, tensors
+from fullgraph_engine.targets import notation, notation_parser, tensors
 from fullgraph_engine.targets.deadline import limit_seconds
 from fullgraph_engine.targets.synthesis import FoundInputs, InputSearch, NotFound, trial
 from fullgraph_engine.targets.synthesis import search as searching
@@ -45,14 +45,14 @@ CLASSES = [
 def search(
     subject: Any, namespace: dict[str, Any], seconds: float = 20.0, before: str = ""
 ) -> FoundInputs | NotFound:
-    said = notation.parse_probe(before) if before else None
+    said = notation_parser.parse_probe(before) if before else None
     with tracing.tensor_mode(True):
         return InputSearch(subject, namespace).run(seconds, said)
 
 
 def call(subject: Any, comment: str, namespace: dict[str, Any]) -> Any:
     """As a probe comment says it, with real tensors."""
-    said = notation.parse_probe(comment)
+    said = notation_parser.parse_probe(comment)
     init = tensors.build_inputs(said.init or notation.Arguments(), {}, namespace)
     inputs = tensors.build_inputs(said.inputs or notation.Arguments(), {}, namespace)
     return subject(*init.args, **init.kwargs)(*inputs.args, **inputs.kwargs)

@@ -14,8 +14,8 @@ from fullgraph_engine.targets.notation import (
     TensorText,
     choose_sizes,
     dtype_names,
-    parse_value,
 )
+from fullgraph_engine.targets.notation_parser import parse_value
 
 
 @pytest.mark.parametrize(

@@ -327,6 +327,18 @@ def test_get_inputs(init: str, inputs: str, d: int, shown: str) -> None:
     assert loaded.plan()[0].info.source == "get_inputs"
 
 
+def test_constructor_arguments_with_keywords_are_no_two_arguments() -> None:
+    text = (
+        "import torch\nfrom torch import nn\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self, d=1, e=2):\n        super().__init__()\n        self.d = d\n"
+        "    def forward(self, x): return x\n"
+        "def get_init_inputs(): return [[], {'d': 3}]\n"
+        "def get_inputs(): return [torch.ones(2)]\n"
+    )
+    assert model(Loaded(text).build()).d == 3
+
+
 def test_a_comment_comes_before_annotations_and_those_before_conventions() -> None:
     text = NET.replace("x, mask", "x: 'f32[1]', mask")
     text += "def get_init_inputs(): return [3]\ndef get_inputs(): return [torch.ones(2)]\n"

@@ -17,7 +17,7 @@ import torch
 
 from ..protocol import Fill
 from ..protocol.packing import unpack
-from ..targets import Call, notation, tensors
+from ..targets import Call, notation_parser, tensors
 from ..tracing.variations import Inputs, can_be_resized, resize_tensor
 from .iterables import rebuild_iterators
 
@@ -166,7 +166,7 @@ def prepare_call(
         if change.same_as is not None:
             continue
         if change.other:
-            values[number] = tensors.build_value(notation.parse_value(change.other))
+            values[number] = tensors.build_value(notation_parser.parse_value(change.other))
             continue
         if not isinstance(value, torch.Tensor) or not can_be_resized(value):
             continue

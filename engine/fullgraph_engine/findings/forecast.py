@@ -10,37 +10,31 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import torch
 
 from .. import tracing
 from ..protocol import Finding, Range
-from ..protocol.evidence import ForecastEvidence
-from ..protocol.recompiles import ForecastKind, ForecastRow, Verdict
+from ..protocol.recompiles import ForecastRow, Verdict
 from ..targets import Call
 from ..tracing.recording import FailedGuard, Recompile, Recording
-from ..tracing.variations import Inputs, can_be_resized
+from ..tracing.variations import Inputs
 from . import dimensions, value_guards
-from .places import FindingPlace, SourceText, finding_identity, related_to
+from .call_changes import CALLS, CallChange, CallChanges
+from .forecast_findings import SETTLING, every_call_finding, every_value_finding
+from .places import FindingPlace, SourceText
 from .recompiles import (
-    GUIDE,
     describe_change,
-    guard_evidence,
     guarded_value_name,
     latest_failures,
     place_of,
-    related_guards,
 )
 
 MOST_SIZES = 8
 MOST_FLAGS = 8
-CALLS = 3
-"""Number of further calls per experiment: one more than Dynamo needs to make sizes dynamic."""
-SETTLING = 3
-"""Maximum number of repeated calls with unchanged inputs, made until none recompiles."""
 TIMES = 3.0
 """Time limit of all experiments, as a multiple of the duration of the first trace."""
 SHORTEST = 5.0
@@ -99,28 +93,6 @@ class ForecastResult:
     """True if the first call raised, so that the experiments were skipped."""
 
 
-@dataclass(frozen=True)
-class _Change:
-    """An experiment: the sizes, the values or the mode of all calls after the first."""
-
-    kind: ForecastKind
-    name: str
-    first: str
-    tried: tuple[str, ...]
-    sizes: tuple[dict[tuple[int, int], int], ...] = ()
-    values: tuple[dict[int, Any], ...] = ()
-    training: bool | None = None
-    of_note: bool = True
-    """True if a recompile on each call of the experiment deserves a finding."""
-
-    @property
-    def identity(self) -> str:
-        return f"{self.kind} {self.name}: {', '.join(self.tried)}"
-
-    def sizes_used(self) -> set[int]:
-        return {size for sizes in self.sizes for size in sizes.values()}
-
-
 class Forecaster:
     """An experimenter that makes further calls of one target. Use it inside ``tensor_mode``."""
 
@@ -139,6 +111,7 @@ class Forecaster:
         self._begin = begin
         """Restarts the fake tensor mode, so that it gives the same values for the same requests."""
         self._inputs = Inputs(call.function, call.args, call.kwargs)
+        self._changes = CallChanges(call, self._inputs)
         self._told = {(id(tensor), dim) for tensor, dim in batch}
         self._told |= {(id(wish.tensor), wish.dim) for wish in call.dynamic}
         self._restless: set[str] = set()
@@ -148,8 +121,6 @@ class Forecaster:
         self._lost: list[tuple[str, str]] = []
         """Names of other experiments without a result, each with the reason."""
         self._until = 0.0
-        self._taken: set[int] = set()
-        """Sizes used in other experiments; equal sizes could be mistaken for one dimension."""
         self._guarded: set[int] = set()
         """Lines where the first run already reports a guard on a value that changes per call."""
         self._rows = rows
@@ -199,7 +170,7 @@ class Forecaster:
         """Seconds left of the time limit."""
         return self._until - _processor_seconds()
 
-    def _run_experiment(self, change_: _Change) -> None:
+    def _run_experiment(self, change_: CallChange) -> None:
         if self._left <= 0:
             self._left_out.append(change_.name)
             return
@@ -220,13 +191,13 @@ class Forecaster:
             self._lost += [(f"`{name}`", answer.lost) for name in names]
         return answer.value
 
-    def _all_at_once(self, changes: list[_Change]) -> list[_Change]:
+    def _all_at_once(self, changes: list[CallChange]) -> list[CallChange]:
         """Change all sizes in one experiment; return the changes that still need an experiment of
         their own.
         """
         if len(changes) < 2 or self._left <= 0:
             return changes
-        together = _Change(
+        together = CallChange(
             "size",
             "all sizes",
             "",
@@ -245,7 +216,7 @@ class Forecaster:
         why = self._failed_recompiles(calls[0])
         if not why or any(self._failed_recompiles(call) for call in calls[1:]):
             return changes
-        open_: list[_Change] = []
+        open_: list[CallChange] = []
         for one in changes:
             names = set(one.name.split(", "))
             mine = [
@@ -263,7 +234,7 @@ class Forecaster:
 
     # -- calls --------------------------------------------------------------------------------
 
-    def _trace_change(self, change_: _Change | None = None, number: int = 0) -> Recording:
+    def _trace_change(self, change_: CallChange | None = None, number: int = 0) -> Recording:
         sizes = change_.sizes[number] if change_ and change_.sizes else {}
         values = change_.values[number] if change_ and change_.values else {}
         self._begin()
@@ -276,7 +247,7 @@ class Forecaster:
         ]
         return tracing.trace(self.call.function, args, kwargs, dynamic=dynamic)
 
-    def _trace_calls(self, change_: _Change) -> list[Recording]:
+    def _trace_calls(self, change_: CallChange) -> list[Recording]:
         """Call the target with the change, in a forked process, until a call compiles nothing."""
         if change_.training is not None:
             self.call.function.train(change_.training)  # type: ignore[attr-defined]
@@ -312,14 +283,16 @@ class Forecaster:
         if not seen:
             return True
         verdict: Verdict = "always" if len(seen) == SETTLING else "once"
-        change_ = _Change("call", "the same inputs", "", ("again",) * len(seen))
+        change_ = CallChange("call", "the same inputs", "", ("again",) * len(seen))
         why = [(one, failed) for one in seen[-1].recompiles for failed in latest_failures(one)]
         place = self._recompile_place(*why[0]) if why else None
         self._add_row(change_, verdict, [failed for _, failed in why], place)
         if verdict == "always":
             for recompile, failed in why[:MOST_FLAGS]:
-                if self._recompile_place(recompile, failed).range.start.line not in self._guarded:
-                    self._forecast.findings.append(self._every_call(recompile, failed))
+                place = self._recompile_place(recompile, failed)
+                if place.range.start.line not in self._guarded:
+                    finding = every_call_finding(recompile, failed, place, self.source)
+                    self._forecast.findings.append(finding)
         return True
 
     def _failed_recompiles(self, recording: Recording) -> list[tuple[Recompile, FailedGuard]]:
@@ -332,23 +305,13 @@ class Forecaster:
 
     # -- changes ------------------------------------------------------------------------------
 
-    def _size_changes(self) -> list[_Change]:
+    def _size_changes(self) -> list[CallChange]:
         """Return changes of the sizes that the code allows to vary, without sizes that it
         rejects.
         """
-        groups = self._dimension_groups()
-        self._left_out += [self._name_of_sizes(group) for group in groups[MOST_SIZES:]]
-        options: list[list[_Change]] = []
-        for group in groups[:MOST_SIZES]:
-            # The code may reject a size because it must be even or match another size.
-            options.append(
-                [
-                    self._resize_group(group, 1),
-                    self._resize_group(group, 0),
-                    *self._wider_changes(group),
-                ]
-            )
-            self._taken.update(size for one in options[-1] for size in one.sizes_used())
+        groups = self._changes.size_groups()
+        self._left_out += [self._changes.name_of_sizes(group) for group in groups[MOST_SIZES:]]
+        options = [self._changes.resize_options(group) for group in groups[:MOST_SIZES]]
         answer = self._run_work(
             functools.partial(self._workable_options, options), "sizes that work"
         )
@@ -361,7 +324,7 @@ class Forecaster:
             if number is not None
         ]
 
-    def _workable_options(self, options: list[list[_Change]]) -> list[int | None]:
+    def _workable_options(self, options: list[list[CallChange]]) -> list[int | None]:
         """Return the index of the first change of each group that runs without Dynamo, tried in a
         fork.
         """
@@ -370,7 +333,7 @@ class Forecaster:
             for several in options
         ]
 
-    def _change_works(self, change_: _Change) -> bool:
+    def _change_works(self, change_: CallChange) -> bool:
         self._begin()
         args, kwargs, _ = self._inputs.make_arguments(change_.sizes[0])
         try:
@@ -379,102 +342,16 @@ class Forecaster:
             return False
         return True
 
-    def _dimension_groups(self) -> list[list[tuple[int, int]]]:
-        """Return the dimensions that must change together, as (tensor, dimension) pairs.
-
-        They share a symbolic name, or have equal size and index.
-        """
-        letters = {(id(wish.tensor), wish.dim): wish.symbol for wish in self.call.dynamic}
-        groups: dict[object, list[tuple[int, int]]] = {}
-        for at, dim in self._input_dimensions():
-            tensor = self._inputs.leaves[at].value
-            letter = letters.get((id(tensor), dim))
-            key = letter or (dim, tensor.shape[dim])
-            groups.setdefault(key, []).append((at, dim))
-        return list(groups.values())
-
-    def _input_dimensions(self) -> Iterator[tuple[int, int]]:
-        for at, leaf in enumerate(self._inputs.leaves):
-            if can_be_resized(leaf.value):
-                for dim, size in enumerate(leaf.value.shape):
-                    if type(size) is int and size > 1:
-                        yield at, dim
-
-    def _wider_changes(self, group: list[tuple[int, int]]) -> Iterator[_Change]:
-        """Yield input shapes with all dimensions of one size changed together.
-
-        ``group`` has (input number, dimension) pairs; later groups of the same size yield nothing.
-        """
-        size = self._group_size(group)
-        same = [one for one in self._input_dimensions() if self._group_size([one]) == size]
-        if len(same) > len(group) and same[0] == group[0]:
-            yield self._resize_group(same, 1)
-            yield self._resize_group(same, 0)
-
-    def _resize_group(self, group: list[tuple[int, int]], step: int) -> _Change:
-        """Return a change of a group to slightly larger sizes, or to multiples if ``step`` is 0."""
-        size = self._group_size(group)
-        taken = self._taken | {self._group_size([one]) for one in self._input_dimensions()}
-        larger = (size + n * step if step else size * (n + 1) for n in range(1, 99))
-        # An equal size could be mistaken for another dimension.
-        sizes = [number for number in larger if number not in taken][:CALLS]
-        return _Change(
-            "size",
-            self._name_of_sizes(group),
-            str(size),
-            tuple(map(str, sizes)),
-            sizes=tuple(dict.fromkeys(group, number) for number in sizes),
-            of_note=True,
-        )
-
-    def _group_size(self, group: list[tuple[int, int]]) -> int:
-        at, dim = group[0]
-        return int(self._inputs.leaves[at].value.shape[dim])
-
-    def _name_of_sizes(self, group: list[tuple[int, int]]) -> str:
-        return ", ".join(f"{self._inputs.leaves[at].name}.shape[{dim}]" for at, dim in group)
-
-    def _flag_changes(self) -> list[_Change]:
-        flags = [*self._value_changes(), *self._mode_changes()]
+    def _flag_changes(self) -> list[CallChange]:
+        flags = [*self._changes.value_changes(), *self._changes.mode_changes()]
         if not self._rows:
             flags = [flag for flag in flags if flag.of_note and len(flag.tried) == CALLS]
         self._left_out += [flag.name for flag in flags[MOST_FLAGS:]]
         return flags[:MOST_FLAGS]
 
-    def _value_changes(self) -> Iterator[_Change]:
-        for at, leaf in enumerate(self._inputs.leaves):
-            value, kind = leaf.value, type(leaf.value)
-            others: tuple[Any, ...] = ()
-            if kind is bool:
-                others = (not value,)
-            elif kind is int:
-                others = tuple(value + n for n in range(1, CALLS + 1))
-            elif kind is float:
-                others = tuple(value + n / 2 for n in range(1, CALLS + 1))
-            elif leaf.optional and value is not None:
-                others = (None,)
-            if not others:
-                continue
-            shown = repr(value) if kind in (bool, int, float) else kind.__name__
-            yield _Change(
-                "value" if kind in (int, float) else "flag",
-                leaf.name,
-                shown.replace("FakeTensor", "Tensor"),
-                tuple(map(repr, others)),
-                values=tuple({at: other} for other in others),
-                of_note=leaf.given,
-            )
-
-    def _mode_changes(self) -> Iterator[_Change]:
-        function = self.call.function
-        if isinstance(function, torch.nn.Module):
-            words = "train()", "eval()"
-            first, other = words if function.training else words[::-1]
-            yield _Change("mode", "training", first, (other,), training=not function.training)
-
     # -- what came of it ----------------------------------------------------------------------
 
-    def _conclude_change(self, change_: _Change, calls: list[Recording]) -> None:
+    def _conclude_change(self, change_: CallChange, calls: list[Recording]) -> None:
         recompiled = [why for recording in calls if (why := self._failed_recompiles(recording))]
         if not recompiled:
             self._add_row(change_, "stays", [], None)
@@ -498,9 +375,11 @@ class Forecaster:
         counts = change_.kind == "value" and "." not in change_.first
         if counts and place.range.start.line in self._guarded:
             return
-        self._forecast.findings.append(self._every_other(change_, why, place, pinned is not None))
+        self._forecast.findings.append(
+            every_value_finding(change_, why, place, self.source, pinned=pinned is not None)
+        )
 
-    def _is_reported(self, change_: _Change) -> bool:
+    def _is_reported(self, change_: CallChange) -> bool:
         places = [
             (id(self._inputs.leaves[at].value), dim) for sizes in change_.sizes for at, dim in sizes
         ]
@@ -525,7 +404,7 @@ class Forecaster:
 
     def _add_row(
         self,
-        change_: _Change,
+        change_: CallChange,
         verdict: Verdict,
         failures: Sequence[FailedGuard],
         place: FindingPlace | None,
@@ -542,73 +421,7 @@ class Forecaster:
             )
         )
 
-    def _every_other(
-        self,
-        change_: _Change,
-        why: list[tuple[Recompile, FailedGuard]],
-        place: FindingPlace,
-        pinned: bool,
-    ) -> Finding:
-        recompile, failed = why[0]
-        of_size = change_.kind == "size"
-        code = "recompile/every-size" if of_size else "recompile/value"
-        calls = " and ".join((", ".join(change_.tried[:-1]), change_.tried[-1]))
-        explanation = (
-            f"It was called with {change_.first}, then with {calls}, and recompiled each time."
-        )
-        if of_size and pinned:
-            explanation += " Dynamo made the size dynamic, and this line needs the number."
-        return Finding(
-            code=code,
-            message=f"Each new value of `{change_.name}` recompiles `{recompile.function}`",
-            range=place.range,
-            explanation=explanation,
-            hints=_SIZE_HINTS if of_size else _VALUE_HINTS,
-            context=failed.expression.replace("FakeTensor", "Tensor"),
-            href=GUIDE,
-            stack=place.stack,
-            related=(*related_guards([one for _, one in why[1:]], self.source), *related_to(place)),
-            identity=f"{finding_identity(code, place.range)} {change_.name}",
-            evidence=ForecastEvidence(
-                tuple(guard_evidence(one) for _, one in why),
-                tuple(change_.name.split(", ")),
-                change_.first,
-                change_.tried,
-            ),
-        )
-
-    def _every_call(self, recompile: Recompile, failed: FailedGuard) -> Finding:
-        place = self._recompile_place(recompile, failed)
-        code = "recompile/every-call"
-        others = [one for one in latest_failures(recompile) if one is not failed]
-        return Finding(
-            code=code,
-            message=f"Every call recompiles `{recompile.function}`: {describe_change(failed)}",
-            range=place.range,
-            explanation=(
-                f"It was called {SETTLING + 1} times with the same inputs, and compiled each time."
-            ),
-            hints=(
-                "Make a tensor of what changes from call to call, or hoist it out of what is "
-                "compiled.",
-            ),
-            context=failed.expression.replace("FakeTensor", "Tensor"),
-            href=GUIDE,
-            stack=place.stack,
-            related=(*related_guards(others, self.source), *related_to(place)),
-            identity=f"{finding_identity(code, place.range)} {guarded_value_name(failed)}",
-            evidence=ForecastEvidence(tuple(map(guard_evidence, latest_failures(recompile)))),
-        )
-
 
 def _processor_seconds() -> float:
     """Return the processor time of this process and its ended children, in seconds."""
     return sum(_times()[:4])
-
-
-_SIZE_HINTS = (
-    "Take the size from `x.shape` where it is used, and avoid `int(...)`, `range(...)` and Python "
-    "branches on it.",
-    "If only a few sizes occur, pad to them.",
-)
-_VALUE_HINTS = ("Pass it as a tensor, or keep it the same in all calls.",)

@@ -22,7 +22,7 @@ from ..protocol import Finding, Frame, PathReport, Position, Range, TracedPaths,
 from ..protocol.packing import pack, unpack
 from ..protocol.paths import PathAnswer, PathValue
 from ..targets import Call
-from ..targets.notation import parse_value
+from ..targets.notation_parser import parse_value
 from ..targets.tensors import build_value
 from ..tracing import stacks
 from ..tracing.recording import Recording, TracedLines

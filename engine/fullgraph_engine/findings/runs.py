@@ -6,10 +6,10 @@ import contextlib
 import dataclasses
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -28,7 +28,6 @@ from ..protocol import (
     Status,
     TargetReport,
     TracedPaths,
-    TraceMode,
     TracePath,
 )
 from ..protocol.coverage import Coverage
@@ -44,32 +43,26 @@ from ..torch_internals.trees import pytree
 from ..tracing import modes
 from ..tracing.recording import (
     Break,
-    Equality,
     Failure,
     Recording,
-    Specialization,
     TracedFrame,
     TracedLines,
 )
+from ..tracing.tensors import RunTensorMode
 from ..tracing.variations import Inputs, replace_arguments
 from . import (
     breaks,
-    dimensions,
     explanations,
     exports,
     failures,
     guards,
-    operators,
-    recompiles,
     shapes,
     trace_steps,
     value_guards,
     values,
 )
-from .break_costs import BreakCosts
-from .data_sizes import DataSizes
 from .forecast import Branch, Forecaster, ForecastResult, WorkAnswer
-from .guard_names import merge_findings
+from .ledger import Ledger
 from .paths import (
     AskedValue,
     Explorer,
@@ -81,9 +74,7 @@ from .paths import (
     recorded_answers,
 )
 from .places import SourceText
-
-if TYPE_CHECKING:
-    from ..shapes import Tape
+from .recording_findings import RecordingFindings
 
 T = TypeVar("T")
 
@@ -127,6 +118,22 @@ class RunOutcome:
     dynamo_times: tuple[DynamoTime, ...] = ()
     cache_misses: int = 0
 
+    def add_recording(self, recording: Recording, source: SourceText, fallback: Range) -> None:
+        """Add the values, shapes, guards and graphs of the first trace."""
+        self.values = values.seen_values(recording, source)
+        places = shapes.seen_shapes(recording, source)
+        self.shapes, self.shapes_note = shapes.limit_places(places, recording)
+        self.guards = guards.guarded_frames(recording, source)
+        self.guards_note = guards.omission_note(recording)
+        self.steps = trace_steps.steps_of_recording(recording, source, fallback)
+
+    def add_frame_times(self, frames: Sequence[TracedFrame]) -> None:
+        """Add the frames that Dynamo compiled, in the order in which their compilation ended."""
+        self.frame_times = tuple(
+            FrameTime(one.function, one.path, one.line, one.outcome, round(one.seconds, 6))
+            for one in frames
+        )
+
 
 def run_target(
     tracee: Tracee,
@@ -158,7 +165,7 @@ def run_target(
     started = time.perf_counter()
     times, misses = dynamo.phase_counts(), fake_cache.count_misses()
     tracing.want_cuda_for(tracee.text)
-    ledger = _Ledger(tracee, run or RunId(tracee.target.name), emit)
+    ledger = Ledger(tracee, run or RunId(tracee.target.name), emit)
     attempt = _TargetRun(tracee, ledger)
     if watch is not None:
         attempt.watch = watch
@@ -191,99 +198,32 @@ def run_target(
     report = attempt.report(time.perf_counter() - started)
     ledger.finish()
     further = attempt.count_further() if part == "first" and needs_real is None else 0
-    return RunOutcome(
+    outcome = RunOutcome(
         report,
         ledger.findings,
         needs_real,
-        attempt.values(),
-        *attempt.shapes(),
-        *attempt.guards(),
-        attempt.steps(),
-        further,
+        further=further,
         raised=attempt.auto_failure is not None,
         known=attempt.packed_known() if part == "first" else "",
         paths=attempt.paths,
         unfound=searched.unfound.get(tracee.target.name) if attempt.without_probe else None,
-        frame_times=attempt.frame_times(),
         dynamo_times=dynamo.phase_times_since(times),
         cache_misses=fake_cache.count_misses() - misses,
     )
+    outcome.add_frame_times(attempt.all_frames)
+    if attempt.recording is not None:
+        outcome.add_recording(attempt.recording, attempt.source, tracee.target.range)
+    return outcome
 
 
 def _needs_value(need: tracing.ValueNeeded) -> str:
     return f"`{need}` needs a value that a fake tensor does not have"
 
 
-class _Ledger:
-    """The findings of a run, each once, with the number of times that it was reported."""
-
-    def __init__(self, tracee: Tracee, run: RunId, emit: Callable[[Finding], None]) -> None:
-        self._target = tracee.target.name
-        self._run = run
-        self._mode: TraceMode = "fake" if tracee.fake else "real"
-        self._emit = emit
-        self._by_identity: dict[str, Finding] = {}
-        self._told: dict[str, Finding] = {}
-        self._tally = breaks.Tally()
-
-    @property
-    def findings(self) -> list[Finding]:
-        return list(self._by_identity.values())
-
-    def begin(self) -> None:
-        """Start a new attempt with only the findings that were already emitted."""
-        self._by_identity = dict(self._told)
-        self._tally = breaks.Tally()
-
-    def add(self, finding: Finding) -> None:
-        known = self._by_identity.get(finding.identity)
-        if known is not None:
-            self._by_identity[finding.identity] = merge_findings(known, finding)
-            return
-        self._put_finding(finding)
-        self._emit_finding(finding.identity)
-
-    def add_break(self, finding: Finding, record: Break, *, sure: bool) -> None:
-        """Add the finding for a graph break.
-
-        With ``sure``, emit it before the result of the attempt is known.
-        """
-        again = self._tally.add(finding.identity, record)
-        known = self._by_identity.get(finding.identity)
-        if known is None or (again and known.evidence != finding.evidence):
-            self._put_finding(finding)
-        if sure and finding.identity not in self._told:
-            self._emit_finding(finding.identity)
-
-    def finish(self) -> None:
-        """Emit the findings that waited for the result of the attempt, and the final counts."""
-        for key, count in self._tally.counts().items():
-            self._by_identity[key] = dataclasses.replace(self._by_identity[key], count=count)
-        for key, finding in self._by_identity.items():
-            if self._told.get(key) != finding:
-                self._emit_finding(key)
-
-    def amend(self, finding: Finding) -> None:
-        """Replace a finding with a version with a longer explanation; it is emitted at the end."""
-        self._by_identity[finding.identity] = finding
-
-    def count(self, family: str) -> int:
-        return sum(f.code.startswith(family) for f in self._by_identity.values())
-
-    def _put_finding(self, finding: Finding) -> None:
-        self._by_identity[finding.identity] = dataclasses.replace(
-            finding, target=self._target, run=self._run, mode=self._mode
-        )
-
-    def _emit_finding(self, key: str) -> None:
-        self._told[key] = self._by_identity[key]
-        self._emit(self._told[key])
-
-
 class _TargetRun:
     """A run of one target: its traces and their results."""
 
-    def __init__(self, tracee: Tracee, ledger: _Ledger) -> None:
+    def __init__(self, tracee: Tracee, ledger: Ledger) -> None:
         self.tracee, self.target, self.ledger = tracee, tracee.target, ledger
         self.fake, self.auto = tracee.fake, tracee.mode == "auto"
         self.source = SourceText(tracee.path, tracee.text)
@@ -291,8 +231,6 @@ class _TargetRun:
         self.recording: Recording | None = None
         self.error: str | None = None
         self.auto_failure: str | None = None
-        self.asked_dynamic = False
-        self.given = value_guards.CalledWith()
         self.finished = False
         self.without_probe = False
         """True if the target turned out to lack a call to trace."""
@@ -306,19 +244,23 @@ class _TargetRun:
         self._training = False
         self._read = False
         """True if the run read values of real tensors."""
-        self._all_frames: list[TracedFrame] = []
+        self.all_frames: list[TracedFrame] = []
         """Frames of all traces in this run."""
         self._truths: list[int] = []
         self._doubtful = False
         self._raises = False
         """True if the code raises without Dynamo too, or if its inputs do not fit."""
         self.names_sizes = explanations.may_apply(tracee.text)
-        self._tapes: Sequence[Tape] = ()
-        self._explains: explanations.Explainer | None = None
-        self._unexplained: dict[str, Specialization | Equality] = {}
-        """Events that still need an explanation, by the identity of their finding on a
-        dimension.
-        """
+        self.findings = RecordingFindings(self.source, self.target, ledger)
+
+    @contextlib.contextmanager
+    def _tensor_mode(self) -> Iterator[RunTensorMode | None]:
+        """Activate the restarted mode of fake tensors; yield None for real tensors."""
+        with tracing.tensor_mode(self.fake) as mode:
+            if mode is not None:
+                mode.restart()
+                mode.prefer_real = False
+            yield mode
 
     # -- the two traces -----------------------------------------------------------------------
 
@@ -363,21 +305,18 @@ class _TargetRun:
             self._training = training
             self.lines = recording.lines
             self._read = mode is None or mode.has_read_kept_value
-            self._report_recording(recording)
+            self.findings.report(recording)
             if recording.failure is None:
                 self.finished = True
             else:
                 self._report_failure(recording.failure, call)
-            self._amend_findings(recording)
+            self.findings.explain(recording)
 
     def look_for_inputs(self) -> None:
         """Search other inputs for a call that raises with the inputs of a comment."""
         if not self._raises:
             return
-        with tracing.tensor_mode(self.fake) as mode, self.watch.count_as("inputs"):
-            if mode is not None:
-                mode.restart()
-                mode.prefer_real = False
+        with self._tensor_mode(), self.watch.count_as("inputs"):
             comment = self.tracee.find_replacement(built=self._call is not None)
         self.info = dataclasses.replace(self.info, comment=comment)
 
@@ -385,9 +324,9 @@ class _TargetRun:
         """Return the exception of an uncertain call without Dynamo, whose inputs may be wrong; or
         None.
         """
-        if not call.is_doubtful or (self.auto and self._could_be_real(call)):
+        if not call.is_doubtful or (self.auto and _fits_real_tensors(call)):
             return None
-        return self._eager_failure(call)
+        return _eager_failure(call)
 
     def _instead_of(self, call: Call, wrong: Failure) -> Call | None:
         """Return another call after ``wrong``, the exception of an uncertain call.
@@ -417,13 +356,15 @@ class _TargetRun:
             self.info = dataclasses.replace(
                 self.info, origin=origin, init=call.init, source=call.source, comment=call.comment
             )
-        self.given = value_guards.CalledWith.from_call(call.function, call.args, call.kwargs)
-        self.asked_dynamic = bool(call.all_dynamic)
+        self.findings.given = value_guards.CalledWith.from_call(
+            call.function, call.args, call.kwargs
+        )
+        self.findings.asked_dynamic = bool(call.all_dynamic)
         if mode is not None:
-            mode.prefer_real = self.auto and self._could_be_real(call)
+            mode.prefer_real = self.auto and _fits_real_tensors(call)
             mode.has_read_kept_value = False
-        wanted = self.asked_dynamic or self.names_sizes
-        with self._document_writer() as witness, explanations.record_tapes(wanted) as self._tapes:
+        wanted = self.findings.asked_dynamic or self.names_sizes
+        with self._document_writer() as witness, self.findings.record_tapes(wanted):
             self.watch.enter_phase("trace")
             recording = tracing.trace(
                 call.function,
@@ -438,7 +379,7 @@ class _TargetRun:
                 then=call.then,
             )
             self.watch.enter_phase("findings")
-        self._all_frames += recording.frames
+        self.all_frames += recording.frames
         return recording
 
     def _document_writer(
@@ -452,10 +393,7 @@ class _TargetRun:
         """Trace the call again with dynamic batch dimensions, to find dimensions that the code
         specializes.
         """
-        with tracing.tensor_mode(self.fake) as mode:
-            if mode is not None:
-                mode.restart()
-                mode.prefer_real = False
+        with self._tensor_mode():
             try:
                 call = self.tracee.call()
             except BaseException:
@@ -465,37 +403,34 @@ class _TargetRun:
                 return
             with (
                 self._document_writer(sizes_only=True),
-                explanations.record_tapes() as self._tapes,
+                self.findings.record_tapes(),
                 call.context.enter(),
             ):
                 self.watch.enter_phase("trace")
                 recording = tracing.trace(call.function, call.args, call.kwargs, dynamic=wishes)
                 self.watch.enter_phase("findings")
-            self._all_frames += recording.frames
+            self.all_frames += recording.frames
             failure = recording.failure
             if failure is not None and failure.kind == "ConstraintViolationError":
                 return  # the file requests dynamic sizes: the first part reports them
-            self._report_specialized(recording, tried=True)
-            self._amend_findings(recording)
+            self.findings.report_specialized(recording, tried=True)
+            self.findings.explain(recording)
 
     def export(self) -> None:
         """Export the same call with ``torch.export``, with real tensors if they fit."""
-        with tracing.tensor_mode(self.fake) as mode:
-            if mode is not None:
-                mode.restart()
-                mode.prefer_real = False
+        with self._tensor_mode():
             try:
                 call = self.tracee.call()
             except tracing.ValueNeeded:
                 raise
             except BaseException:
                 return  # the first part reports this
-            if self.auto and self._could_be_real(call):
+            if self.auto and _fits_real_tensors(call):
                 self.auto_failure = "torch.export tells more with values"
                 return
             with call.context.enter():
                 made = exporting.export_target(call, real=not self.fake)
-            if made.failure is not None and self._eager_failure(call) is not None:
+            if made.failure is not None and _eager_failure(call) is not None:
                 return  # this does not concern the export
             checked = () if self.fake else exporting.check_operators(call, self.tracee.text)
             for finding in exports.export_findings(made, checked, self.source, self.target.range):
@@ -507,9 +442,8 @@ class _TargetRun:
         ``branch`` runs each experiment in a forked process. Without ``rows``, changes that cannot
         become findings are skipped.
         """
-        with tracing.tensor_mode(self.fake) as mode:
+        with self._tensor_mode() as mode:
             begin = mode.restart if mode is not None else _do_nothing
-            begin()
             try:
                 call = self.tracee.call()
             except tracing.ValueNeeded:
@@ -517,7 +451,7 @@ class _TargetRun:
             except BaseException as error:
                 words = _one_line(tracing.failure_of(error))
                 return ForecastResult(note=f"The call could not be built: {words}")
-            real = self.auto and self._could_be_real(call)
+            real = self.auto and _fits_real_tensors(call)
             if mode is not None:
                 mode.prefer_real = real
 
@@ -587,13 +521,12 @@ class _TargetRun:
 
         ``turned`` are the source ranges where the usual truth is inverted.
         """
-        ledger = _Ledger(self.tracee, RunId(self.tracee.target.name, 0, "paths"), lambda _: None)
+        ledger = Ledger(self.tracee, RunId(self.tracee.target.name, 0, "paths"), lambda _: None)
         attempt = _TargetRun(self.tracee, ledger)
         attempt.auto = False
         policy = Policy(path.answers, turned, self.source)
-        with tracing.tensor_mode(self.fake) as mode:
+        with self._tensor_mode() as mode:
             if mode is not None:
-                mode.restart()
                 mode.override_choice = policy
             try:
                 call = alter_call(self.tracee.call(), path)
@@ -603,12 +536,12 @@ class _TargetRun:
                 # The inputs contain arbitrary data.
                 mode.drop_values((call.args, call.kwargs))
                 policy.asked.clear()
-            could_be_real = attempt._could_be_real(call)
+            could_be_real = _fits_real_tensors(call)
             recording = attempt._trace_call(call, mode)
             failure = recording.failure
             if failure is None:
-                attempt._report_recording(recording)
-                attempt._amend_findings(recording)
+                attempt.findings.report(recording)
+                attempt.findings.explain(recording)
                 ledger.finish()
         return Traveled(
             tuple(ledger.findings),
@@ -623,9 +556,7 @@ class _TargetRun:
 
         Runs in a separate process, because the tried calls may change the module.
         """
-        with tracing.tensor_mode(self.fake) as mode:
-            if mode is not None:
-                mode.restart()
+        with self._tensor_mode():
             try:
                 call = self.tracee.call()
             except BaseException:
@@ -664,7 +595,9 @@ class _TargetRun:
             return None
         except ProbeError as error:
             self.error = texts.error_message(error)
-            self.ledger.add(failures.probe_finding(self.error, self._place_in_probe(error.about)))
+            self.ledger.add(
+                failures.probe_finding(self.error, _place_in_probe(self.tracee, error.about))
+            )
             self._raises = True
             return None
         except BaseException as error:
@@ -677,7 +610,7 @@ class _TargetRun:
         """
         if self.auto and isinstance(error, NotCalled):
             cut_short = error.cut_short
-            if error.unbuilt or (cut_short is not None and self._could_be_real(cut_short)):
+            if error.unbuilt or (cut_short is not None and _fits_real_tensors(cut_short)):
                 self.auto_failure = texts.error_message(error)
                 return
         self.without_probe = True
@@ -691,32 +624,8 @@ class _TargetRun:
         """
         if self.without_probe:
             return 0
-        with tracing.tensor_mode(self.fake) as mode:
-            if mode is not None:
-                mode.restart()
-                mode.prefer_real = False
+        with self._tensor_mode():
             return self.tracee.probe.count_further(self.tracee.namespace)
-
-    def _place_in_probe(self, word: str) -> Range:
-        """Return the last range of ``word`` in the probe comment; the whole comment if ``word`` is
-        empty.
-
-        Without a comment, return the range of the target's name.
-        """
-        written = self.tracee.probe.written
-        if written is None:
-            return self.target.range
-        *_, last = [None, *re.finditer(rf"\b{re.escape(word)}\b", written.comment.text)]
-        return written.comment.span(*last.span()) if word and last else written.comment.range
-
-    def _could_be_real(self, call: Call) -> bool:
-        things = [call.function, getattr(call.function, "__self__", None), call.args, call.kwargs]
-        things += [(one.args, one.kwargs) for one in call.then]
-        return (
-            tracing.storage_bytes(things) <= REAL_BYTES
-            and not tracing.was_kernel_launched()
-            and all(tracing.has_device(kind) for kind in tracing.device_types(things))
-        )
 
     # -- what they say ------------------------------------------------------------------------
 
@@ -725,148 +634,31 @@ class _TargetRun:
         finding = breaks.break_finding(record, self.source, self.target.range)
         self.ledger.add_break(finding, record, sure=not self._truths and not self._doubtful)
 
-    def _report_recording(self, recording: Recording) -> None:
-        for loss in recording.losses:
-            self.ledger.add(failures.loss_finding(loss, self.target.range))
-        for skip in recording.skips:
-            finding = breaks.skip_finding(skip, self.source)
-            if finding is not None:
-                self.ledger.add(finding)
-        for op in recording.custom_ops:
-            if not op.compliant:
-                self.ledger.add(operators.operator_finding(op, self.source, self.target.range))
-        for finding in recompiles.recompile_findings(recording, self.source, self.target.range):
-            self.ledger.add(finding)
-        for finding in value_guards.value_guard_findings(
-            recording, self.source, self.given, self.target.range
-        ):
-            self.ledger.add(finding)
-        if self.asked_dynamic:
-            self._report_specialized(recording, tried=False)
-            range_ = self.target.range
-            for event, finding in dimensions.equality_findings(recording, self.source, range_):
-                self.ledger.add(finding)
-                self._unexplained.setdefault(finding.identity, event)
-
-    def _report_specialized(self, recording: Recording, *, tried: bool) -> None:
-        known: set[tuple[int, str]] = set()
-        for event in recording.specializations:
-            if not dimensions.is_size(event, recording):
-                continue  # an integer argument that Dynamo made symbolic by itself
-            finding = dimensions.specialization_finding(
-                event, recording, self.source, self.target.range, tried
-            )
-            # If Dynamo restarts its analysis, it specializes the dimension again.
-            if (event.frame, finding.identity) not in known:
-                known.add((event.frame, finding.identity))
-                self.ledger.add(finding)
-                self._unexplained.setdefault(finding.identity, event)
-        constant = {(event.frame, event.symbol) for event in recording.specializations}
-        for limit in recording.limits:
-            if dimensions.is_size(limit, recording) and (limit.frame, limit.symbol) not in constant:
-                self.ledger.add(
-                    dimensions.limit_finding(
-                        limit, recording, self.source, self.target.range, tried
-                    )
-                )
-
-    def _make_explainer(self, recording: Recording) -> explanations.Explainer:
-        if self._explains is None or self._explains.recording is not recording:
-            self._explains = explanations.Explainer(self._tapes, recording, self.source)
-        return self._explains
-
-    def _amend_findings(self, recording: Recording) -> None:
-        """Compute the explanations that take long, for findings that were already reported."""
-        sizes = DataSizes(recording, self.source)
-        costs = BreakCosts(recording, self.source, self.target.range, self.target.name)
-        explainer = self._make_explainer(recording) if self._tapes else None
-        for finding in self.ledger.findings:
-            event = self._unexplained.get(finding.identity)
-            if event is not None and explainer is not None:
-                self.ledger.amend(
-                    dimensions.explain_finding(finding, explainer.explain_event(event))
-                )
-            if not finding.code.startswith("graph-break/"):
-                continue
-            amended = explainer.with_explanation(finding) if explainer is not None else finding
-            amended = dataclasses.replace(
-                sizes.with_data_sizes(amended),
-                causes=costs.causes(finding.identity) or finding.causes,
-                cost=costs.cost(finding),
-            )
-            if amended != finding:
-                self.ledger.amend(amended)
-
     def _report_failure(self, failure: Failure, call: Call | None) -> None:
         self.error = _one_line(failure)
-        could_be_real = call is None or self._could_be_real(call)
+        could_be_real = call is None or _fits_real_tensors(call)
         if self.auto and could_be_real and not devices.is_missing_gpu_error(failure.message):
             # Real tensors will show whether the program or only its fake tensors failed.
             self.auto_failure = f"the fake run ended with {self.error}"
             return
         if call is not None and (failure.phase == "tracer" or failure.in_graph):
             # The program's own exception explains more than Dynamo's.
-            eager = self._eager_failure(call)
+            eager = _eager_failure(call)
             # An operator without a fake implementation fails on fake tensors only.
             if eager is not None and not (self.fake and failures.lacks_fake(eager)):
                 failure = eager
             self.error = _one_line(failure)
-        elif call is not None and not self.fake and self._eager_failure(call) is None:
+        elif call is not None and not self.fake and _eager_failure(call) is None:
             # Code after a graph break raises, but not without Dynamo.
             failure = dataclasses.replace(failure, phase="tracer")
         chosen = len(self.recording.chosen) if self.recording is not None else 0
         finding = failures.failure_finding(
             failure, self.source, self.target.range, fake=self.fake, chosen=chosen
         )
-        if self.recording is not None and self._tapes:
-            finding = self._make_explainer(self.recording).with_explanation(finding)
+        if self.recording is not None:
+            finding = self.findings.explain_failure(finding, self.recording)
         self.ledger.add(finding)
         self._raises = finding.code == failures.RAISES
-
-    @staticmethod
-    def _eager_failure(call: Call) -> Failure | None:
-        try:
-            with call.context.enter():
-                tracing.call_eagerly(call.function, call.args, call.kwargs)
-            for one in call.then:
-                with one.enter():
-                    tracing.call_eagerly(one.function, one.args, one.kwargs)
-        except tracing.ValueNeeded:
-            return None
-        except BaseException as error:
-            return tracing.failure_of(error)
-        return None
-
-    def frame_times(self) -> tuple[FrameTime, ...]:
-        """Return the frames that Dynamo compiled, in the order in which their compilation ended."""
-        return tuple(
-            FrameTime(one.function, one.path, one.line, one.outcome, round(one.seconds, 6))
-            for one in self._all_frames
-        )
-
-    def values(self) -> tuple[SeenValue, ...]:
-        """The values of expressions and locals seen in the first trace; empty without a trace."""
-        return values.seen_values(self.recording, self.source) if self.recording else ()
-
-    def shapes(self) -> tuple[tuple[PlaceShapes, ...], str]:
-        """The tensor shapes seen in the first trace, and a note about omitted shapes."""
-        if self.recording is None:
-            return (), ""
-        return shapes.limit_places(shapes.seen_shapes(self.recording, self.source), self.recording)
-
-    def guards(self) -> tuple[tuple[GuardedFrame, ...], str]:
-        """The guards of the first trace by frame, and a note about omitted guards."""
-        if self.recording is None:
-            return (), ""
-        return guards.guarded_frames(self.recording, self.source), guards.omission_note(
-            self.recording
-        )
-
-    def steps(self) -> tuple[TraceStep, ...]:
-        """The graphs of the first trace, and the graph breaks between them."""
-        if self.recording is None:
-            return ()
-        return trace_steps.steps_of_recording(self.recording, self.source, self.target.range)
 
     def report(self, seconds: float) -> TargetReport:
         recording = self.recording
@@ -899,6 +691,45 @@ class _TargetRun:
         if self.lines is None:
             return None
         return Coverage.from_ranges(self.lines.traced, self.lines.entered)
+
+
+def _place_in_probe(tracee: Tracee, word: str) -> Range:
+    """Return the last range of ``word`` in the probe comment; the whole comment if ``word`` is
+    empty.
+
+    Without a comment, return the range of the target's name.
+    """
+    written = tracee.probe.written
+    if written is None:
+        return tracee.target.range
+    *_, last = [None, *re.finditer(rf"\b{re.escape(word)}\b", written.comment.text)]
+    return written.comment.span(*last.span()) if word and last else written.comment.range
+
+
+def _fits_real_tensors(call: Call) -> bool:
+    """Whether a run of the call with real tensors has enough memory and the devices."""
+    things = [call.function, getattr(call.function, "__self__", None), call.args, call.kwargs]
+    things += [(one.args, one.kwargs) for one in call.then]
+    return (
+        tracing.storage_bytes(things) <= REAL_BYTES
+        and not tracing.was_kernel_launched()
+        and all(tracing.has_device(kind) for kind in tracing.device_types(things))
+    )
+
+
+def _eager_failure(call: Call) -> Failure | None:
+    """Return the exception that a call raises without Dynamo; None if it returns."""
+    try:
+        with call.context.enter():
+            tracing.call_eagerly(call.function, call.args, call.kwargs)
+        for one in call.then:
+            with one.enter():
+                tracing.call_eagerly(one.function, one.args, one.kwargs)
+    except tracing.ValueNeeded:
+        return None
+    except BaseException as error:
+        return tracing.failure_of(error)
+    return None
 
 
 def _do_nothing() -> None:

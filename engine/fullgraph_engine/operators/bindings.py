@@ -42,14 +42,14 @@ class Bindings:
 def collect_bindings(functions: list[Any], deprecated: Path) -> Bindings:
     """Collect the bindings that torchgen generates for a list of its ``NativeFunction`` objects.
 
-    ``deprecated`` is the path of torchgen's deprecated.yaml. Functions that torchgen cannot process
-    are skipped and counted in the notes of the result.
+    ``deprecated`` is the path of torchgen's deprecated.yaml. Functions whose signatures cannot be
+    converted are skipped and counted in the notes of the result.
     """
     upstream = import_module("torchgen.packaged.autograd.gen_python_functions")
     notes: list[str] = []
     bound = [f for f in functions if _is_bound(upstream, f)]
-    methods = _load_signature_pairs(upstream, bound, deprecated, method=True, notes=notes)
-    plain = _load_signature_pairs(upstream, bound, deprecated, method=False, notes=notes)
+    methods = list(upstream.load_signatures(bound, str(deprecated), method=True))
+    plain = list(upstream.load_signatures(bound, str(deprecated), method=False))
     tables: list[tuple[str, str, list[Any]]] = [
         (TENSOR_BINDINGS, "is_py_variable_method", methods),
         (TORCH_BINDINGS, "is_py_torch_function", plain),
@@ -82,47 +82,6 @@ def _is_bound(upstream: Any, function: Any) -> bool:
         return bool(upstream.should_generate_py_binding(function))
     except Exception:
         return False
-
-
-def _load_signature_pairs(
-    upstream: Any, functions: list[Any], deprecated: Path, *, method: bool, notes: list[str]
-) -> list[Any]:
-    """Return torchgen's ``PythonSignatureNativeFunctionPair`` objects, also for deprecated
-    signatures.
-
-    ``method`` selects methods of tensors instead of functions. Appends to ``notes`` for how many
-    functions torchgen raised an error.
-    """
-    try:
-        return list(upstream.load_signatures(functions, str(deprecated), method=method))
-    except Exception:
-        pass
-    # Load functions one by one, so that an error in one function does not affect the others.
-    pairs: list[Any] = []
-    refused = 0
-    for function in functions:
-        try:
-            pairs += upstream.load_signatures(
-                [function], str(deprecated), method=method, skip_deprecated=True
-            )
-        except Exception:
-            try:
-                pairs.append(
-                    upstream.PythonSignatureNativeFunctionPair(
-                        signature=upstream.signature(function, method=method), function=function
-                    )
-                )
-            except Exception:
-                refused += 1
-    if refused:
-        notes.append(f"torchgen has no Python signature for {refused} functions.")
-    try:
-        pairs += upstream.load_deprecated_signatures(
-            list(pairs), str(deprecated), method=method, pyi=False
-        )
-    except Exception as error:
-        notes.append(f"Deprecated signatures are unknown: {type(error).__name__}.")
-    return pairs
 
 
 class _SignatureConverter:

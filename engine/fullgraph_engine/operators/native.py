@@ -35,46 +35,28 @@ class NativeFunctions:
 def parse_native_functions(entries: Iterable[Any], tags: frozenset[str]) -> NativeFunctions:
     """Parse the entries of ``native_functions.yaml`` with torchgen.
 
-    ``tags`` are the tags of ``tags.yaml``. If torchgen refuses an entry, the entry is parsed again
-    without the keys that no accepted entry has, and omitted if torchgen refuses it again; the notes
-    of the result say so. ``torchgen.native_function_generation.add_generated_native_functions``
-    adds the generated variants.
+    ``tags`` are the tags of ``tags.yaml``. Entries that torchgen refuses are omitted, with a note.
+    ``torchgen.native_function_generation.add_generated_native_functions`` adds the generated
+    variants.
     """
     model = import_module("torchgen.model")
     entries = [entry for entry in entries if isinstance(entry, dict)]
     known_tags = set(tags) | {tag for entry in entries for tag in _tag_names(entry)}
     functions: list[Any] = []
     indices: dict[Any, dict[Any, Any]] = defaultdict(dict)
-    keys: set[Any] = set()
-    refused: list[dict[Any, Any]] = []
-
-    def parse_entry(entry: dict[Any, Any]) -> bool:
+    refused = 0
+    for entry in entries:
         try:
             where = model.Location("native_functions.yaml", 0)
             function, metadata = model.NativeFunction.from_yaml(entry, where, known_tags)
             model.BackendIndex.grow_index(indices, metadata)
         except Exception:
-            return False
-        functions.append(function)
-        return True
-
-    for entry in entries:
-        if parse_entry(entry):
-            keys.update(entry)
+            refused += 1
         else:
-            refused.append(entry)
-    # Keys that none of the parsed entries has are probably unknown to this version of torchgen.
-    unparsed = [e for e in refused if not parse_entry(_without_unknown_keys(e, keys, model))]
+            functions.append(function)
     notes = []
-    if len(refused) > len(unparsed):
-        notes.append(
-            "native_functions.yaml has keys that torchgen does not know, left out for "
-            f"{_pluralize(len(refused) - len(unparsed), 'operator')}."
-        )
-    if unparsed:
-        notes.append(
-            f"native_functions.yaml has {_pluralize(len(unparsed), 'entry')} that torchgen refuses."
-        )
+    if refused:
+        notes.append(f"native_functions.yaml has entries that torchgen refuses: {refused}.")
     declared = len(functions)
     try:
         generate = import_module("torchgen.native_function_generation")
@@ -83,28 +65,6 @@ def parse_native_functions(entries: Iterable[Any], tags: frozenset[str]) -> Nati
         del functions[declared:]
         notes.append(f"Generated variants are not listed: {type(error).__name__}: {error}.")
     return NativeFunctions(functions, _kernel_keys(functions, indices), tuple(notes))
-
-
-def _pluralize(number: int, noun: str) -> str:
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{number} {noun if number == 1 else plural}"
-
-
-def _without_unknown_keys(entry: dict[Any, Any], keys: set[Any], model: Any) -> dict[Any, Any]:
-    known = {key: value for key, value in entry.items() if key in keys}
-    dispatch = known.get("dispatch")
-    if isinstance(dispatch, dict):
-        known["dispatch"] = {
-            key: value for key, value in dispatch.items() if _are_dispatch_keys(str(key), model)
-        }
-    return known
-
-
-def _are_dispatch_keys(keys: str, model: Any) -> bool:
-    try:
-        return all(model.DispatchKey.parse(key.strip()) for key in keys.split(","))
-    except Exception:
-        return False
 
 
 def _tag_names(entry: dict[Any, Any]) -> list[str]:

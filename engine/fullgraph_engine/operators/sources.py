@@ -36,30 +36,24 @@ class TorchSources:
     def read_yaml_list(self, path: str) -> list[Any]:
         """Read a YAML file in ``yaml_folder`` that contains a list.
 
-        If the file does not parse as a whole, items that do not parse are replaced by None.
-
         Raises:
             OSError: the file cannot be read.
             ValueError: the file does not contain a list.
+            yaml.YAMLError: the file does not parse.
         """
         assert self.yaml_folder is not None
         yaml = import_module("yaml")
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        text = (self.yaml_folder / path).read_text("utf-8")
-        try:
-            found = yaml.load(text, Loader=loader)
-        except yaml.YAMLError:
-            found = _load_items_separately(text, yaml, loader)
+        found = yaml.load((self.yaml_folder / path).read_text("utf-8"), Loader=loader)
         if not isinstance(found, list):
             raise ValueError(f"{path} is no list")
         return found
 
 
-def find_sources(yaml: Path | None, packaged: Path | None) -> TorchSources:
+def find_sources(yaml: Path | None) -> TorchSources:
     """Locate the files of torch and torchgen without importing torch.
 
-    ``yaml`` is a folder with PyYAML for interpreters without it. ``packaged`` is a folder to read
-    YAML files from instead of torchgen's own; None for torchgen's.
+    ``yaml`` is a folder with PyYAML for interpreters without it.
 
     Raises:
         NoTorch: torch is not installed.
@@ -68,13 +62,13 @@ def find_sources(yaml: Path | None, packaged: Path | None) -> TorchSources:
     if torch is None:
         raise NoTorch("This interpreter has no torch")
     notes = []
+    packaged = None
     if importlib.util.find_spec("yaml") is None and (
         yaml is None or not make_yaml_importable(yaml)
     ):
         notes.append("There is no PyYAML to read native_functions.yaml with.")
-        packaged = None
     else:
-        packaged, note = _find_packaged_yaml(torch, packaged)
+        packaged, note = _find_packaged_yaml(torch)
         notes += [note] if note else []
     return TorchSources(torch, torch_version(torch), packaged, tuple(notes))
 
@@ -90,14 +84,14 @@ def package_folder(name: str) -> Path | None:
     return Path(places[0]) if places else None
 
 
-def _find_packaged_yaml(torch: Path, override: Path | None) -> tuple[Path | None, str]:
+def _find_packaged_yaml(torch: Path) -> tuple[Path | None, str]:
     folder = package_folder("torchgen")
     if folder is None:
         return None, "This torch comes without torchgen, so operators wait for the running torch."
     if folder.parent.resolve() != torch.parent.resolve():
         return None, f"torchgen in {folder} does not belong to torch in {torch}, so it is not used."
     code = folder / "packaged" / "autograd" / "gen_python_functions.py"
-    packaged = override or folder / "packaged"
+    packaged = folder / "packaged"
     if not code.exists() or not (packaged / "ATen" / "native" / "native_functions.yaml").exists():
         return None, f"torchgen in {folder} comes without its YAML."
     return packaged, ""
@@ -135,18 +129,6 @@ class _PackageFinder:
         if name != self._name:
             return None  # Submodules are found through the package's own path.
         return PathFinder.find_spec(name, [str(self._folder.parent)])
-
-
-def _load_items_separately(text: str, yaml: Any, loader: Any) -> list[Any]:
-    """Parse the items of a YAML list one by one; None for each item that does not parse."""
-    found: list[Any] = []
-    for item in re.split(r"^(?=- )", text, flags=re.M):
-        try:
-            parsed = yaml.load(item, Loader=loader)
-        except yaml.YAMLError:
-            parsed = None
-        found += parsed if isinstance(parsed, list) else [None]
-    return found
 
 
 def _read_or_empty(path: Path) -> str:

@@ -40,7 +40,7 @@ class InstalledOperators:
 
         gc.disable()  # this process ends after writing, so nothing needs to be collected
         yaml = Path(self._yaml) if self._yaml else None
-        write_atomically(out, static.build_static_index(find_sources(yaml, None)))
+        write_atomically(out, static.build_static_index(find_sources(yaml)))
 
     def write_complete_index(
         self, static: Path | None, scratch: Path, say: Callable[[str], None]

@@ -3,59 +3,20 @@ torch."""
 
 from __future__ import annotations
 
-import argparse
-import gc
-import sys
-from pathlib import Path
 from typing import Any
 
 from ..protocol.operators import Name, Operator, encode_index, entry_of
 from .bindings import collect_bindings, names_of_bindings
-from .cache import write_atomically
 from .derivatives import Derivatives
 from .native import callers_by_operator, group_operators, parse_native_functions
 from .notes import attempt_or_note
-from .sources import NoTorch, TorchSources, find_sources
+from .sources import TorchSources
 from .stubs import StubNames, collect_stub_names
 
 _NATIVE = "ATen/native/native_functions.yaml"
 _TAGS = "ATen/native/tags.yaml"
 _DEPRECATED = "autograd/deprecated.yaml"
 _DERIVATIVES = "autograd/derivatives.yaml"
-
-
-def main(arguments: list[str]) -> int:
-    """Build the static index of this interpreter's torch and write it to the file of ``--out``.
-
-    Returns the exit status: 1, with a sentence on stderr, if the index cannot be built or written.
-    """
-    parser = argparse.ArgumentParser(prog="build.py")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--yaml", type=Path, help="folder of a PyYAML, if there is no other")
-    parser.add_argument("--packaged", type=Path, help="folder to read instead of torchgen/packaged")
-    options = parser.parse_args(arguments)
-    # The process ends after writing, so nothing needs to be collected.
-    gc.disable()
-    try:
-        write_atomically(
-            options.out, build_static_index(find_sources(options.yaml, options.packaged))
-        )
-    except NoTorch as error:
-        return _print_failure(f"{error}, so there is no operator index; choose one that has it.")
-    except OSError as error:
-        return _print_failure(
-            f"The operator index cannot be written to {options.out}: {error.strerror}."
-        )
-    except Exception as error:
-        return _print_failure(
-            f"The operator index cannot be built: {type(error).__name__}: {error}"
-        )
-    return 0
-
-
-def _print_failure(sentence: str) -> int:
-    sys.stderr.write(" ".join(sentence.split()) + "\n")
-    return 1
 
 
 def build_static_index(sources: TorchSources) -> bytes:

@@ -58,11 +58,19 @@ class LocatedString:
         return Range(self.places[start].start, self.places[last].end)
 
 
-_OPENING = re.compile(r"(?P<prefix>[bBrRuU]{0,2})(?P<quote>'''|\"\"\"|'|\")")
-_ESCAPE = re.compile(
-    r"\\(?:\n|N\{[^}]*\}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|[0-7]{1,3}|[\\'\"abfnrtv])"
+_LITERAL = re.compile(
+    r"""\#[^\n]*
+      | (?P<prefix>[rRuU]?) (?P<quote>\'{3}|"{3}|'|") (?P<body>(?:\\.|(?!(?P=quote)).)*) (?P=quote)
+    """,
+    re.VERBOSE | re.DOTALL,
 )
-_BETWEEN = re.compile(r"(?:\s|\\\n|#[^\n]*)*")
+"""Pattern of a comment or a string literal."""
+_PIECE = re.compile(
+    r"""\\(?:\n|N\{[^}]*\}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|[0-7]{1,3}
+      |[\\'"abfnrtv])|.""",
+    re.VERBOSE | re.DOTALL,
+)
+"""Pattern of an escape sequence, or of any other character."""
 
 
 def locate_string(node: ast.expr, lines: Sequence[bytes]) -> LocatedString | None:
@@ -83,51 +91,21 @@ def locate_string(node: ast.expr, lines: Sequence[bytes]) -> LocatedString | Non
     span = range_of(node)
     text, positions = _source_characters(span, lines)
     places: list[Range] = []
-    end = span
-    value = ""
-    at = 0
-    while at < len(text):
-        opening = _OPENING.match(text, at)
-        if opening is None:
-            return _unlocated_string(node.value, span)
-        raw, quote = "r" in opening["prefix"].lower(), opening["quote"]
-        at = opening.end()
-        escaped = False  # a backslash before a quote escapes it even in a raw string
-        while escaped or not text.startswith(quote, at):
-            length, piece = _next_piece(text, at, raw)
-            escaped = raw and piece == "\\" and not escaped
-            if not length:
-                return _unlocated_string(node.value, span)
-            place = Range(positions[at], positions[at + length])
-            value += piece
-            places.extend([place] * len(piece))
-            at += length
-        end = Range(positions[at], positions[at + len(quote)])
-        between = _BETWEEN.match(text, at + len(quote))
-        at = between.end() if between is not None else len(text)
+    end, value = span, ""
+    for literal in _LITERAL.finditer(text):
+        if literal["quote"] is None:
+            continue  # a comment between two literals
+        is_raw = literal["prefix"] in ("r", "R")
+        at = literal.start("body")
+        for piece in literal["body"] if is_raw else _PIECE.findall(literal["body"]):
+            character = piece if len(piece) == 1 else str(ast.literal_eval(f"'''{piece}'''"))
+            places += [Range(positions[at], positions[at + len(piece)])] * len(character)
+            value += character
+            at += len(piece)
+        end = Range(positions[at], positions[literal.end()])
     if value != node.value:
-        return _unlocated_string(node.value, span)
+        return LocatedString(node.value, (span,) * len(node.value), span, span)
     return LocatedString(value, tuple(places), span, end)
-
-
-def _next_piece(text: str, at: int, raw: bool) -> tuple[int, str]:
-    """Return the source length and the value of the character or escape sequence at an index.
-
-    ``text`` is the source of the string; ``raw`` says whether it has the prefix ``r``. The length
-    is 0 at the end of the source.
-    """
-    if at >= len(text):
-        return 0, ""
-    if text[at] != "\\":
-        return 1, text[at]
-    if raw:
-        return 1, "\\"
-    escape = _ESCAPE.match(text, at)
-    if escape is None:
-        return 1, "\\"
-    if escape[0] == "\\\n":
-        return 2, ""
-    return len(escape[0]), str(ast.literal_eval(f"'{escape[0]}'"))
 
 
 def _source_characters(span: Range, lines: Sequence[bytes]) -> tuple[str, list[Position]]:
@@ -147,11 +125,6 @@ def _source_characters(span: Range, lines: Sequence[bytes]) -> tuple[str, list[P
             positions.append(Position(line, byte))
     positions.append(span.end)
     return "".join(characters), positions
-
-
-def _unlocated_string(value: str, span: Range) -> LocatedString:
-    """Return a string whose characters all have the source range of the whole expression."""
-    return LocatedString(value, (span,) * len(value), span, span)
 
 
 # -- definitions --------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..protocol.operators import Field, Name, NameKind, Parameter, Signature
@@ -43,179 +43,150 @@ def collect_stub_names(found: TorchSources, bound: frozenset[str]) -> StubNames:
     names: dict[str, Name] = {}
     aliases: dict[str, str] = {}
     for module, file in _MODULES.items():
-        text = found.read_text(file)
-        names.update((name.path, name) for name in _module_functions(module, text))
-        aliases.update(_binding_aliases(module, text, bound))
-    text = found.read_text("functional.py")
-    public = _parse_all_list(text)
-    functions = {name.path: name for name in _module_functions("torch", text)}
-    for leaf in public:
+        body = _parse_body(found, file)
+        names.update((name.path, name) for name in _module_functions(module, body))
+        aliases.update(_binding_aliases(module, body, bound))
+    body = _parse_body(found, "functional.py")
+    functions = {name.path: name for name in _module_functions("torch", body)}
+    for leaf in _listed_names(body):
         path = f"torch.{leaf}"
         names[path] = functions.get(path, Name(path, "function"))
-    names.update((name.path, name) for name in _tensor_methods(found.read_text("_tensor.py")))
-    base = found.read_text("_C/__init__.pyi")
+    tensor_class = _class_body(_parse_body(found, "_tensor.py"), "Tensor")
+    names.update((name.path, name) for name in _tensor_methods(tensor_class))
+    base = _parse_body(found, "_C/__init__.pyi")
+    functions_of_torch = _parse_body(found, "_C/_VariableFunctions.pyi")
     tensor = _class_body(base, "TensorBase")
-    bodies = (
-        (TORCH_BINDINGS, "torch", "function", found.read_text("_C/_VariableFunctions.pyi"), ""),
-        (TENSOR_BINDINGS, "torch.Tensor", "method", tensor, "    "),
-        ("torch._C", "torch", "function", base, ""),
+    bodies: tuple[tuple[str, str, NameKind, list[ast.stmt]], ...] = (
+        (TORCH_BINDINGS, "torch", "function", functions_of_torch),
+        (TENSOR_BINDINGS, "torch.Tensor", "method", tensor),
+        ("torch._C", "torch", "function", base),
     )
-    for holder, module, kind, text, indent in bodies:
-        for leaf, stubs in _find_stubs(text, indent).items():
+    for holder, module, kind, body in bodies:
+        for leaf, stubs in _functions_by_name(body).items():
             path = f"{module}.{leaf}"
             hidden = leaf.startswith("_") and module == "torch"
             if path in names or f"{holder}.{leaf}" in bound or hidden:
                 continue
-            signatures = tuple(_stub_signatures(stubs, method=kind == "method"))
-            names[path] = Name(path, kind, signatures, f"{holder}.{leaf}")  # type: ignore[arg-type]
+            signatures = tuple(_stub_signature(stub, method=kind == "method") for stub in stubs)
+            names[path] = Name(path, kind, signatures, f"{holder}.{leaf}")
     for name in _tensor_attributes(tensor):
         names.setdefault(name.path, name)
     return StubNames(tuple(names.values()), aliases)
 
 
+def _parse_body(found: TorchSources, file: str) -> list[ast.stmt]:
+    """Return the statements of a file; empty if it is missing or written for another Python."""
+    try:
+        return ast.parse(found.read_text(file)).body
+    except SyntaxError:
+        return []
+
+
 # -- torch's Python ---------------------------------------------------------------------------
 
 
-def _module_functions(module: str, text: str) -> Iterator[Name]:
-    defined = {
-        leaf: stubs[-1].python_signature()
-        for leaf, stubs in _find_stubs(text, "").items()
-        if leaf[0] != "_"
-    }
-    inner = {leaf: stubs[-1].python_signature() for leaf, stubs in _find_stubs(text, "").items()}
-    for leaf, python in defined.items():
-        yield Name(f"{module}.{leaf}", "function", python=python)
+def _module_functions(module: str, body: list[ast.stmt]) -> Iterator[Name]:
+    inner = {leaf: _python_signature(stubs[-1]) for leaf, stubs in _functions_by_name(body).items()}
+    for leaf, python in inner.items():
+        if leaf[0] != "_":
+            yield Name(f"{module}.{leaf}", "function", python=python)
     # `boolean_dispatch` selects one of two functions by an argument that only one of them uses.
-    for found in re.finditer(r"^(\w+) = boolean_dispatch\((.*?)^\)", text, re.M | re.S):
-        leaf, arguments = found.groups()
-        chosen = re.search(r"\bif_true=(\w+)", arguments)
-        python = inner.get(chosen.group(1), "") if chosen else ""
-        yield Name(f"{module}.{leaf}", "function", python=python)
+    for leaf, value in _assignments(body):
+        if isinstance(value, ast.Call) and ast.unparse(value.func) == "boolean_dispatch":
+            chosen = {one.arg: ast.unparse(one.value) for one in value.keywords}
+            python = inner.get(chosen.get("if_true", ""), "")
+            yield Name(f"{module}.{leaf}", "function", python=python)
 
 
-def _tensor_methods(text: str) -> Iterator[Name]:
-    for leaf, stubs in _find_stubs(_class_body(text, "Tensor"), "    ").items():
-        kind: NameKind = "property" if stubs[0].is_property else "method"
-        python = "" if kind == "property" else stubs[-1].python_signature(method=True)
-        yield Name(f"torch.Tensor.{leaf}", kind, python=python)
+def _tensor_methods(body: list[ast.stmt]) -> Iterator[Name]:
+    for leaf, stubs in _functions_by_name(body).items():
+        if _is_decorated(stubs[0], "property"):
+            yield Name(f"torch.Tensor.{leaf}", "property")
+        else:
+            python = _python_signature(stubs[-1], method=True)
+            yield Name(f"torch.Tensor.{leaf}", "method", python=python)
 
 
-def _binding_aliases(module: str, text: str, bound: frozenset[str]) -> Iterator[tuple[str, str]]:
+def _binding_aliases(
+    module: str, body: list[ast.stmt], bound: frozenset[str]
+) -> Iterator[tuple[str, str]]:
     """Yield pairs of a public path and the path of its binding, from the assignments of a module.
 
     An example is ``expit = _add_docstr(_special.special_expit, ...)``. ``bound`` are the paths of
     bindings that torchgen generates.
     """
-    for found in re.finditer(r"^(\w+) = (?:_add_docstr\(\s*)?([\w.]+)(?=[,\s])", text, re.M):
-        leaf, source = found.groups()
-        holder, _, name = source.rpartition(".")
+    for leaf, value in _assignments(body):
+        if isinstance(value, ast.Call) and ast.unparse(value.func) == "_add_docstr":
+            value = value.args[0]
+        if leaf.startswith("_") or not isinstance(value, ast.Attribute):
+            continue
+        holder, name = ast.unparse(value.value), value.attr
         for candidate in (
             holder,
             f"torch._C.{holder}",
             TORCH_BINDINGS if holder in ("torch", "_VF") else "",
         ):
-            if candidate and f"{candidate}.{name}" in bound and not leaf.startswith("_"):
+            if candidate and f"{candidate}.{name}" in bound:
                 yield f"{module}.{leaf}", f"{candidate}.{name}"
                 break
 
 
-def _parse_all_list(text: str) -> list[str]:
-    found = re.search(r"^__all__ = (\[.*?\])", text, re.M | re.S)
-    return list(ast.literal_eval(found.group(1))) if found else []
+def _listed_names(body: list[ast.stmt]) -> list[str]:
+    """Return the names in ``__all__`` of a module."""
+    listed = dict(_assignments(body)).get("__all__")
+    return list(ast.literal_eval(listed)) if listed is not None else []
+
+
+def _assignments(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    for node in body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                yield name, value
 
 
 # -- stubs ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Stub:
-    """The source of a function in a ``.pyi`` stub or Python module, split by regular expressions.
-
-    The body is omitted, except for the beginning of the docstring.
-    """
-
-    decorators: str
-    """Source of the decorator lines."""
-    text: str
-    """Source of the parameters and the return type, from the opening parenthesis to the colon."""
-    documentation: str
-    """The first 400 characters after the colon, which start with the docstring."""
-
-    @property
-    def is_property(self) -> bool:
-        return "@property" in self.decorators
-
-    def parse_arguments(self) -> tuple[ast.arguments, ast.expr | None]:
-        function = ast.parse(f"def f{self.text}: ...").body[0]
-        assert isinstance(function, ast.FunctionDef)
-        return function.args, function.returns
-
-    def python_signature(self, *, method: bool = False) -> str:
-        """Return the source of the parameters without annotations; empty if it has a syntax error.
-
-        ``method`` omits the first parameter, unless the method is static.
-        """
-        try:
-            arguments, _ = self.parse_arguments()
-        except SyntaxError:
-            return ""
-        if method and "@staticmethod" not in self.decorators:
-            positional = arguments.posonlyargs or arguments.args
-            del positional[:1]
-        for argument in ast.walk(arguments):
-            if isinstance(argument, ast.arg):
-                argument.annotation = None
-        return f"({ast.unparse(arguments)})"
-
-
-_TOKENS = re.compile(r"""#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[()\[\]{}:]""")
-
-
-def _find_stubs(text: str, indent: str) -> dict[str, list[_Stub]]:
-    """Return the functions that a text defines with a given indentation, by name.
-
-    Overloads of a function are in the order of the text.
-    """
-    found: dict[str, list[_Stub]] = {}
-    pattern = rf"^((?:{indent}@.*\n)*){indent}def (\w+)\("
-    for match in re.finditer(pattern, text, re.M):
-        depth, begin = 0, match.end() - 1
-        for token in _TOKENS.finditer(text, begin):
-            mark = token.group()
-            if mark in "([{":
-                depth += 1
-            elif mark in ")]}":
-                depth -= 1
-            elif mark == ":" and depth == 0:
-                stub = _Stub(match.group(1), text[begin : token.start()], text[token.end() :][:400])
-                found.setdefault(match.group(2), []).append(stub)
-                break
+def _functions_by_name(body: list[ast.stmt]) -> dict[str, list[ast.FunctionDef]]:
+    """Return the functions that a body defines; overloads are in the order of the text."""
+    found: dict[str, list[ast.FunctionDef]] = {}
+    for node in body:
+        if isinstance(node, ast.FunctionDef):
+            found.setdefault(node.name, []).append(node)
     return found
 
 
-def _class_body(text: str, name: str) -> str:
-    """Return the source of a class after its ``class`` line; empty if the text does not define
-    it."""
-    begin = re.search(rf"^class {name}\b.*:\n", text, re.M)
-    if begin is None:
-        return ""
-    end = re.compile(r"^(?:class |def |@|[A-Za-z_]\w* ?[=:])", re.M).search(text, begin.end())
-    return text[begin.end() : end.start() if end else len(text)]
+def _class_body(body: list[ast.stmt], name: str) -> list[ast.stmt]:
+    found = (one.body for one in body if isinstance(one, ast.ClassDef) and one.name == name)
+    return next(found, [])
 
 
-def _stub_signatures(stubs: Iterable[_Stub], *, method: bool) -> Iterator[Signature]:
-    for stub in stubs:
-        try:
-            arguments, returns = stub.parse_arguments()
-        except SyntaxError:
-            continue
-        parameters = list(_stub_parameters(arguments))
-        if method and parameters and "@staticmethod" not in stub.decorators:
-            del parameters[0]
-        elif parameters and parameters[0].name == "self":
-            parameters[0] = replace(parameters[0], name="input")
-        parameters = _mark_keyword_only(parameters, stub.documentation)
-        yield Signature(tuple(parameters), tuple(_return_fields(returns)))
+def _is_decorated(function: ast.FunctionDef, decorator: str) -> bool:
+    return any(isinstance(one, ast.Name) and one.id == decorator for one in function.decorator_list)
+
+
+def _python_signature(function: ast.FunctionDef, *, method: bool = False) -> str:
+    """Return the source of the parameters without annotations.
+
+    ``method`` omits the first parameter, unless the method is static.
+    """
+    arguments = function.args
+    if method and not _is_decorated(function, "staticmethod"):
+        del (arguments.posonlyargs or arguments.args)[:1]
+    for argument in ast.walk(arguments):
+        if isinstance(argument, ast.arg):
+            argument.annotation = None
+    return f"({ast.unparse(arguments)})"
+
+
+def _stub_signature(stub: ast.FunctionDef, *, method: bool) -> Signature:
+    parameters = list(_stub_parameters(stub.args))
+    if method and parameters and not _is_decorated(stub, "staticmethod"):
+        del parameters[0]
+    elif parameters and parameters[0].name == "self":
+        parameters[0] = replace(parameters[0], name="input")
+    parameters = _mark_keyword_only(parameters, ast.get_docstring(stub, clean=False) or "")
+    return Signature(tuple(parameters), tuple(_return_fields(stub.returns)))
 
 
 def _stub_parameters(arguments: ast.arguments) -> Iterator[Parameter]:
@@ -245,10 +216,9 @@ def _stub_parameter(argument: ast.arg, default: ast.expr | None) -> Parameter:
 def _mark_keyword_only(parameters: list[Parameter], documentation: str) -> list[Parameter]:
     """Mark parameters as keyword-only if the docstring's signature has them after ``*``.
 
-    ``documentation`` is the beginning of the docstring. Hand-written stubs sometimes omit the
-    ``*``.
+    ``documentation`` is the docstring. Hand-written stubs sometimes omit the ``*``.
     """
-    line = re.match(r'[\s.]*r?"""\s*\w+(\(.*\))', documentation)
+    line = re.match(r"\s*\w+(\(.*\))", documentation)
     if line is None:
         return parameters
     try:
@@ -262,15 +232,13 @@ def _mark_keyword_only(parameters: list[Parameter], documentation: str) -> list[
     return [replace(p, keyword_only=p.keyword_only or p.name in keyword_only) for p in parameters]
 
 
-def _tensor_attributes(body: str) -> Iterator[Name]:
-    for found in re.finditer(r"^    ([A-Za-z]\w*): (.+)$", body, re.M):
-        leaf, annotation = found.groups()
-        try:
-            returned = ast.parse(annotation.partition("#")[0].strip(), mode="eval").body
-        except SyntaxError:
-            continue
-        signature = Signature((), tuple(_return_fields(returned)))
-        yield Name(f"torch.Tensor.{leaf}", "property", (signature,), f"{TENSOR_BINDINGS}.{leaf}")
+def _tensor_attributes(body: list[ast.stmt]) -> Iterator[Name]:
+    for node in body:
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=leaf)) if not leaf.startswith("_"):
+                signature = Signature((), tuple(_return_fields(node.annotation)))
+                binding = f"{TENSOR_BINDINGS}.{leaf}"
+                yield Name(f"torch.Tensor.{leaf}", "property", (signature,), binding)
 
 
 # -- annotations ------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import inspect
 import re
 import sys
 import types
@@ -389,37 +390,25 @@ def python_signature(function: types.FunctionType, *, bound: bool) -> str:
 
     ``bound`` omits the first parameter, which is ``self`` or ``cls``.
     """
-    code = function.__code__
-    names = code.co_varnames
-    count, keywords = code.co_argcount, code.co_kwonlyargcount
-    defaults = function.__defaults__ or ()
-    keyword_defaults = function.__kwdefaults__ or {}
-    parts: list[str] = []
-    for index in range(count):
-        default = index - (count - len(defaults))
-        text = names[index]
-        parts.append(f"{text}={_default_source(defaults[default])}" if default >= 0 else text)
-        if index + 1 == code.co_posonlyargcount:
-            parts.append("/")
-    if bound and parts:
-        del parts[0]
-        if parts[:1] == ["/"]:
-            del parts[0]
-    position = count + keywords
-    if code.co_flags & 0x04:
-        parts.append("*" + names[position])
-        position += 1
-    elif keywords:
-        parts.append("*")
-    for name in names[count : count + keywords]:
-        parts.append(
-            f"{name}={_default_source(keyword_defaults[name])}"
-            if name in keyword_defaults
-            else name
+    signature = inspect.signature(function, follow_wrapped=False)
+    parameters = [
+        one.replace(
+            annotation=one.empty,
+            default=one.empty if one.default is one.empty else _DefaultSource(one.default),
         )
-    if code.co_flags & 0x08:
-        parts.append("**" + names[position])
-    return f"({', '.join(parts)})"
+        for one in signature.parameters.values()
+    ]
+    return str(inspect.Signature(parameters[int(bound) :]))
+
+
+class _DefaultSource:
+    """A default value of a parameter, displayed as source code."""
+
+    def __init__(self, default: Any) -> None:
+        self._default = default
+
+    def __repr__(self) -> str:
+        return _default_source(self._default)
 
 
 def string_parameters(python: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from ..protocol.recorded import Recorded, RecordedCall, RecordedClass, parse, written
-from ..targets import notation
+from ..targets import notation, notation_parser
 from ..targets.notation import (
     Arguments,
     FixedSize,
@@ -180,7 +180,7 @@ def _parse_arguments(text: str) -> Arguments:
     Raises:
         notation.NotationError: the text is invalid because the recording was edited by hand.
     """
-    return notation.parse_probe(f"forward({text})").inputs or Arguments()
+    return notation_parser.parse_probe(f"forward({text})").inputs or Arguments()
 
 
 def _choose_hint(one: Size, other: Size, taken: set[int | None]) -> int:

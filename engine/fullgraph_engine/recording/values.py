@@ -32,7 +32,6 @@ _LONGEST = 200
 _PUBLIC = ("torch", "torch.nn", "torch.nn.functional")
 """Modules with torch's public names; the objects may be defined in other modules or in C++."""
 _WORD = re.compile(r"[\w.:/+-]{1,40}")
-_KINDS = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 
 Constructed = Callable[[Any], "Arguments | None"]
 """A function that returns the constructor arguments of a module, or None if they are unknown."""
@@ -170,14 +169,7 @@ def _resolve_name(name: str, namespace: Mapping[str, Any]) -> Any:
 @functools.lru_cache(maxsize=64)
 def dtype_name(dtype: Any) -> str | None:
     """Return the short name of a dtype, as in ``f32`` for ``torch.float32``; None without one."""
-    text = str(dtype).removeprefix("torch.")
-    if text == "bool":
-        return "b8"
-    match = re.fullmatch(r"([a-z]+)(\d+)(_\w+)?", text)
-    if match is None or match[1] not in _KINDS:
-        return None
-    name = f"{_KINDS[match[1]]}{match[2]}{(match[3] or '').replace('_', '')}"
-    return name if name in notation.dtype_names() else None
+    return notation.dtype_abbreviations().get(dtype)
 
 
 @functools.lru_cache(maxsize=64)

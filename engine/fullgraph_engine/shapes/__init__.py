@@ -7,12 +7,9 @@ does not need them, and this torch may lack the private names that they use.
 
 from .explanation import Explanation, Step, Violation, explain_symbol, final_value, find_violations
 from .replay import (
-    GuardCondition,
-    GuardState,
     OutOfTime,
     ReplayBudget,
     ReplayError,
-    guards_at,
     replay_tape,
     time_limit,
 )
@@ -34,8 +31,6 @@ __all__ = [
     "EventPlace",
     "Explanation",
     "FailedEvent",
-    "GuardCondition",
-    "GuardState",
     "Operand",
     "OutOfTime",
     "ReplayBudget",
@@ -56,7 +51,6 @@ __all__ = [
     "find_unbacked",
     "find_violations",
     "follow_tape",
-    "guards_at",
     "missing_names",
     "record_tapes",
     "replay_tape",

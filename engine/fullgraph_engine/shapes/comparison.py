@@ -18,7 +18,6 @@ import torch
 from ..protocol.sources import without_addresses
 from ..torch_internals.shapes import Source, name_of_source, symbolic_shapes
 from . import upstream
-from .replay import ReplayError, replay_tape
 from .tape import Tape
 from .upstream import ShapeEnv
 
@@ -119,22 +118,6 @@ def first_difference(before: Summary, now: Summary) -> Divergence | None:
     return Divergence(index, "dropped" if index == len(new) else "changed", old[index], found)
 
 
-def differences(left: ShapeEnv, right: ShapeEnv) -> tuple[Difference, ...]:
-    """Return the fields with effect on guards in which two ShapeEnvs differ."""
-    return _differences(_state(left), _state(right))
-
-
-def compare_with_live(tape: Tape) -> tuple[Difference, ...]:
-    """Replay all events of a tape and return the fields that differ from its live ShapeEnv.
-
-    Raises:
-        ReplayError: The tape cannot be replayed or lacks a live ShapeEnv.
-    """
-    if tape.live is None:
-        raise ReplayError(0, "ShapeEnv", "the tape has no live ShapeEnv.")
-    return differences(tape.live, replay_tape(tape))
-
-
 def _state(env: ShapeEnv) -> dict[str, _Field]:
     """Return the fields of a ShapeEnv that ``ShapeEnv.check_equal`` compares, in the form that it
     compares."""
@@ -206,16 +189,3 @@ def _argument_text(value: Any) -> str:
         return f"[{', '.join(_argument_text(item) for item in value)}]"
     expr = upstream.expression_of(value)
     return without_addresses(str(value)) if expr is None else str(expr)
-
-
-__all__ = [
-    "Divergence",
-    "SavedEventsError",
-    "Summary",
-    "compare_with_live",
-    "differences",
-    "first_difference",
-    "load",
-    "save",
-    "summarize",
-]

@@ -11,14 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
-import torch
 
-from ..protocol.sources import in_user_words
-from ..torch_internals.exceptions import ConstraintViolationError
 from ..torch_internals.shapes import Source, SymbolicContext
-from . import upstream, words
+from . import upstream
 from .tape import Tape
-from .upstream import FakeTensorMeta, ShapeEnv, ShapeEnvEvent
+from .upstream import ShapeEnv, ShapeEnvEvent
 
 
 class ReplayError(Exception):
@@ -186,85 +183,6 @@ def replay_until(
         else:
             player.step()
     return player.env
-
-
-@dataclass(frozen=True)
-class GuardCondition:
-    """A guard on sizes: as recorded, simplified, and in the user's names."""
-
-    expression: str
-    simplified: str
-    words: str
-
-
-@dataclass(frozen=True)
-class GuardState:
-    """The guards on symbolic sizes after one event.
-
-    ``checks`` is the Python code that Dynamo would generate for the guards. ``violation`` says why
-    this code cannot be generated; empty if it can.
-    """
-
-    index: int
-    conditions: tuple[GuardCondition, ...]
-    checks: tuple[str, ...]
-    violation: str = ""
-
-
-def guards_at(tape: Tape, upto: int | None = None) -> GuardState:
-    """Return the guards that a compilation would have if it ended after the first ``upto`` events.
-
-    Raises:
-        ReplayError: The tape cannot be replayed, or torch cannot produce guards at this point.
-    """
-    end = len(tape.events) if upto is None else min(upto, len(tape.events))
-    with start_replay(tape) as player:
-        env = replay_until(player, end)
-        names = words.input_names(env)
-        conditions = tuple(
-            GuardCondition(
-                str(guard.expr),
-                str(env.simplify(guard.expr)),
-                words.format_expression(guard.expr, names),
-            )
-            for guard in env.guards
-        )
-        tracked = next(
-            (event.tracked_fakes for event in reversed(tape.events[:end]) if event.tracked_fakes),
-            None,
-        )
-        if tracked is None:
-            return GuardState(end, conditions, ())
-        try:
-            checks = env.produce_guards(
-                [_move_to_env(item.fake, env) for item in tracked],
-                [item.source for item in tracked],
-                input_contexts=[player._fresh_context(item.symbolic_context) for item in tracked],
-            )
-        except ConstraintViolationError as error:
-            return GuardState(end, conditions, (), str(error).strip())
-        except Exception as error:
-            raise ReplayError(
-                end - 1,
-                tape.method_name(end - 1),
-                f"no guards can be made after it: {type(error).__name__}: {error}.",
-            ) from error
-        return GuardState(end, conditions, tuple(in_user_words(text) for text in checks))
-
-
-def _move_to_env(fake: Any, env: ShapeEnv) -> Any:
-    """Return a copy of fake tensor metadata or a symbolic size, with its symbols in another
-    ShapeEnv."""
-    if isinstance(fake, FakeTensorMeta):
-        return FakeTensorMeta(
-            tuple(_move_to_env(size, env) for size in fake.size()),
-            tuple(_move_to_env(size, env) for size in fake.stride()),
-            _move_to_env(fake.storage_offset(), env),
-            fake.is_nested,
-        )
-    if isinstance(fake, (torch.SymInt, torch.SymFloat)):
-        return type(fake)(fake.node.with_shape_env(env))
-    return fake
 
 
 def resolve_symbol(env: ShapeEnv, symbol: sympy.Symbol) -> sympy.Expr:

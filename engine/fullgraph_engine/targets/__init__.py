@@ -10,7 +10,8 @@ from .comments import Comment
 from .discovery import Discovery, Target, discover
 from .enclosing import NotCalled
 from .missing import missing_probe
-from .notation import NotationError, parse_probe, show_notation
+from .notation import NotationError, show_notation
+from .notation_parser import parse_probe
 from .planning import plan_probes
 from .probes import Call, NoProbe, Probe, is_confirmed, unwrap_compiled
 from .tensors import DynamicDimension, ProbeError, describe_inputs

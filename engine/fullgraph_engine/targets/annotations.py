@@ -22,8 +22,8 @@ from .notation import (
     SymbolicSize,
     TensorText,
     Value,
-    parse_value,
 )
+from .notation_parser import parse_value
 
 _JAXTYPING = {
     "Float": "f32",

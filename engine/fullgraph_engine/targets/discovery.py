@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ..protocol import Finding, Range, TargetKind, place_words
 from . import comments as marks
-from . import examples, notation, pairs, sites
+from . import examples, notation_parser, pairs, sites
 from .annotations import AnnotatedParameter, read_parameters
 from .comments import Comment, Comments
 from .examples import Example
@@ -470,7 +470,7 @@ class _TargetFinder:
             if comment.off:
                 continue
             try:
-                probe = notation.parse_probe(comment.text)
+                probe = notation_parser.parse_probe(comment.text)
             except NotationError as error:
                 self.findings.append(
                     _invalid_comment(error.message, comment.span(error.start, error.end))

@@ -1,4 +1,4 @@
-"""Notation of probes: how the inputs of a target are written, read and printed.
+"""Notation of probes: how the inputs of a target are written.
 
 ``f32[b, 16]`` is a tensor in Dynamo's own notation: the names of ``torch.fx.graph.dtype_abbrs``
 and sizes. A bare letter or ``Sym(s0)`` is a symbolic size; ``b=4`` states the size that it has
@@ -7,20 +7,19 @@ names of the file (``Config(layers=2)``), and ``init(…) forward(…)`` for a m
 and method. ``under(…)`` after a call states in which modes it is made, ``then`` begins another
 call of the same object. ``f32[4](requires_grad, mark_dynamic=0)`` says more about a tensor.
 
-Nothing here needs torch: reading a probe is part of static discovery.
+``notation_parser`` parses it. Nothing here needs torch: reading a probe is part of static
+discovery.
 """
 
 from __future__ import annotations
 
-import ast
-import re
+import operator
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NoReturn, Union
+from typing import TYPE_CHECKING, Literal, Union
 
-from ..protocol.contexts import GRADS, MARKS
-from .context import CallContext, ContextError, ContextItem
+from .context import CallContext
 
 if TYPE_CHECKING:
     import torch
@@ -39,14 +38,6 @@ DTYPE_ALIASES = {
     "long": "i64",
     "half": "f16",
     "double": "f64",
-}
-
-_CONSTANTS: dict[str, object] = {
-    "True": True,
-    "False": False,
-    "None": None,
-    "inf": float("inf"),
-    "nan": float("nan"),
 }
 
 
@@ -78,11 +69,20 @@ class SymbolicSize:
     hint: int | None = None
 
 
+SizeOperator = Literal["+", "-", "*", "//"]
+_OPERATORS = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+}
+
+
 @dataclass(frozen=True)
 class Arithmetic:
     """A size computed from other sizes: ``2*b``, ``t+1``, ``h//2``."""
 
-    operator: Literal["+", "-", "*", "//"]
+    operator: SizeOperator
     left: Size
     right: Size
 
@@ -195,561 +195,11 @@ def dtype_abbreviations() -> dict[torch.dtype, str]:
     return dict(vars(torch.fx.graph)["dtype_abbrs"])
 
 
-# -- reading ----------------------------------------------------------------------------------
-
-_TOKEN = re.compile(
-    r"""\s*(?:
-      (?P<number>(?:\d[\d_]*)?\.\d+(?:[eE][-+]?\d+)?|\d[\d_]*\.?(?:[eE][-+]?\d+)?)
-    | (?P<name>[^\W\d]\w*)
-    | (?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
-    | (?P<operator>//|[][(){},:=@.*+\-])
-    | (?P<end>\#.*|$)
-    | (?P<unknown>.)
-    )""",
-    re.VERBOSE | re.DOTALL,
-)
-
-_Kind = Literal["number", "name", "string", "operator", "end"]
-
-
-@dataclass(frozen=True)
-class _NotationToken:
-    kind: _Kind
-    text: str
-    start: int
-    end: int
-
-
-def parse_probe(text: str) -> Notation:
-    """Parse the text of a probe.
-
-    Raises:
-        NotationError: the text is invalid; the error has the offsets.
-    """
-    return _NotationReader(text).parse_probe_text()
-
-
-def parse_value(text: str) -> Value:
-    """Parse one value in notation, for example from a string annotation.
-
-    Raises:
-        NotationError: the text is not a value.
-    """
-    reader = _NotationReader(text)
-    value = reader.parse_value_text()
-    reader.expect_end()
-    return value
-
-
-def parse_context(text: str) -> CallContext:
-    """Parse the context between the brackets of ``under(…)``.
-
-    Raises:
-        NotationError: the text is not a context.
-    """
-    reader = _NotationReader(text)
-    context = reader.parse_context_text(None)
-    reader.expect_end()
-    return context
-
-
-class _NotationReader:
-    """A recursive descent parser over the tokens of one text in notation."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = list(_tokenize_text(text))
-        self.at = 0
-        self.hints: dict[str, int] = {}
-
-    @property
-    def token(self) -> _NotationToken:
-        return self.tokens[self.at]
-
-    def peek(self, ahead: int = 1) -> _NotationToken:
-        return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
-
-    def advance(self) -> _NotationToken:
-        token = self.token
-        if token.kind != "end":
-            self.at += 1
-        return token
-
-    def is_operator(self, text: str, token: _NotationToken | None = None) -> bool:
-        token = token or self.token
-        return token.kind == "operator" and token.text == text
-
-    def accept(self, text: str) -> bool:
-        if self.is_operator(text):
-            self.advance()
-            return True
-        return False
-
-    def expect(self, text: str, where: str) -> _NotationToken:
-        if not self.is_operator(text):
-            self.fail(f"expected '{text}' {where}, found {_shown_token(self.token)}")
-        return self.advance()
-
-    def expect_end(self) -> None:
-        if self.token.kind != "end":
-            self.fail(f"unexpected {_shown_token(self.token)}; arguments are separated by ','")
-
-    def fail(self, message: str, token: _NotationToken | None = None) -> NoReturn:
-        token = token or self.token
-        raise NotationError(message, token.start, token.end)
-
-    # The grammar, largest things first.
-
-    def parse_probe_text(self) -> Notation:
-        if self.token.kind == "end":
-            self.fail("the probe is empty; write inputs such as f32[b, 16]")
-        if self.token.kind == "name" and self.peek().kind == "end":
-            name = self.token.text
-            if name not in _CONSTANTS:
-                self.fail(
-                    f"'{name}' is neither inputs nor a directive; "
-                    "write inputs such as f32[b, 16], or off"
-                )
-        init = self._parse_init()
-        method, inputs, context = "", None, None
-        if not self._starts_word("under"):
-            if init is not None and self._at_end():
-                return Notation(init=init)
-            method, inputs = self._parse_call()
-        if self._starts_word("under"):
-            context = self._parse_under()
-        then = []
-        while inputs is not None and self.token.kind == "name" and self.token.text == "then":
-            self.advance()
-            then.append(self._further_call())
-        if not self._at_end():
-            behind = "under(…)" if self.is_operator(")", self.tokens[self.at - 1]) else ""
-            behind = f"{method}(…)" if method and context is None and not then else behind
-            self.fail(f"unexpected {_shown_token(self.token)}{behind and f' after {behind}'}")
-        return Notation(init, method, inputs, context, tuple(then))
-
-    def _at_end(self) -> bool:
-        return self.token.kind == "end"
-
-    def _starts_word(self, word: str) -> bool:
-        """Whether the next tokens are ``word`` and an opening parenthesis."""
-        token = self.token
-        return token.kind == "name" and token.text == word and self.is_operator("(", self.peek())
-
-    def _ends_arguments(self) -> bool:
-        """Whether the next token ends arguments written without parentheses."""
-        return self._starts_word("under") or (
-            self.token.kind == "name" and self.token.text == "then"
-        )
-
-    def _starts_calls(self) -> bool:
-        """Whether the whole text has the form ``name(…)`` or ``name(…) name(…)``."""
-        if self.token.kind != "name" or self.token.text == "Sym":
-            return False
-        if not self.is_operator("(", self.peek()):
-            return False
-        depth = 0
-        for index in range(self.at + 1, len(self.tokens)):
-            token = self.tokens[index]
-            if token.kind == "operator" and token.text in "([{":
-                depth += 1
-            elif token.kind == "operator" and token.text in ")]}":
-                depth -= 1
-                if depth == 0:
-                    return self.tokens[index + 1].kind in ("end", "name")
-        return True
-
-    def _parse_init(self) -> Arguments | None:
-        if not self._starts_word("init") or not self._starts_calls():
-            return None
-        self.advance()
-        self.advance()
-        init = self.parse_arguments(")")
-        self.expect(")", "at the end of init(…)")
-        return init
-
-    def _parse_call(self) -> tuple[str, Arguments]:
-        """Parse a method name and its arguments; the parentheses of ``forward`` are optional."""
-        if not self._starts_calls():
-            return "", self.parse_arguments(None)
-        method = self.advance()
-        if method.text == "init":
-            self.fail("init(…) comes first, and once", method)
-        self.advance()
-        inputs = self.parse_arguments(")")
-        self.expect(")", f"at the end of {method.text}(…)")
-        return method.text, inputs
-
-    def _further_call(self) -> FurtherCall:
-        if self.token.kind == "end":
-            self.fail("expected another call after then, such as forward(f32[5, 16])")
-        method, inputs = self._parse_call()
-        context = self._parse_under() if self._starts_word("under") else CallContext()
-        return FurtherCall(inputs, method, context)
-
-    def _parse_under(self) -> CallContext:
-        self.advance()
-        self.advance()
-        context = self.parse_context_text(")")
-        self.expect(")", "at the end of under(…)")
-        return context
-
-    def parse_context_text(self, closing: str | None) -> CallContext:
-        """Parse a context up to the token ``closing``, which stays unread, or to the end of the
-        text.
-        """
-        items: list[ContextItem] = []
-        places: list[tuple[int, int]] = []
-        while not self._is_closing(closing):
-            start = self.token.start
-            items.append(self._context_item())
-            places.append((start, self.tokens[self.at - 1].end))
-            if not self.accept(","):
-                break
-        try:
-            return CallContext.from_items(items)
-        except ContextError as error:
-            raise NotationError(error.message, *places[error.item]) from None
-
-    def _context_item(self) -> ContextItem:
-        if self.token.kind != "name":
-            self.fail(
-                f"expected a word such as no_grad in under(…), found {_shown_token(self.token)}"
-            )
-        name = self._parse_dotted_name()
-        if not self.accept("="):
-            return ContextItem(name)
-        if not name.startswith("config.") and self.token.kind == "name":
-            value = self._parse_dotted_name().removeprefix("torch.")
-            if self.accept("@"):
-                value += f"@{self.advance().text}"
-            return ContextItem(name, value, given=True)
-        start = self.token
-        literal = self.parse_value_text()
-        plain = literal.value if isinstance(literal, LiteralValue) else self
-        if not isinstance(plain, (bool, int, float, str)) and plain is not None:
-            self.fail(f"{name} takes a number, a string, True, False or None", start)
-        return ContextItem(name, plain, given=True)
-
-    def _parse_dotted_name(self) -> str:
-        name = self.advance().text
-        while self.accept("."):
-            if self.token.kind != "name":
-                self.fail(f"expected a name after '.', found {_shown_token(self.token)}")
-            name += "." + self.advance().text
-        return name
-
-    def parse_arguments(self, closing: str | None) -> Arguments:
-        """Parse arguments up to the token ``closing``, which stays unread, or to the end of the
-        text.
-        """
-        positional: list[Value] = []
-        named: list[tuple[str, Value]] = []
-        while not self._is_closing(closing):
-            start = self.token
-            if start.kind == "name" and self.is_operator("=", self.peek()):
-                if any(name == start.text for name, _ in named):
-                    self.fail(f"the argument {start.text} is given twice")
-                self.advance()
-                self.advance()
-                named.append((start.text, self.parse_value_text()))
-            else:
-                value = self.parse_value_text()
-                if named:
-                    raise NotationError(
-                        "a positional argument cannot follow a keyword argument",
-                        start.start,
-                        self.tokens[self.at - 1].end,
-                    )
-                positional.append(value)
-            if not self.accept(","):
-                break
-        if closing is None and not self._ends_arguments():
-            self.expect_end()
-        return Arguments(tuple(positional), tuple(named))
-
-    def _is_closing(self, closing: str | None) -> bool:
-        if closing is not None and self.is_operator(closing):
-            return True
-        return self.token.kind == "end"
-
-    def parse_value_text(self) -> Value:
-        token = self.token
-        if token.kind == "string":
-            self.advance()
-            text = token.text
-            while self.token.kind == "string":
-                text += self.advance().text
-            return LiteralValue(ast.literal_eval(text))
-        if token.kind == "name":
-            if self.is_operator("[", self.peek()):
-                return self.parse_tensor()
-            if token.text in _CONSTANTS:
-                self.advance()
-                return LiteralValue(_CONSTANTS[token.text])
-            if token.text != "Sym" and (
-                self.is_operator(".", self.peek()) or self.is_operator("(", self.peek())
-            ):
-                return self.parse_reference()
-        if self.accept("["):
-            return Sequence("list", self.parse_items("]"))
-        if self.is_operator("("):
-            return self.parse_bracketed()
-        if self.accept("{"):
-            return self.parse_mapping()
-        number = self.float_literal()
-        if number is not None:
-            return number
-        if token.kind not in ("name", "number") and not self.is_operator("-"):
-            self.fail(f"expected a value, found {_shown_token(token)}")
-        size = self.parse_size()
-        if isinstance(size, FixedSize):
-            return LiteralValue(size.value)
-        return SizeText(size)
-
-    def float_literal(self) -> LiteralValue | None:
-        negative = self.is_operator("-")
-        token = self.peek() if negative else self.token
-        special = token.kind == "name" and token.text in ("inf", "nan")
-        if not special and (token.kind != "number" or re.fullmatch(r"[\d_]+", token.text)):
-            return None
-        if negative:
-            self.advance()
-        self.advance()
-        value = float(token.text.replace("_", ""))
-        return LiteralValue(-value if negative else value)
-
-    def parse_items(self, closing: str) -> tuple[Value, ...]:
-        items: list[Value] = []
-        while not self._is_closing(closing):
-            items.append(self.parse_value_text())
-            if not self.accept(","):
-                break
-        self.expect(closing, "at the end of the list")
-        return tuple(items)
-
-    def parse_bracketed(self) -> Value:
-        """Parse a tuple, or one value in parentheses."""
-        self.expect("(", "here")
-        items: list[Value] = []
-        comma = False
-        while not self._is_closing(")"):
-            items.append(self.parse_value_text())
-            comma = self.accept(",")
-            if not comma:
-                break
-        self.expect(")", "at the end of the tuple")
-        if len(items) == 1 and not comma:
-            return items[0]
-        return Sequence("tuple", tuple(items))
-
-    def parse_mapping(self) -> Mapping:
-        items: list[tuple[Value, Value]] = []
-        while not self._is_closing("}"):
-            key = self.parse_value_text()
-            self.expect(":", "after a key of the dictionary")
-            items.append((key, self.parse_value_text()))
-            if not self.accept(","):
-                break
-        self.expect("}", "at the end of the dictionary")
-        return Mapping(tuple(items))
-
-    def parse_reference(self) -> Reference:
-        name = self._parse_dotted_name()
-        if not self.accept("("):
-            return Reference(name)
-        call = self.parse_arguments(")")
-        self.expect(")", f"at the end of {name}(…)")
-        return Reference(name, call)
-
-    def parse_tensor(self) -> TensorText:
-        token = self.advance()
-        dtype = DTYPE_ALIASES.get(token.text, token.text)
-        if dtype not in dtype_names():
-            self.fail(
-                f"'{token.text}' is no dtype; write one such as f32, bf16, i64 or bool", token
-            )
-        self.expect("[", f"after {token.text}")
-        sizes: list[Size] = []
-        while not self._is_closing("]"):
-            sizes.append(self.parse_size())
-            if not self.accept(","):
-                break
-        self.expect("]", "at the end of the sizes")
-        strides = self.parse_strides(len(sizes))
-        device = self.parse_device()
-        made = TensorText(dtype, tuple(sizes), strides, device)
-        if self.is_operator("(") and self.token.start == self.tokens[self.at - 1].end:
-            self.advance()
-            made = self._with_facts(made)
-            self.expect(")", "behind the tensor")
-        return made
-
-    def _with_facts(self, tensor: TensorText) -> TensorText:
-        """Parse the properties in parentheses after a tensor and return the tensor with them."""
-        while not self._is_closing(")"):
-            word = self.token
-            if word.text in GRADS:
-                if tensor.grad:
-                    self.fail("write requires_grad or grad_fn, and once")
-                self.advance()
-                tensor = replace(
-                    tensor, grad="grad_fn" if word.text == "grad_fn" else "requires_grad"
-                )
-            elif word.text in MARKS and self.is_operator("=", self.peek()):
-                self.advance()
-                self.advance()
-                mark = word.text, self._parse_dimensions(len(tensor.sizes))
-                tensor = replace(tensor, marks=(*tensor.marks, mark))
-            else:
-                self.fail(
-                    f"{_shown_token(word)} is unknown behind a tensor; write requires_grad, "
-                    "grad_fn or a mark such as mark_dynamic=0"
-                )
-            if not self.accept(","):
-                break
-        return tensor
-
-    def _parse_dimensions(self, rank: int) -> tuple[int, ...]:
-        start = self.token
-        value = self.parse_value_text()
-        items = value.items if isinstance(value, Sequence) else (value,)
-        found = [one.value for one in items if isinstance(one, LiteralValue)]
-        dimensions = tuple(one for one in found if type(one) is int and 0 <= one < rank)
-        if len(dimensions) != len(items) or not items:
-            words = "it has none" if not rank else f"it has 0 to {rank - 1}"
-            self.fail(f"expected dimensions of the tensor, of which {words}", start)
-        return dimensions
-
-    def parse_strides(self, rank: int) -> tuple[int, ...] | None:
-        opening = self.token
-        if not self.is_operator("[") or opening.start != self.tokens[self.at - 1].end:
-            return None
-        self.advance()
-        strides: list[int] = []
-        while not self._is_closing("]"):
-            size = self.parse_size()
-            if not isinstance(size, FixedSize):
-                self.fail("strides are numbers", opening)
-            strides.append(size.value)
-            if not self.accept(","):
-                break
-        closing = self.expect("]", "at the end of the strides")
-        if len(strides) != rank:
-            raise NotationError(
-                f"{len(strides)} strides for {rank} sizes", opening.start, closing.end
-            )
-        return tuple(strides)
-
-    def parse_device(self) -> str | None:
-        """Parse a device such as ``@cuda:0``; directly after the bracket the ``@`` may be missing,
-        as FX prints it.
-        """
-        if not self.accept("@") and (
-            self.token.kind != "name" or self.token.start != self.tokens[self.at - 1].end
-        ):
-            return None
-        if self.token.kind != "name":
-            self.fail(f"expected a device such as cuda after '@', found {_shown_token(self.token)}")
-        device = self.advance().text
-        if self.is_operator(":") and self.peek().kind == "number":
-            self.advance()
-            device += ":" + self.advance().text
-        return device
-
-    def parse_size(self) -> Size:
-        left = self.parse_product()
-        while self.is_operator("+") or self.is_operator("-"):
-            operator = self.advance().text
-            left = _compute_size("+" if operator == "+" else "-", left, self.parse_product())
-        return left
-
-    def parse_product(self) -> Size:
-        left = self.parse_factor()
-        while self.is_operator("*") or self.is_operator("//"):
-            operator = self.advance()
-            right = self.parse_factor()
-            if operator.text == "//" and right == FixedSize(0):
-                self.fail("a size cannot be divided by zero", operator)
-            left = _compute_size("*" if operator.text == "*" else "//", left, right)
-        return left
-
-    def parse_factor(self) -> Size:
-        token = self.token
-        if self.accept("-"):
-            return _compute_size("-", FixedSize(0), self.parse_factor())
-        if self.accept("("):
-            size = self.parse_size()
-            self.expect(")", "in the size")
-            return size
-        if token.kind == "number":
-            if not re.fullmatch(r"[\d_]+", token.text):
-                self.fail(f"a size is a whole number, not {token.text}")
-            self.advance()
-            return FixedSize(int(token.text.replace("_", "")))
-        if token.kind != "name" or token.text in _CONSTANTS:
-            self.fail(f"expected a size such as 16 or b, found {_shown_token(token)}")
-        if token.text == "Sym" and self.is_operator("(", self.peek()):
-            self.advance()
-            self.advance()
-            size = self.parse_size()
-            self.expect(")", "at the end of Sym(…)")
-            return size
-        self.advance()
-        if not self.is_operator("="):
-            return SymbolicSize(token.text)
-        self.advance()
-        number = self.token
-        if number.kind != "number" or not re.fullmatch(r"[\d_]+", number.text):
-            self.fail(f"expected a number after {token.text}=, found {_shown_token(number)}")
-        self.advance()
-        hint = int(number.text.replace("_", ""))
-        known = self.hints.setdefault(token.text, hint)
-        if known != hint:
-            self.fail(f"{token.text} cannot be both {known} and {hint}", number)
-        return SymbolicSize(token.text, hint)
-
-
-def _tokenize_text(text: str) -> Iterator[_NotationToken]:
-    at = 0
-    while True:
-        match = _TOKEN.match(text, at)
-        assert match is not None  # the last alternatives match anything
-        kind = match.lastgroup
-        start, end = match.span(kind or 0)
-        if kind == "unknown":
-            if match["unknown"] in "'\"":
-                raise NotationError("a string is not closed", start, len(text.rstrip()))
-            raise NotationError(f"'{match['unknown']}' has no meaning in a probe", start, end)
-        if kind == "end":
-            # An error at the end of the text marks its last character.
-            last = max(len(text[:start].rstrip()) - 1, 0)
-            yield _NotationToken("end", "", last, last + 1)
-            return
-        at = match.end()
-        for known in ("number", "name", "string", "operator"):
-            if kind == known:
-                yield _NotationToken(known, match[known], start, end)
-
-
-def _shown_token(token: _NotationToken) -> str:
-    return "the end" if token.kind == "end" else f"'{token.text}'"
-
-
-def _compute_size(operator: Literal["+", "-", "*", "//"], left: Size, right: Size) -> Size:
+def compute_size(symbol: SizeOperator, left: Size, right: Size) -> Size:
+    """Return the size ``left symbol right``, as a number if both are numbers."""
     if isinstance(left, FixedSize) and isinstance(right, FixedSize):
-        return FixedSize(_apply_operator(operator, left.value, right.value))
-    return Arithmetic(operator, left, right)
-
-
-def _apply_operator(operator: Literal["+", "-", "*", "//"], left: int, right: int) -> int:
-    if operator == "+":
-        return left + right
-    if operator == "-":
-        return left - right
-    if operator == "*":
-        return left * right
-    return left // right
+        return FixedSize(_OPERATORS[symbol](left.value, right.value))
+    return Arithmetic(symbol, left, right)
 
 
 # -- asking -----------------------------------------------------------------------------------
@@ -892,7 +342,7 @@ def evaluate_size(size: Size, sizes: dict[str, int]) -> int:
     left, right = evaluate_size(size.left, sizes), evaluate_size(size.right, sizes)
     if size.operator == "//" and right == 0:
         return 0
-    return _apply_operator(size.operator, left, right)
+    return int(_OPERATORS[size.operator](left, right))
 
 
 # -- printing ---------------------------------------------------------------------------------

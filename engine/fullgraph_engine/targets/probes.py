@@ -524,7 +524,7 @@ def _build_subject(
         built = tensors.build_inputs(init, sizes or {}, namespace)
         args, kwargs, shown = built.args, built.kwargs, notation.show_arguments(init)
     elif target.init_from and callable(namespace.get(target.init_from)):
-        args, kwargs = _init_arguments(found, namespace[target.init_from]())
+        args, kwargs = fit_inputs(found, namespace[target.init_from](), is_pair=True)
         shown = tensors.describe_inputs(args, kwargs)
     else:
         made = _configuration_classes(found, namespace) or {}
@@ -538,35 +538,14 @@ def _build_subject(
     return unwrap_compiled(found(*args, **kwargs)), shown
 
 
-def _init_arguments(constructor: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the positional and keyword arguments that ``get_init_inputs`` states.
-
-    It returns a list, a dictionary, or both: ``[[…], {…}]``.
-    """
-    if isinstance(value, dict):
-        if not find_misfit(constructor, (), value):
-            return (), value
-        return (value,), {}
-    if not isinstance(value, (list, tuple)):
-        return (value,), {}
-    args = tuple(value)
-    last = args[-1] if args else None
-    if isinstance(last, dict) and all(isinstance(key, str) for key in last):
-        if (
-            len(args) == 2
-            and isinstance(args[0], (list, tuple))
-            and not find_misfit(constructor, tuple(args[0]), last)
-        ):
-            return tuple(args[0]), last
-        if find_misfit(constructor, args, {}) and not find_misfit(constructor, args[:-1], last):
-            return args[:-1], last
-    return args, {}
-
-
-def fit_inputs(function: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def fit_inputs(
+    function: Any, value: Any, *, is_pair: bool = False
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return a value as positional and keyword arguments of ``function``.
 
-    The value may be one argument, a sequence of them, or a dictionary of keywords.
+    The value may be one argument, a sequence of them, a dictionary of keywords, or a sequence and
+    keywords: ``[x, {"mask": m}]`` or ``[[x], {"mask": m}]``. ``is_pair`` prefers the last form if
+    several fit.
     """
     called = _signature_owner(function)
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
@@ -575,11 +554,10 @@ def fit_inputs(function: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, An
         args = tuple(value)
         last = args[-1] if args else None
         if isinstance(last, dict) and len(args) >= 2 and all(isinstance(k, str) for k in last):
-            # ``[x, {"mask": m}]`` and ``[[x], {"mask": m}]``, where only that fits.
             if (
                 len(args) == 2
                 and type(args[0]) in (list, tuple)
-                and find_misfit(called, args, {})
+                and (is_pair or find_misfit(called, args, {}))
                 and not find_misfit(called, tuple(args[0]), last)
             ):
                 return tuple(args[0]), last

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..protocol import ProbeInfo
 from ..protocol.recorded import FILE, RecordedCall, RecordedClass
-from . import notation, tensors
+from . import notation, notation_parser, tensors
 from .context import CallContext
 from .discovery import Target
 from .notation import Arguments, NotationError
@@ -34,19 +34,21 @@ def signature_text(function: Any) -> str:
         parameters = list(inspect.signature(function).parameters.values())[1:]
     except (TypeError, ValueError):
         return ""
-    parts: list[str] = []
-    starred = False
-    for one in parameters:
-        if one.kind is one.VAR_POSITIONAL:
-            starred = True
-        elif one.kind is one.KEYWORD_ONLY and not starred:
-            starred = True
-            parts.append("*")
-        mark = (
-            "*" if one.kind is one.VAR_POSITIONAL else "**" if one.kind is one.VAR_KEYWORD else ""
+    shown = [
+        one.replace(
+            annotation=one.empty,
+            default=one.default if one.default is one.empty else _Unspecified(),
         )
-        parts.append(f"{mark}{one.name}" + ("" if one.default is one.empty else "=…"))
-    return f"({', '.join(parts)})"
+        for one in parameters
+    ]
+    return str(inspect.Signature(shown))
+
+
+class _Unspecified:
+    """A default value in the text of a signature, which does not depend on the value."""
+
+    def __repr__(self) -> str:
+        return "…"
 
 
 def is_stale(found: RecordedClass, namespace: Namespace) -> bool:
@@ -120,7 +122,7 @@ class _Recorded:
             ProbeError: the text cannot be parsed.
         """
         try:
-            return notation.parse_context(text)
+            return notation_parser.parse_context(text)
         except NotationError as error:
             raise self.unreadable_error(error) from None
 
@@ -131,7 +133,7 @@ class _Recorded:
 
     def read(self, text: str) -> Arguments:
         try:
-            return notation.parse_probe(f"forward({text})").inputs or Arguments()
+            return notation_parser.parse_probe(f"forward({text})").inputs or Arguments()
         except NotationError as error:
             raise self.unreadable_error(error) from None
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from .. import placeholder
 from ..protocol import FoundProbe, ProbeInfo
-from . import enclosing, notation, source, tensors
+from . import enclosing, notation, notation_parser, source, tensors
 from .discovery import Target
 from .enclosing import NotCalled
 from .notation import NotationError
@@ -129,7 +129,7 @@ class _Searched:
             raise NoProbe(failed.obstacle)
         before = None
         with contextlib.suppress(NotationError):
-            before = notation.parse_probe(known[name]) if name in known else None
+            before = notation_parser.parse_probe(known[name]) if name in known else None
         # The search makes parameters without values, which matters if tensors have data.
         real = tensors.fake_mode() is None
         with enclosing.ignore_calls() if real else contextlib.nullcontext():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Union
 
@@ -79,10 +79,18 @@ class InputCandidate:
             for name, value in pairs:
                 yield from _walk_values((side, name), value)
 
-    def tensors(self) -> Iterator[tuple[Path, TensorText]]:
+    def input_tensors(self) -> Iterator[tuple[Path, TensorText, tuple[int, ...]]]:
+        """Yield the tensors among the inputs with their paths and shapes."""
         for path, value in self.values():
-            if isinstance(value, TensorText):
-                yield path, value
+            if isinstance(value, TensorText) and path[0] == "inputs":
+                yield path, value, shape_of_text(value)
+
+    def with_shape(self, path: Path, shape: Iterable[int], dtype: str = "") -> InputCandidate:
+        """Return a copy with another shape for the tensor at a path, and optionally a dtype."""
+        value = self.get(path)
+        assert dtype or isinstance(value, TensorText)
+        kind = dtype or (value.dtype if isinstance(value, TensorText) else "")
+        return self.with_value(path, make_tensor_text(kind, *shape))
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from ..notation import (
     Reference,
     Sequence,
     Value,
-    parse_value,
 )
 from ..notation import Mapping as MappingValue
+from ..notation_parser import parse_value
 from ..source import dotted_name
 from ..tensors import ProbeError, look_up
 

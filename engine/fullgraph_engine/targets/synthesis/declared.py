@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ..notation import NotationError, Value, parse_value
+from ..notation import NotationError, Value
+from ..notation_parser import parse_value
 
 _DECLARING = ("add_argument", "option")
 

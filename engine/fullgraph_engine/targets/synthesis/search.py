@@ -19,7 +19,9 @@ from ..silence import silence_output
 from .candidate import InputCandidate, candidate_of, notation_of
 from .guesses import Guesses, Namespace, SignatureParameter, is_depth, parameters_of
 from .obstacle import error_words
-from .repair import Gap, Repairs, gap_of
+from .repair import repairs_for
+from .repair_sizes import Gap, gap_of, solve_between
+from .subject import SearchSubject
 from .trial import InputTrials, TrialOutcome, skip_initialization
 
 _MOST_STEPS = 40
@@ -70,11 +72,11 @@ class InputSearch:
     ) -> None:
         """Prepare the search; ``constructed_with`` fixes the constructor's arguments."""
         self.guesses = Guesses(subject, namespace, method)
-        self.subject, self.method = subject, method
+        self.method = method
         self.init = _constructor_parameters(subject)
         self.inputs, self.more, _ = parameters_of(getattr(subject, method))
         self.trials = InputTrials(subject, namespace, self.guesses, self.inputs, method)
-        self.repairs = Repairs(self.guesses, self.init, self.inputs)
+        self.subject = SearchSubject(self.guesses, self.init, self.inputs)
         said = None if constructed_with is None else Notation(constructed_with)
         self.given = None if said is None else candidate_of(said, self.trials.positional).init
         """Constructor arguments of each candidate if they are given, so that only inputs are
@@ -134,9 +136,9 @@ class InputSearch:
             visits[place] += 1
             stop = _find_stop(outcome, origin)
             reached = stop.reached - _STALE * visits[place]
-            found = [*self.repairs.repairs_for(outcome)]
+            found = [*repairs_for(self.subject, outcome)]
             if origin is not None and origin.gap is not None and stop.gap is not None:
-                found += self.repairs.solve_between(origin.gap, stop.gap)
+                found += solve_between(origin.gap, stop.gap)
             steps = sorted(found, key=lambda step: step[0])
             known.add(outcome.candidate)
             if self.given is not None:
@@ -182,14 +184,14 @@ class InputSearch:
         for init in sides:
             candidate = InputCandidate(init)
             inputs = [
-                (one.name, self.repairs.input(one, candidate)[0])
+                (one.name, self.subject.input(one, candidate)[0])
                 for one in self.inputs
                 if one.required
             ]
             if not inputs and self.more:
-                inputs = [("*0", self.repairs.input(SignatureParameter("x", True), candidate)[0])]
+                inputs = [("*0", self.subject.input(SignatureParameter("x", True), candidate)[0])]
             elif not inputs and self.inputs:
-                inputs = [(self.inputs[0].name, self.repairs.input(self.inputs[0], candidate)[0])]
+                inputs = [(self.inputs[0].name, self.subject.input(self.inputs[0], candidate)[0])]
             yield InputCandidate(init, tuple(inputs))
 
 

@@ -238,7 +238,8 @@ def _module_bytes(module: Any) -> int:
 
 
 def _largest_tensor(candidate: InputCandidate) -> int:
-    return max((_tensor_bytes(value) for _, value in candidate.tensors()), default=0)
+    tensors = (value for _, value in candidate.values() if isinstance(value, TensorText))
+    return max(map(_tensor_bytes, tensors), default=0)
 
 
 def _wants_fake(error: BaseException | None) -> bool:

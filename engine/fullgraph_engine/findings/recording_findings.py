@@ -1,0 +1,135 @@
+"""Findings of one run, from the recordings of its traces."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ..protocol import Finding
+from ..targets import Target
+from ..tracing.recording import Equality, Recording, Specialization
+from . import (
+    breaks,
+    dimensions,
+    explanations,
+    failures,
+    operators,
+    recompiles,
+    value_guards,
+)
+from .break_costs import BreakCosts
+from .data_sizes import DataSizes
+from .ledger import Ledger
+from .places import SourceText
+
+if TYPE_CHECKING:
+    from ..shapes import Tape
+
+
+class RecordingFindings:
+    """A reporter of what the recordings of one run show. Set ``given`` and ``asked_dynamic`` before
+    each trace.
+    """
+
+    def __init__(self, source: SourceText, target: Target, ledger: Ledger) -> None:
+        self.source, self.target, self.ledger = source, target, ledger
+        self.given = value_guards.CalledWith()
+        """Arguments of the traced call."""
+        self.asked_dynamic = False
+        """True if the probe or the file makes dimensions dynamic."""
+        self._tapes: Sequence[Tape] = ()
+        self._explainer: explanations.Explainer | None = None
+        self._unexplained: dict[str, Specialization | Equality] = {}
+        """Events that still need an explanation, by the identity of their finding on a
+        dimension.
+        """
+
+    @contextlib.contextmanager
+    def record_tapes(self, wanted: bool = True) -> Iterator[None]:
+        """Record the operations on sizes in this block, to explain its findings."""
+        with explanations.record_tapes(wanted) as self._tapes:
+            yield
+
+    def report(self, recording: Recording) -> None:
+        """Report what a recording shows, without explanations that take long."""
+        for loss in recording.losses:
+            self.ledger.add(failures.loss_finding(loss, self.target.range))
+        for skip in recording.skips:
+            finding = breaks.skip_finding(skip, self.source)
+            if finding is not None:
+                self.ledger.add(finding)
+        for op in recording.custom_ops:
+            if not op.compliant:
+                self.ledger.add(operators.operator_finding(op, self.source, self.target.range))
+        for finding in recompiles.recompile_findings(recording, self.source, self.target.range):
+            self.ledger.add(finding)
+        for finding in value_guards.value_guard_findings(
+            recording, self.source, self.given, self.target.range
+        ):
+            self.ledger.add(finding)
+        if self.asked_dynamic:
+            self.report_specialized(recording, tried=False)
+            for event, finding in dimensions.equality_findings(
+                recording, self.source, self.target.range
+            ):
+                self.ledger.add(finding)
+                self._unexplained.setdefault(finding.identity, event)
+
+    def report_specialized(self, recording: Recording, *, tried: bool) -> None:
+        """Report dynamic dimensions that the code specializes or limits.
+
+        ``tried``: the run made them dynamic, not the probe.
+        """
+        known: set[tuple[int, str]] = set()
+        for event in recording.specializations:
+            if not dimensions.is_size(event, recording):
+                continue  # an integer argument that Dynamo made symbolic by itself
+            finding = dimensions.specialization_finding(
+                event, recording, self.source, self.target.range, tried
+            )
+            # If Dynamo restarts its analysis, it specializes the dimension again.
+            if (event.frame, finding.identity) not in known:
+                known.add((event.frame, finding.identity))
+                self.ledger.add(finding)
+                self._unexplained.setdefault(finding.identity, event)
+        constant = {(event.frame, event.symbol) for event in recording.specializations}
+        for limit in recording.limits:
+            if dimensions.is_size(limit, recording) and (limit.frame, limit.symbol) not in constant:
+                self.ledger.add(
+                    dimensions.limit_finding(
+                        limit, recording, self.source, self.target.range, tried
+                    )
+                )
+
+    def _make_explainer(self, recording: Recording) -> explanations.Explainer:
+        if self._explainer is None or self._explainer.recording is not recording:
+            self._explainer = explanations.Explainer(self._tapes, recording, self.source)
+        return self._explainer
+
+    def explain(self, recording: Recording) -> None:
+        """Compute the explanations that take long, for findings that were already reported."""
+        sizes = DataSizes(recording, self.source)
+        costs = BreakCosts(recording, self.source, self.target.range, self.target.name)
+        explainer = self._make_explainer(recording) if self._tapes else None
+        for finding in self.ledger.findings:
+            event = self._unexplained.get(finding.identity)
+            if event is not None and explainer is not None:
+                self.ledger.amend(
+                    dimensions.explain_finding(finding, explainer.explain_event(event))
+                )
+            if not finding.code.startswith("graph-break/"):
+                continue
+            amended = explainer.with_explanation(finding) if explainer is not None else finding
+            amended = dataclasses.replace(
+                sizes.with_data_sizes(amended),
+                causes=costs.causes(finding.identity) or finding.causes,
+                cost=costs.cost(finding),
+            )
+            if amended != finding:
+                self.ledger.amend(amended)
+
+    def explain_failure(self, finding: Finding, recording: Recording) -> Finding:
+        """Return the finding for a failure with an explanation of the sizes involved, if any."""
+        return self._make_explainer(recording).with_explanation(finding) if self._tapes else finding
