@@ -557,7 +557,7 @@ def test_loops_without_an_end(text: str, expected: bool) -> None:
         ("x = x", {"x"}),
         ("def f():\n    return x\nx = 1", set()),
         ("def f(y):\n    y = z\n    return [y for y in y if w]", {"z", "w"}),
-        ("def f():\n    x += 1", {"x"}),
+        ("def f():\n    x += 1", set()),
         ("def f():\n    def g():\n        nonlocal x\n        x = 2\n    x = 1\n    g()", set()),
         ("class A:\n    x = 1\n    y = x\n    def f(self):\n        return x", {"x"}),
         ("class A:\n    def f(self):\n        return __class__", set()),
