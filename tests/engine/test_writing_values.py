@@ -98,10 +98,10 @@ VALUES = [
     *(collections.defaultdict(list, {1: [2]}), [0] * 100, list(range(50)), [[1]] * 3),
     *(Color.RED, Color.BLUE, Access.READ | Access.WRITE, Point(1), Point(1, 2.0), Config()),
     *(Config(3, ["a"], Point(2)), Fixed(9), types.SimpleNamespace(a=[1])),
-    *(Decimal("1.5"), pathlib.PurePosixPath("a/b"), types.MappingProxyType({1: 2})),
+    *(Decimal("1.5"), pathlib.PurePosixPath("a/b")),
     *(torch.float16, torch.channels_last, torch.strided, torch.Size([2, 3]), torch.Size([])),
     *(torch.device("cuda", 1), torch.device("cpu"), torch.per_tensor_affine),
-    *(torch.finfo(torch.float16), torch.iinfo(torch.int8), {1: 2}.keys()),
+    *(torch.finfo(torch.float16), torch.iinfo(torch.int8)),
     *(len, math.sqrt, torch.relu, torch.nn.functional.relu, torch.Tensor.add, int, Color, math),
     *(torch.ops.aten.add.Tensor, torch.ops.aten.add, torch.nn.Linear, list[int]),
 ]
@@ -225,8 +225,6 @@ def test_iterators_begin_where_they_are() -> None:
     assert list(again(zip([1, 2], (3, 4)))) == [(1, 3), (2, 4)]  # noqa: B905
     assert list(again(map(abs, [-1, 2]))) == [1, 2]
     assert list(again(enumerate("ab"))) == [(0, "a"), (1, "b")]
-    assert again({"a": 1}.items()) == {"a": 1}.items()
-    assert list(again({"a": 1}.values())) == [1]
 
 
 def test_locks_are_new_and_free() -> None:
