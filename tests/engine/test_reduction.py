@@ -242,20 +242,6 @@ def test_an_object_becomes_what_it_holds() -> None:
     assert "class" not in shrunk(text, shows)
 
 
-def test_a_function_that_is_only_handed_over_becomes_a_lambda() -> None:
-    text = """
-        def double(x):
-            return x * 2
-
-        print(list(map(double, [3, 4])))
-    """
-
-    def shows(program: str) -> bool:
-        return written(program) == "[6, 8]\n"
-
-    same(shrunk(text, shows), "print(list(map(lambda x: x * 2, [3, 4])))\n")
-
-
 def test_a_module_becomes_a_function() -> None:
     text = """
         import torch
