@@ -27,14 +27,12 @@ from .contents import (
 )
 from .layouts import (
     Layout,
-    apply_steps,
-    candidate_bases,
     contiguous_strides,
     dense_order,
     layout_of,
-    steps_between,
+    new_base,
 )
-from .spelling import as_arguments, as_tuple, comma_separated
+from .spelling import as_arguments, as_tuple
 
 INLINE = 16
 """Maximum number of elements of a tensor to write as literals."""
@@ -97,19 +95,14 @@ class TensorExpression:
     def steps(self) -> tuple[Layout, str, torch.Tensor | None]:
         """Return a base layout, methods that turn it into ``spec``, and the base's elements."""
         layout, data = self.spec.layout, self.spec.data
-        dense = dense_order(layout) if layout.offset == 0 else None
-        owns = dense is not None and not self.spec.is_view
-        plain = Layout(layout.sizes, contiguous_strides(layout.sizes))
-        if owns and len(layout.sizes) in _CHANNELS_LAST:
-            steps = f".to(memory_format=torch.{_CHANNELS_LAST[len(layout.sizes)]})"
-            if apply_steps(plain, steps) == layout:
-                return plain, steps, data
-        for base in candidate_bases(layout, dense):
-            steps = f".expand({comma_separated(layout.sizes)})"
-            if 0 not in layout.strides or apply_steps(base, steps) != layout:
-                steps = steps_between(base, layout)
-            if not steps.startswith(".as_strided"):
-                break
+        owns = not self.spec.is_view and not layout.offset and dense_order(layout) is not None
+        name = _CHANNELS_LAST.get(len(layout.sizes))
+        if owns and name is not None:
+            made = torch.empty(layout.sizes, device="meta", memory_format=getattr(torch, name))
+            if made.stride() == layout.strides:
+                plain = Layout(layout.sizes, contiguous_strides(layout.sizes))
+                return plain, f".to(memory_format=torch.{name})", data
+        base, steps = new_base(layout)
         # ``clone`` keeps the strides of a tensor without gaps.
         return base, f"{steps}.clone()" if owns else steps, base_contents(data, base, layout)
 
