@@ -146,37 +146,12 @@ class TensorExpression:
         if spec.dtype not in INTEGERS:
             return f"torch.empty({as_arguments(sizes)}{dtype}{where})"
         low, high = range_of(data)
-        ordered = self.ordered_text(sizes, data, low, high)
-        if ordered is not None:
-            return f"{ordered}.to({spec.dtype})" if spec.dtype != torch.int64 else ordered
         dtype_argument = "" if spec.dtype == torch.int64 else dtype
         bounds = f"{high + 1}" if low == 0 else f"{low}, {high + 1}"
         if high + 1 < 1 << 63 and spec.dtype in SIGNED:
             return f"torch.randint({bounds}, {as_tuple(sizes)}{dtype_argument}{where})"
         bounds = f"{max(low, 0)}, {min(high, (1 << 62)) + 1}"
         return f"torch.randint({bounds}, {as_tuple(sizes)}{where}).to({spec.dtype})"
-
-    def ordered_text(
-        self, sizes: tuple[int, ...], data: torch.Tensor | None, low: int, high: int
-    ) -> str | None:
-        """Return an expression for integers in a meaningful order, such as permutations, or None.
-
-        ``low`` and ``high`` are the smallest and the largest integer.
-        """
-        if data is None or len(sizes) != 1 or data.numel() > READ or not is_readable(data):
-            return None
-        count = sizes[0]
-        where = "" if self.spec.device.type == "cpu" else f', device="{self.spec.device}"'
-        numbers = data.to(torch.int64)
-        steps = numbers.diff()
-        if low == 0 and bool((steps >= 0).all()):
-            return f"torch.arange({count}{where}) * {high + 1} // {count}"
-        if low == 0 and high == count - 1 and bool((numbers.sort().values.diff() == 1).all()):
-            rolled = f"torch.arange({count}{where}).roll({-int(numbers[0]) % count})"
-            if evaluates_to(rolled, numbers):
-                return rolled
-            return f"torch.randperm({count}{where})"
-        return None
 
     def contents_text(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str, now: str
