@@ -98,10 +98,10 @@ VALUES = [
     *(collections.defaultdict(list, {1: [2]}), [0] * 100, list(range(50)), [[1]] * 3),
     *(Color.RED, Color.BLUE, Access.READ | Access.WRITE, Point(1), Point(1, 2.0), Config()),
     *(Config(3, ["a"], Point(2)), Fixed(9), types.SimpleNamespace(a=[1])),
-    *(Decimal("1.5"), pathlib.PurePosixPath("a/b"), types.MappingProxyType({1: 2})),
+    *(Decimal("1.5"), pathlib.PurePosixPath("a/b")),
     *(torch.float16, torch.channels_last, torch.strided, torch.Size([2, 3]), torch.Size([])),
     *(torch.device("cuda", 1), torch.device("cpu"), torch.per_tensor_affine),
-    *(torch.finfo(torch.float16), torch.iinfo(torch.int8), {1: 2}.keys()),
+    *(torch.finfo(torch.float16), torch.iinfo(torch.int8)),
     *(len, math.sqrt, torch.relu, torch.nn.functional.relu, torch.Tensor.add, int, Color, math),
     *(torch.ops.aten.add.Tensor, torch.ops.aten.add, torch.nn.Linear, list[int]),
 ]
@@ -225,8 +225,6 @@ def test_iterators_begin_where_they_are() -> None:
     assert list(again(zip([1, 2], (3, 4)))) == [(1, 3), (2, 4)]  # noqa: B905
     assert list(again(map(abs, [-1, 2]))) == [1, 2]
     assert list(again(enumerate("ab"))) == [(0, "a"), (1, "b")]
-    assert again({"a": 1}.items()) == {"a": 1}.items()
-    assert list(again({"a": 1}.values())) == [1]
 
 
 def test_locks_are_new_and_free() -> None:
@@ -328,9 +326,6 @@ WRITTEN = [
     (torch.ones(5, 5).tril().bool(), "torch.ones(5, 5, dtype=torch.bool).tril()"),
     (torch.full((4, 4), -math.inf).triu(1), 'torch.full((4, 4), float("-inf")).triu(1)'),
     (torch.eye(9), "torch.eye(9)"),
-    ((torch.arange(30) + 25) % 30, "torch.arange(30).roll(5)"),
-    (torch.tensor([*range(0, 40, 2), *range(1, 40, 2)]), "torch.randperm(40)"),
-    (torch.arange(40) // 5, "torch.arange(40) * 8 // 40"),
     (torch.randn(2, 3, requires_grad=True), "torch.randn(2, 3, requires_grad=True)"),
     (torch.randn(2, requires_grad=True) * 2, "torch.randn(2, requires_grad=True).clone()"),
     (torch.randn(2, 3).t(), "torch.randn(2, 3).t()"),

@@ -7,7 +7,6 @@ and then apply the same changes.
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from ..protocol import Fill
 from ..protocol.packing import unpack
 from ..targets import Call, notation_parser, tensors
 from ..tracing.variations import Inputs, can_be_resized, resize_tensor
-from .iterables import rebuild_iterators
+from .iterables import bind_arguments, rebuild_iterators
 
 SEED_FACTOR = 7919
 """Factor for the seeds of a case's random inputs, so that they differ from the seed with which
@@ -201,19 +200,10 @@ def prepare_call(
         f"`{name}` = {tensors.describe_inputs((value,), {})}"
         for name, value in list(named_values.items())[:6]
     )
-    arguments = _bind_arguments(call.function, args, kwargs)
+    bound = bind_arguments(call.function, args, kwargs)
+    arguments = {"args": args, "kwargs": kwargs} if bound is None else dict(bound.arguments)
     args, kwargs = rebuild_iterators(call, args, kwargs)
     return PreparedCall(call.function, args, kwargs, arguments, differentiated, words)
-
-
-def _bind_arguments(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> dict[str, Any]:
-    called = function.forward if isinstance(function, torch.nn.Module) else function
-    try:
-        return dict(inspect.signature(called).bind(*args, **kwargs).arguments)
-    except (TypeError, ValueError):
-        return {"args": args, "kwargs": kwargs}
 
 
 def _replace_leaves(

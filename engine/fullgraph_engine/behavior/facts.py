@@ -8,7 +8,6 @@ the owner of their memory, and their bytes. A value that cannot be decomposed is
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import functools
 import hashlib
 import math
@@ -21,6 +20,7 @@ from typing import Any, Union
 
 import torch
 
+from ..object_state import instance_state
 from ..protocol import Aspect
 from ..targets import tensors
 from ..targets.probes import unwrap_compiled
@@ -325,7 +325,7 @@ class FactCollector:
                 self.collect(f"{path}.{name}", item, depth)
         elif type(value).__module__.partition(".")[0] in _LIBRARIES:
             self.add_fact(path, kind, opaque=True)
-        elif dataclasses.is_dataclass(value) or hasattr(value, "__dict__") or _slot_names(value):
+        elif hasattr(value, "__dict__") or not _is_closed(value):
             self.add_fact(path, f"a {kind}", opaque=_is_closed(value))
             self.collect_attributes(path, value, depth)
         else:
@@ -333,7 +333,7 @@ class FactCollector:
 
     def collect_attributes(self, path: str, value: Any, depth: int) -> None:
         """Collect the attributes of an object as facts."""
-        for name, item in _iterate_attributes(value):
+        for name, item in instance_state(value).items():
             self.collect(f"{path}.{name}", item, depth)
 
     def collect_function(self, path: str, function: Any, depth: int) -> None:
@@ -354,7 +354,7 @@ class FactCollector:
         if owner is not None:
             self.collect(f"{path}.__self__", owner, depth)
         if isinstance(plain, types.FunctionType):
-            for name, item in _function_state(plain):
+            for name, item in function_state(plain):
                 self.collect(f"{path}.{name}", item, depth)
 
     def collect_module(self, path: str, module: torch.nn.Module, depth: int) -> None:
@@ -381,16 +381,19 @@ _SKIPPED_ATTRIBUTES = frozenset(
 )
 
 
-def _function_state(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield the defaults, attributes and closure variables of a function, with their names."""
+def function_state(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yield the defaults, attributes and closure variables of a function, with their names.
+
+    Names of closure variables begin with ``CLOSURE``.
+    """
     yield "__defaults__", function.__defaults__
     yield "__kwdefaults__", function.__kwdefaults__
     yield from vars(function).items()
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
-            yield f"<closure>.{name}", cell.cell_contents
+            yield f"{CLOSURE}{name}", cell.cell_contents
         except ValueError:  # not assigned yet
-            yield f"<closure>.{name}", "not bound"
+            yield f"{CLOSURE}{name}", "not bound"
 
 
 def code_digest(function: Any, owner: Any, home: str) -> str:
@@ -410,6 +413,9 @@ def code_digest(function: Any, owner: Any, home: str) -> str:
     text = "\n".join(executed.parts)
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
+
+CLOSURE = "<closure>."
+"""First characters of the names that :func:`function_state` gives to closure variables."""
 
 _CODE_TYPES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
 
@@ -489,25 +495,6 @@ def _describe_key(key: Any) -> str:
     if isinstance(key, (str, int, float, bool, bytes, type(None), tuple)):
         return without_addresses(repr(key))
     return without_addresses(f"{_type_name(key)} {key!r}"[:80])
-
-
-def _slot_names(value: Any) -> list[str]:
-    return [
-        name
-        for kind in type(value).__mro__
-        for name in ((kind.__dict__.get("__slots__") or ()),)
-        if isinstance(name, (tuple, list))
-        for name in name
-    ]
-
-
-def _iterate_attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    own = getattr(value, "__dict__", None)
-    if isinstance(own, dict):
-        yield from list(own.items())
-    for name in _slot_names(value):
-        if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-            yield name, getattr(value, name)
 
 
 def _is_closed(value: Any) -> bool:

@@ -60,7 +60,7 @@ _BUILDERS: dict[type, Callable[[tuple[Any, ...]], Any]] = {
 
 def replace_iterators(call: Call) -> Call:
     """Replace iterators and dictionary views among the arguments of a call by tuples."""
-    bound = _bind_arguments(call.function, call.args, call.kwargs)
+    bound = bind_arguments(call.function, call.args, call.kwargs)
     if bound is None:
         return call
     kinds: dict[str, type] = {}
@@ -78,7 +78,7 @@ def rebuild_iterators(
     call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Convert tuples back to the iterators and dictionary views that ``call`` recorded."""
-    bound = _bind_arguments(call.function, args, kwargs) if call.iterated else None
+    bound = bind_arguments(call.function, args, kwargs) if call.iterated else None
     if bound is None:
         return args, kwargs
     for name, kind in call.iterated.items():
@@ -86,9 +86,10 @@ def rebuild_iterators(
     return bound.args, bound.kwargs
 
 
-def _bind_arguments(
+def bind_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> inspect.BoundArguments | None:
+    """Return the arguments by parameter, or None if they do not fit the signature."""
     called = function.forward if isinstance(function, torch.nn.Module) else function
     try:
         return inspect.signature(called).bind(*args, **kwargs)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..targets.probes import unwrap_compiled
-from .facts import FactCollector
+from .facts import CLOSURE, FactCollector, function_state
 
 
 def subject_of(function: Callable[..., Any]) -> Any:
@@ -62,16 +62,9 @@ def _collect_function(collector: FactCollector, path: str, function: Any) -> Non
     """Collect the defaults, attributes and closure variables of a function as facts."""
     if not isinstance(function, types.FunctionType):
         return
-    for number, value in enumerate(function.__defaults__ or ()):
-        collector.collect(f"default {number} of {path}", value)
-    for name, value in (function.__kwdefaults__ or {}).items():
-        collector.collect(f"default {name} of {path}", value)
-    for name, value in list(vars(function).items()):
-        collector.collect(f"{path}.{name}", value)
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
-        try:
-            value = cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
-        if not isinstance(value, (type, types.FunctionType)):
-            collector.collect(f"{name} of {path}", value)
+    for name, value in function_state(function):
+        variable = name.removeprefix(CLOSURE)
+        if variable == name:
+            collector.collect(f"{path}.{name}", value)
+        elif not isinstance(value, (type, types.FunctionType)):
+            collector.collect(f"{variable} of {path}", value)

@@ -12,7 +12,7 @@ from .inputs import needed_files
 from .verify.check import ScriptCheck
 from .verify.finding_signature import FindingSignature
 
-CandidateOrigin = Literal["expression", "statement", "function", "target", "slice", "file", "graph"]
+CandidateOrigin = Literal["expression", "statement", "function", "target", "file", "graph"]
 
 
 @dataclass(frozen=True)

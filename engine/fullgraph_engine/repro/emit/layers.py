@@ -7,10 +7,11 @@ differences become assignments. Many ``repr`` texts leave arguments out, so ``re
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import operator
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,7 +113,7 @@ def _copy_without_memory(value: Any) -> Any:
     return value
 
 
-@contextmanager
+@contextlib.contextmanager
 def _without_memory() -> Iterator[None]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
@@ -129,11 +130,7 @@ def _without_memory() -> Iterator[None]:
 
 def _candidate_calls(value: Any, kind: type) -> Iterator[ConstructorCall]:
     """Yield constructor calls of class ``kind`` that may recreate a value, shortest first."""
-    special = _SPECIAL.get(kind)
-    try:
-        call = special(value) if special is not None else _call_by_names(value, kind)
-    except (AttributeError, TypeError, ValueError, IndexError):
-        return
+    call = _call_by_names(value, kind)
     if call is None:
         return
     usual = {one.name: one.default for one in _constructor_parameters(kind)}
@@ -143,10 +140,10 @@ def _candidate_calls(value: Any, kind: type) -> Iterator[ConstructorCall]:
         {name: item for name, item in single.items() if not _is_equal(item, usual.get(name))},
     )
     # A default of None means that the constructor computes the value.
-    for name in [name for name in short.named if name in usual and usual[name] is None]:
-        yield ConstructorCall(
-            short.positional, {key: short.named[key] for key in short.named if key != name}
-        )
+    computed = {name for name in short.named if name in usual and usual[name] is None}
+    for left_out in (computed, *({name} for name in computed)):
+        named = {name: item for name, item in short.named.items() if name not in left_out}
+        yield ConstructorCall(short.positional, named)
     if short != call:
         yield short
     yield call
@@ -192,16 +189,41 @@ def _constructor_parameters(kind: type) -> list[inspect.Parameter]:
         variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         named = [one for one in found if one.kind not in variable]
         if named or not found:
+            if issubclass(kind, torch.nn.RNN):
+                named.append(inspect.Parameter("nonlinearity", _KEYWORD, default="tanh"))
             skipped = ("mode",) if issubclass(kind, torch.nn.RNNBase) else ()
             return [one for one in named if one.name not in skipped]
     return []
 
 
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+_ELSEWHERE = {
+    "bias": "in_proj_bias linear1.bias bias",
+    "add_bias_kv": "bias_k",
+    "encoder_layer": "layers.0",
+    "decoder_layer": "layers.0",
+    "num_encoder_layers": "encoder.num_layers",
+    "num_decoder_layers": "decoder.num_layers",
+    "d_model": "self_attn.embed_dim",
+    "nhead": "self_attn.num_heads",
+    "dim_feedforward": "linear1.out_features",
+    "dropout": "dropout.p",
+    "layer_norm_eps": "norm1.eps",
+    "batch_first": "self_attn.batch_first",
+}
+"""Paths, by parameter, to attributes that hold its argument under another name, or inside."""
+
+
 def _constructor_argument(value: Any, name: str) -> Any:
     state = vars(value)
     if isinstance(value, torch.nn.Module):
-        if name == "bias" and name in value._parameters:
-            return value._parameters[name] is not None
+        for path in _ELSEWHERE.get(name, "").split():
+            for owner in (value, *_first_layer(value)):
+                with contextlib.suppress(AttributeError):
+                    found = operator.attrgetter(path)(owner)
+                    is_flag = "bias" in name and not isinstance(found, bool)
+                    return found is not None if is_flag else found
         for holder in (value._parameters, value._buffers, value._modules):
             if name in holder:
                 return holder[name]
@@ -210,87 +232,9 @@ def _constructor_argument(value: Any, name: str) -> Any:
     return getattr(value, name, _MISSING)
 
 
-def _changed_arguments(arguments: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
-    """Return the arguments that differ from their defaults, given pairs of value and default."""
-    return {name: item for name, (item, default) in arguments.items() if item != default}
-
-
-def _attention_call(value: Any) -> ConstructorCall:
-    arguments = {
-        "dropout": (value.dropout, 0.0),
-        "bias": (value.in_proj_bias is not None, True),
-        "add_bias_kv": (value.bias_k is not None, False),
-        "add_zero_attn": (value.add_zero_attn, False),
-        "kdim": (value.kdim, value.embed_dim),
-        "vdim": (value.vdim, value.embed_dim),
-        "batch_first": (value.batch_first, False),
-    }
-    return ConstructorCall([value.embed_dim, value.num_heads], _changed_arguments(arguments))
-
-
-def _transformer_layer_call(value: Any) -> ConstructorCall:
-    attention = value.self_attn
-    arguments = {
-        "dim_feedforward": (value.linear1.out_features, 2048),
-        "dropout": (value.dropout.p, 0.1),
-        "activation": (value.activation, torch.nn.functional.relu),
-        "layer_norm_eps": (value.norm1.eps, 1e-5),
-        "batch_first": (attention.batch_first, False),
-        "norm_first": (value.norm_first, False),
-        "bias": (value.linear1.bias is not None, True),
-    }
-    call = ConstructorCall(
-        [attention.embed_dim, attention.num_heads], _changed_arguments(arguments)
-    )
-    if call.named.get("activation") is torch.nn.functional.gelu:
-        call.named["activation"] = "gelu"
-    return call
-
-
-def _encoder_call(value: Any) -> ConstructorCall:
-    call = ConstructorCall([value.layers[0], value.num_layers])
-    if value.norm is not None:
-        call.named["norm"] = value.norm
-    if getattr(value, "enable_nested_tensor", True) is False:
-        call.named["enable_nested_tensor"] = False
-    return call
-
-
-def _decoder_call(value: Any) -> ConstructorCall:
-    named = {} if value.norm is None else {"norm": value.norm}
-    return ConstructorCall([value.layers[0], value.num_layers], named)
-
-
-def _transformer_call(value: Any) -> ConstructorCall:
-    named = {
-        "d_model": (value.d_model, 512),
-        "nhead": (value.nhead, 8),
-        "num_encoder_layers": (value.encoder.num_layers, 6),
-        "num_decoder_layers": (value.decoder.num_layers, 6),
-    }
-    return ConstructorCall(
-        [], _changed_arguments(named) | _transformer_layer_call(value.encoder.layers[0]).named
-    )
-
-
-def _recurrent_call(value: Any) -> ConstructorCall | None:
-    call = _call_by_names(value, torch.nn.RNNBase)
-    if call is None:
-        return None
-    if value.mode == "RNN_RELU":
-        call.named["nonlinearity"] = "relu"
-    return call
-
-
-_SPECIAL: dict[type, Callable[[Any], ConstructorCall | None]] = {
-    torch.nn.MultiheadAttention: _attention_call,
-    torch.nn.TransformerEncoderLayer: _transformer_layer_call,
-    torch.nn.TransformerDecoderLayer: _transformer_layer_call,
-    torch.nn.TransformerEncoder: _encoder_call,
-    torch.nn.TransformerDecoder: _decoder_call,
-    torch.nn.Transformer: _transformer_call,
-    torch.nn.RNN: _recurrent_call,
-}
+def _first_layer(value: torch.nn.Module) -> list[torch.nn.Module]:
+    """Return the first layer of a ``torch.nn.Transformer``, which has its arguments, in a list."""
+    return [value.encoder.layers[0]] if isinstance(value, torch.nn.Transformer) else []
 
 
 def _write_optimizer(printer: Printer, value: torch.optim.Optimizer) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,24 +46,35 @@ def analyze_statement(node: ast.stmt, *, is_effect: bool = False) -> Piece:
 def sort_pieces(pieces: Sequence[Piece]) -> list[Piece]:
     """Order statements so that each follows the statements that it needs.
 
-    If possible it also follows what its calls need. Statements that may change a shared value keep
-    their order, and so do effects. Other statements stay close to the given order.
+    If possible it also follows what its calls need; in a cycle only what it needs at once precedes
+    it. Statements that may change a shared value keep their order, and so do effects. Other
+    statements stay close to the given order.
     """
-    eager, every = _dependencies(pieces)
-    groups = _strong_components(every)
-    place = {member: index for index, group in enumerate(groups) for member in group}
-    before: list[set[int]] = [
-        {place[need] for member in group for need in every[member]} - {index}
-        for index, group in enumerate(groups)
-    ]
+    needed_at_once, needed_later = _dependencies(pieces)
+    reached = [_reachable(index, needed_at_once, needed_later) for index in range(len(pieces))]
     ordered: list[Piece] = []
-    for index in _topological_order(before, [min(group) for group in groups]):
-        group = sorted(groups[index])
-        at = {member: number for number, member in enumerate(group)}
-        inner = [{at[need] for need in eager[member] if need in at} for member in group]
-        ordered += [
-            pieces[group[number]] for number in _topological_order(inner, list(range(len(group))))
-        ]
+    placed: set[int] = set()
+
+    def place(index: int) -> None:
+        """Place a statement after its needs."""
+        if index in placed:
+            return
+        cycle = {need for need in reached[index] if index in reached[need]}
+        for need in sorted(reached[index] - cycle):
+            place(need)
+        for member in sorted(cycle | {index}):
+            place_in_cycle(member)
+
+    def place_in_cycle(index: int) -> None:
+        """Place a statement after the other statements of its cycle that it needs at once."""
+        if index not in placed:
+            placed.add(index)
+            for need in sorted(needed_at_once[index]):
+                place_in_cycle(need)
+            ordered.append(pieces[index])
+
+    for index in range(len(pieces)):
+        place(index)
     return ordered
 
 
@@ -92,7 +102,20 @@ def select_needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
     return [part for index, part in enumerate(pieces) if index in kept]
 
 
+def _reachable(index: int, *needs: Sequence[set[int]]) -> set[int]:
+    """Return the indices that an index needs, directly or indirectly."""
+    found: set[int] = set()
+    waiting = [index]
+    while waiting:
+        index = waiting.pop()
+        new = set().union(*(each[index] for each in needs)) - found
+        found |= new
+        waiting += new
+    return found
+
+
 def _dependencies(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int]]]:
+    """Return the indices that each statement needs at once, and the ones that its calls need."""
     binding: dict[str, int] = {}
     for index, part in enumerate(pieces):
         for name in part.binds:
@@ -100,8 +123,8 @@ def _dependencies(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int
     variables = {name for part in pieces if part.is_step for name in part.binds}
     last: dict[str, int] = {}
     effects: set[int] = set()
-    eager: list[set[int]] = []
-    every: list[set[int]] = []
+    needed_at_once: list[set[int]] = []
+    needed_later: list[set[int]] = []
     for index, part in enumerate(pieces):
         at_once = {binding[name] for name in part.eager if name in binding}
         if part.is_step:
@@ -114,78 +137,6 @@ def _dependencies(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int
             at_once |= effects
             effects = {index}
         at_once.discard(index)
-        eager.append(at_once)
-        later = {binding[name] for name in part.lazy if name in binding} - {index}
-        every.append(at_once | later)
-    return eager, every
-
-
-def _topological_order(before: list[set[int]], key: list[int]) -> list[int]:
-    """Return the indices in an order where each comes after its set in ``before``.
-
-    The smallest ``key`` comes first, also in cycles.
-    """
-    waiting = [set(needs) for needs in before]
-    after: list[list[int]] = [[] for _ in before]
-    for index, needs in enumerate(before):
-        for need in needs:
-            after[need].append(index)
-    ready = [(key[index], index) for index, needs in enumerate(waiting) if not needs]
-    heapq.heapify(ready)
-    done: list[int] = []
-    left = {index for index, needs in enumerate(waiting) if needs}
-    while ready or left:
-        if ready:
-            _, index = heapq.heappop(ready)
-        else:
-            index = min(left, key=key.__getitem__)
-            left.discard(index)
-        done.append(index)
-        for later in after[index]:
-            waiting[later].discard(index)
-            if not waiting[later] and later in left:
-                left.discard(later)
-                heapq.heappush(ready, (key[later], later))
-    return done
-
-
-def _strong_components(needs: list[set[int]]) -> list[list[int]]:
-    """Return the groups of indices that need each other (strongly connected components).
-
-    ``needs`` has the needed indices of each index. Tarjan's algorithm, without recursion.
-    """
-    number: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    on_stack: set[int] = set()
-    found: list[list[int]] = []
-    for root in range(len(needs)):
-        if root in number:
-            continue
-        work = [(root, iter(sorted(needs[root])))]
-        number[root] = low[root] = len(number)
-        stack.append(root)
-        on_stack.add(root)
-        while work:
-            node, rest = work[-1]
-            for need in rest:
-                if need not in number:
-                    number[need] = low[need] = len(number)
-                    stack.append(need)
-                    on_stack.add(need)
-                    work.append((need, iter(sorted(needs[need]))))
-                    break
-                if need in on_stack:
-                    low[node] = min(low[node], number[need])
-            else:
-                work.pop()
-                if work:
-                    above = work[-1][0]
-                    low[above] = min(low[above], low[node])
-                if low[node] == number[node]:
-                    group: list[int] = []
-                    while not group or group[-1] != node:
-                        group.append(stack.pop())
-                        on_stack.discard(group[-1])
-                    found.append(group)
-    return found
+        needed_at_once.append(at_once)
+        needed_later.append({binding[name] for name in part.lazy if name in binding})
+    return needed_at_once, needed_later

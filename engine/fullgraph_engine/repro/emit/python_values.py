@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import enum
 import functools
@@ -20,8 +19,6 @@ _LONG = 8
 """Maximum length of a list of consecutive integers to write item by item, not as a ``range``."""
 
 _IMMUTABLE = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
-
-VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 
 LOCKS: dict[type, str] = {
     type(threading.Lock()): "Lock",
@@ -55,6 +52,11 @@ def write_reference(printer: Printer, value: Any, place: str | None) -> str:
     return printer.refer_to(value)
 
 
+def write_repr(printer: Printer, value: Any, place: str | None) -> str:
+    """Return an expression like ``range(0, 3)`` or ``torch.float32``."""
+    return repr(value)
+
+
 def write_enum_member(printer: Printer, value: enum.Enum, place: str | None) -> str:
     """Return an expression like ``Color.RED``."""
     owner = printer.refer_to(type(value))
@@ -81,60 +83,11 @@ def write_tuple(printer: Printer, value: tuple[Any, ...], place: str | None) -> 
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
-def write_ordered_dict(printer: Printer, value: Any, place: str | None) -> str:
-    """Return an expression like ``collections.OrderedDict({…})``."""
-    inner = printer.dict_display(value, place)
-    return f"{printer.refer_to(collections)}.OrderedDict({'' if inner == '{}' else inner})"
-
-
-def write_defaultdict(printer: Printer, value: Any, place: str | None) -> str:
-    """Return an expression like ``collections.defaultdict(list, {…})``."""
-    factory = printer.expression(value.default_factory, None)
-    inner = f", {printer.dict_display(value, place)}" if value else ""
-    return f"{printer.refer_to(collections)}.defaultdict({factory}{inner})"
-
-
-def write_counter(printer: Printer, value: Any, place: str | None) -> str:
-    """Return an expression like ``collections.Counter({…})``."""
-    return f"{printer.refer_to(collections)}.Counter({printer.dict_display(value, place)})"
-
-
-def write_deque(printer: Printer, value: Any, place: str | None) -> str:
-    """Return an expression like ``collections.deque([…], maxlen=3)``."""
-    inner = list_display(printer.items(list(value), place))
-    length = "" if value.maxlen is None else f", maxlen={value.maxlen}"
-    return f"{printer.refer_to(collections)}.deque({inner}{length})"
-
-
 def write_set(printer: Printer, value: Any, place: str | None) -> str:
-    """Return an expression like ``{1, 2}``."""
+    """Return an expression like ``{1, 2}``, or ``frozenset({1, 2})``."""
     # Sorted, because the order of a set of strings differs between processes.
-    return "{" + ", ".join(sorted(printer.items(list(value), None))) + "}" if value else "set()"
-
-
-def write_frozenset(printer: Printer, value: Any, place: str | None) -> str:
-    """Return an expression like ``frozenset({1, 2})``."""
-    return f"frozenset({write_set(printer, value, None) if value else ''})"
-
-
-def write_range(printer: Printer, value: range, place: str | None) -> str:
-    """Return an expression like ``range(3)``."""
-    parts = [value.start, value.stop, value.step]
-    if value.step == 1:
-        parts.pop()
-        if value.start == 0:
-            parts.pop(0)
-    return f"range({', '.join(map(str, parts))})"
-
-
-def write_slice(printer: Printer, value: slice, place: str | None) -> str:
-    """Return an expression like ``slice(3)``."""
-    parts = [printer.expression(part, None) for part in (value.start, value.stop, value.step)]
-    if parts[2] == "None":
-        parts.pop()
-        if parts[0] == "None":
-            parts.pop(0)
-    return f"slice({', '.join(parts)})"
+    shown = "{" + ", ".join(sorted(printer.items(list(value), None))) + "}" if value else ""
+    return shown if value and type(value) is set else f"{type(value).__name__}({shown})"
 
 
 def write_partial(printer: Printer, value: functools.partial[Any], place: str | None) -> str:
@@ -145,27 +98,7 @@ def write_partial(printer: Printer, value: functools.partial[Any], place: str | 
 
 def write_namespace(printer: Printer, value: types.SimpleNamespace, place: str | None) -> str:
     """Return an expression like ``types.SimpleNamespace(a=1)``."""
-    parts = [
-        f"{name}={printer.expression(item, None if place is None else f'{place}.{name}')}"
-        for name, item in vars(value).items()
-    ]
-    return f"{printer.refer_to(types)}.SimpleNamespace({', '.join(parts)})"
-
-
-def write_mapping_proxy(printer: Printer, value: Any, place: str | None) -> str:
-    """Return an expression like ``types.MappingProxyType({…})``."""
-    return f"{printer.refer_to(types)}.MappingProxyType({printer.dict_display(value, None)})"
-
-
-def write_bytearray(printer: Printer, value: bytearray, place: str | None) -> str:
-    """Return an expression like ``bytearray(b"")``."""
-    return repr(value)
-
-
-def write_generic_alias(printer: Printer, value: Any, place: str | None) -> str:
-    """Return an expression like ``list[int]``."""
-    inner = ", ".join(printer.items(value.__args__, None))
-    return f"{printer.expression(value.__origin__, None)}[{inner}]"
+    return printer.call_text(f"{printer.refer_to(types)}.SimpleNamespace", [], vars(value))
 
 
 # -- classes ------------------------------------------------------------------------------------
@@ -231,12 +164,6 @@ def write_plain_subclass(printer: Printer, value: Any, place: str | None) -> str
     return f"{printer.refer_to(type(value))}({printer.expression(plain, None) if plain else ''})"
 
 
-def write_view(printer: Printer, value: Any, place: str | None) -> str:
-    """Return an expression for a dictionary view like ``{}.keys()``."""
-    method = type(value).__name__.removeprefix("dict_")
-    return f"{printer.expression(dict(value.mapping), None)}.{method}()"
-
-
 def write_lock(printer: Printer, value: Any, place: str | None) -> str:
     """Return an expression for a new, unlocked lock."""
     return f"{printer.refer_to(threading)}.{LOCKS[type(value)]}()"
@@ -251,7 +178,8 @@ def is_standard(value: object) -> bool:
 def write_reduced(printer: Printer, value: Any, place: str | None) -> str | None:
     """Return the expression by which ``pickle`` would recreate an object, or None.
 
-    Only objects of the standard library are written this way.
+    Only objects of the standard library are written this way, for example a ``deque``, whose items
+    are the first argument of its constructor, or a ``defaultdict``, which takes its items last.
     """
     try:
         reduced = value.__reduce_ex__(2)
@@ -264,8 +192,13 @@ def write_reduced(printer: Printer, value: Any, place: str | None) -> str | None
         # The state of an iterator is its position.
         left = args[0][rest[0] or 0 :] if rest else args[0]
         return printer.call_text("iter", [left], {})
-    if any(part is not None for part in rest):
+    state, items, pairs = (*rest, None, None, None)[:3]
+    if state is not None:
         return None
     if getattr(function, "__name__", "") == "__newobj__":
         function, args = args[0], args[1:]
+    if items is not None:
+        args = (list(items), *args[1:])
+    if pairs is not None:
+        args = (*args, dict(pairs))
     return printer.call_text(printer.refer_to(function), args, {})

@@ -11,6 +11,9 @@ from .displays import literal_text
 from .printer import Printer
 from .tensors.layouts import size_hint
 
+SINGLETONS = (torch.dtype, torch.layout, torch.memory_format, torch.qscheme)
+"""Classes whose instances are attributes of ``torch``, by the name in their ``repr``."""
+
 
 def is_operator(value: object) -> bool:
     """Whether a value is an operator of torch or a function with a cache."""
@@ -18,19 +21,9 @@ def is_operator(value: object) -> bool:
     return kind.__module__ in dispatcher.OPERATOR_MODULES or kind.__name__ == "_lru_cache_wrapper"
 
 
-def write_singleton(printer: Printer, value: Any, place: str | None) -> str:
-    """Return the name of a dtype, layout or memory format: ``torch.float32``."""
-    return str(value)
-
-
 def write_device(printer: Printer, value: torch.device, place: str | None) -> str:
     """Return an expression like ``torch.device("cpu")``."""
     return f'torch.device("{value}")'
-
-
-def write_size(printer: Printer, value: torch.Size, place: str | None) -> str:
-    """Return an expression like ``torch.Size([2, 3])``."""
-    return f"torch.Size({[size_hint(one) for one in value]})"
 
 
 def write_symbol(printer: Printer, value: Any, place: str | None) -> str | None:
@@ -49,14 +42,3 @@ def write_generator(printer: Printer, value: torch.Generator, place: str | None)
 def write_limits(printer: Printer, value: Any, place: str | None) -> str:
     """Return an expression like ``torch.finfo(torch.float32)``."""
     return f"torch.{type(value).__name__}(torch.{value.dtype})"
-
-
-def is_return_tuple(value: object) -> bool:
-    """Whether a value is a named tuple of an operator, such as the result of ``torch.max``."""
-    return type(value).__module__ == "torch.return_types"
-
-
-def write_return_tuple(printer: Printer, value: Any, place: str | None) -> str:
-    """Return an expression like ``torch.return_types.max((…, …))``."""
-    items = printer.expression(tuple(value), None)
-    return f"torch.return_types.{type(value).__name__}({items})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import enum
 import functools
@@ -36,38 +35,23 @@ WRITERS: Writers = (
     (list, python.write_list),
     (tuple, python.write_tuple),
     (dict, Printer.dict_display),
-    (collections.OrderedDict, python.write_ordered_dict),
-    (collections.defaultdict, python.write_defaultdict),
-    (collections.Counter, python.write_counter),
-    (collections.deque, python.write_deque),
     (set, python.write_set),
-    (frozenset, python.write_frozenset),
-    (range, python.write_range),
-    (slice, python.write_slice),
-    (bytearray, python.write_bytearray),
+    (frozenset, python.write_set),
     (functools.partial, python.write_partial),
     (types.SimpleNamespace, python.write_namespace),
-    (types.MappingProxyType, python.write_mapping_proxy),
-    (types.GenericAlias, python.write_generic_alias),
-    *((kind, python.write_view) for kind in python.VIEWS),
+    (_is_any_of(range, *torch_values.SINGLETONS), python.write_repr),
     *((kind, python.write_lock) for kind in python.LOCKS),
     # Values of torch and NumPy other than tensors and modules.
-    (
-        _is_any_of(torch.dtype, torch.layout, torch.memory_format, torch.qscheme),
-        torch_values.write_singleton,
-    ),
     (_is_any_of(torch.device), torch_values.write_device),
-    (_is_any_of(torch.Size), torch_values.write_size),
     (_is_any_of(torch.SymInt, torch.SymFloat, torch.SymBool), torch_values.write_symbol),
     (_is_any_of(torch.Generator), torch_values.write_generator),
     (_is_any_of(torch.finfo, torch.iinfo), torch_values.write_limits),
-    (torch_values.is_return_tuple, torch_values.write_return_tuple),
     (numpy_values.is_numpy, numpy_values.write_numpy_value),
     # Classes whose instances describe their contents.
     (dataclasses.is_dataclass, python.write_dataclass),
     (_is_any_of(tuple), python.write_tuple_subclass),
-    (_is_any_of(*PLAIN_BASES), python.write_plain_subclass),
     (python.is_standard, python.write_reduced),
+    (_is_any_of(*PLAIN_BASES), python.write_plain_subclass),
     (lambda value: is_library(type(value)), layers.write_constructor_call),
     (lambda value: not is_library(type(value)), instances.write_instance),
 )

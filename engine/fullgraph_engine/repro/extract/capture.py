@@ -128,6 +128,11 @@ def _call_traced(call: Callable[[], Any], entered: Callable[[FrameType, str, Any
 
 
 class _FrameWatcher:
+    """A trace function that records variables at points.
+
+    Unless the call runs as a ``whole``, it ends the call when all points were reached.
+    """
+
     def __init__(self, wanted: Sequence[Point], whole: bool) -> None:
         self._by_file: dict[str, list[Point]] = {}
         for point in wanted:
@@ -135,68 +140,61 @@ class _FrameWatcher:
         self._last, self._whole = wanted[-1], whole
 
     def on_call(self, frame: FrameType, event: str, argument: Any) -> Any:
-        nearby = self._by_file.get(frame.f_code.co_filename)
-        if nearby is None:
-            return None
+        nearby = self._by_file.get(frame.f_code.co_filename, ())
         here = [point for point in nearby if _is_code_of(frame.f_code, point.definition)]
         for point in here:
             self._record_entry(frame, point)
-        inside = [_PointWatcher(self, point) for point in here if point.layers]
-        return _WatchedExecution(inside).on_event if inside else None
+        inside = [(point, _lines_ahead(point)) for point in here if point.layers]
+        before = -1
+
+        def on_event(frame: FrameType, event: str, argument: Any) -> Any:
+            nonlocal before
+            if event == "line":
+                for point, ahead in inside:
+                    self._record_line(frame, point, ahead, before)
+                before = frame.f_lineno
+            return on_event
+
+        return on_event if inside else None
 
     def _record_entry(self, frame: FrameType, point: Point) -> None:
         point.code, point.globals = frame.f_code, frame.f_globals
         point.entries.append(snapshot_variables(frame))
         point.cells = {name: point.entered.get(name) for name in frame.f_code.co_freevars}
         if point is self._last and not point.layers:
-            self.stop_if_done()
+            self._stop_if_done()
 
-    def on_layer(self, point: Point, depth: int) -> None:
-        if point is self._last and depth == 0:
-            self.stop_if_done()
+    def _record_line(
+        self, frame: FrameType, point: Point, ahead: dict[int, tuple[int, int]], before: int
+    ) -> None:
+        """Record the variables if the next line to run is one of the point's lines.
 
-    def stop_if_done(self) -> None:
+        ``before`` is the line that ran last in this frame.
+        """
+        line = frame.f_lineno
+        if line in ahead:
+            point.before[ahead[line]].append(snapshot_variables(frame))
+        for depth in range(len(point.layers) - 1, -1, -1):
+            layer = point.layers[depth]
+            if layer.first <= line <= layer.head and not layer.first <= before <= layer.last:
+                point.visits[depth].append(snapshot_variables(frame))
+                if point is self._last and depth == 0:
+                    self._stop_if_done()
+
+    def _stop_if_done(self) -> None:
         if not self._whole:
             sys.settrace(None)
             raise _Enough
 
 
-class _WatchedExecution:
-    """An execution of a function that contains one or more points to capture variables at."""
-
-    def __init__(self, inside: Sequence[_PointWatcher]) -> None:
-        self._inside = inside
-
-    def on_event(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "line":
-            for each in self._inside:
-                each.on_line(frame)
-        return self.on_event
-
-
-class _PointWatcher:
-    """A recorder of the variables at one point, in one execution of its function."""
-
-    def __init__(self, watcher: _FrameWatcher, point: Point) -> None:
-        self._watcher, self._point, self._line = watcher, point, -1
-        self._ahead = {
-            beginning_lines(layer.statements_from(many)[0])[0]: (depth, many)
-            for depth, layer in enumerate(point.layers[:_DEEPEST])
-            for many in AHEAD
-            if layer.statements_from(many)
-        }
-
-    def on_line(self, frame: FrameType) -> None:
-        """Record the variables if the next line to run is one of the point's lines."""
-        line, before = frame.f_lineno, self._line
-        self._line = line
-        if line in self._ahead:
-            self._point.before[self._ahead[line]].append(snapshot_variables(frame))
-        for depth in range(len(self._point.layers) - 1, -1, -1):
-            layer = self._point.layers[depth]
-            if layer.first <= line <= layer.head and not layer.first <= before <= layer.last:
-                self._point.visits[depth].append(snapshot_variables(frame))
-                self._watcher.on_layer(self._point, depth)
+def _lines_ahead(point: Point) -> dict[int, tuple[int, int]]:
+    """Return the keys of ``Point.before`` by the line at which their statements begin."""
+    return {
+        beginning_lines(layer.statements_from(many)[0])[0]: (depth, many)
+        for depth, layer in enumerate(point.layers[:_DEEPEST])
+        for many in AHEAD
+        if layer.statements_from(many)
+    }
 
 
 def snapshot_variables(frame: FrameType) -> FrameVariables:

@@ -18,10 +18,10 @@ from ...targets import Call, Tracee
 from ...tracing.stacks import is_machinery, is_torch
 from ..candidate import CandidateOrigin, ReproCandidate
 from ..emit.program import ProgramDraft
-from ..emit.slices import slice_of
+from ..emit.sources import is_main_guard
 from ..emit.unwritable import UnwritableValue
 from ..inputs import TensorStore
-from ..verify.finding_signature import own_names
+from ..reduce.program import is_text
 from . import capture, invocation, parts
 from .capture import Point
 from .invocation import CallableUnit, Invocation
@@ -70,8 +70,7 @@ class CandidatePrograms:
             else self._candidates_of_one_call()
         )
         yield from self._write_candidates("target", self._target_unit)
-        yield from self._candidates_from_text(sliced=True)
-        yield from self._candidates_from_text(sliced=False)
+        yield from self._candidates_from_text()
 
     @property
     def _needs_several_calls(self) -> bool:
@@ -199,25 +198,18 @@ class CandidatePrograms:
             else:
                 yield ReproCandidate(text, origin, tuple(draft.notes))
 
-    def _candidates_from_text(self, *, sliced: bool) -> Iterator[ReproCandidate]:
-        """Yield the user's own file followed by calls of the target.
-
-        With ``sliced`` the file keeps only the statements that the target needs.
-        """
-        origin: CandidateOrigin = "slice" if sliced else "file"
+    def _candidates_from_text(self) -> Iterator[ReproCandidate]:
+        """Yield the user's own file followed by calls of the target."""
         for way, store in product(self._invocations, self._stores):
             draft = ProgramDraft(store)
             try:
                 statements = [*self._settings, *way.statements(draft, self._text_unit())]
-                text = _remove_docstring(self.tracee.text)
-                if sliced:
-                    text = slice_of(text, _mentioned_names(statements))
                 # The program draft defines only the inputs of the calls.
-                text = f"{text.rstrip()}\n\n{draft.text(statements)}"
+                text = f"{_imported_part(self.tracee.text)}\n\n{draft.text(statements)}"
             except Exception as error:
-                self._leave_out(origin, error)
+                self._leave_out("file", error)
             else:
-                yield ReproCandidate(text, origin, (*draft.notes, *_import_notes(text)))
+                yield ReproCandidate(text, "file", (*draft.notes, *_import_notes(text)))
 
     def _leave_out(self, origin: CandidateOrigin, error: Exception) -> None:
         """Record why a program could not be written.
@@ -250,18 +242,15 @@ class CandidatePrograms:
         return entry
 
 
-def _mentioned_names(statements: Sequence[str]) -> set[str]:
-    """Return the names that statements read or bind."""
-    text = "\n".join(statements)
-    read = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-    return read | own_names(text)
-
-
-def _remove_docstring(text: str) -> str:
-    tree = ast.parse(text)
-    if ast.get_docstring(tree, clean=False) is None:
-        return text
-    return "\n".join(text.split("\n")[tree.body[0].end_lineno or 0 :])
+def _imported_part(text: str) -> str:
+    """Return the statements of a file that run when it is imported, without docstring."""
+    body = [
+        node
+        for node in ast.parse(text).body
+        if not (isinstance(node, ast.If) and is_main_guard(node.test) and not node.orelse)
+        and not is_text(node)
+    ]
+    return ast.unparse(ast.Module(body, []))
 
 
 def _import_notes(text: str) -> Iterator[str]:

@@ -7,8 +7,9 @@ import linecache
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ..reduce.places import blocks_of
+
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 @dataclass(frozen=True)
@@ -76,30 +77,18 @@ def layers_around(function: Definition, line: int) -> tuple[Layer, ...]:
                 0, Layer(node, _first_line(node), _last_line(node), _last_line(node), tuple(block))
             )
             return tuple(found)
-        inner = [each for name in _BLOCKS for each in _inner_statements(node, name)]
-        found.insert(0, _make_layer(node, block))
-        block = [each for each in inner if isinstance(each, ast.stmt)]
+        found.insert(0, Layer(node, *beginning_lines(node), _last_line(node), tuple(block)))
+        block = _inner_statements(node)
 
 
 def beginning_lines(node: ast.stmt) -> tuple[int, int]:
     """Return the first and last line that run when a statement is entered."""
-    inner = [each for name in _BLOCKS for each in _inner_statements(node, name)]
-    head = min((_first_line(each) for each in inner), default=_last_line(node) + 1) - 1
+    head = min(map(_first_line, _inner_statements(node)), default=_last_line(node) + 1) - 1
     return _first_line(node), max(head, node.lineno)
 
 
-def _make_layer(node: ast.stmt, block: list[ast.stmt]) -> Layer:
-    return Layer(node, *beginning_lines(node), _last_line(node), tuple(block))
-
-
-def _inner_statements(node: ast.AST, name: str) -> list[ast.stmt]:
-    found: list[ast.stmt] = []
-    for each in getattr(node, name, ()):
-        if isinstance(each, ast.stmt):
-            found.append(each)
-        else:  # an exception handler or a match case
-            found.extend(each.body)
-    return found
+def _inner_statements(node: ast.stmt) -> list[ast.stmt]:
+    return [each for block in blocks_of(node) for each in block]
 
 
 def _first_line(node: ast.stmt) -> int:

@@ -15,8 +15,6 @@ from ..reduce.program import format_tree
 from .loading import NAME, needed_files
 from .store import TensorStore
 
-_LITERAL = (ast.Constant, ast.Tuple, ast.keyword, ast.UnaryOp, ast.USub, ast.Load)
-
 
 def inline_small_tensors(program: str, folder: Path) -> str:
     """Return the program with small tensors as literals, instead of calls that load them.
@@ -36,16 +34,21 @@ class _Inlining(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         match node:
-            case ast.Call(func=ast.Name(id=called), args=[ast.Constant(value=str(name)), like]):
-                if called == NAME and _is_plain(like):
-                    return self._tensor_literal(name, like) or node
+            case ast.Call(
+                func=ast.Name(id=called),
+                args=[
+                    ast.Constant(value=str(name)),
+                    ast.Call(func=ast.Attribute(value=ast.Name(id="torch"))) as like,
+                ],
+            ) if called == NAME:
+                return self._tensor_literal(name, like) or node
         return node
 
     def _tensor_literal(self, name: str, like: ast.expr) -> ast.AST | None:
         try:
             with torch.device("meta"):
-                made: Any = eval(ast.unparse(like), {"torch": torch})
-            if made.numel() > INLINE:
+                made: Any = eval(ast.unparse(like), {"torch": torch, "__builtins__": {}})
+            if made.numel() > INLINE or made.device.type != "meta":
                 return None
             content = bytearray((self._folder / DATA / name).read_bytes())
             known = torch.frombuffer(content, dtype=made.dtype)[: made.numel()].view(made.shape)
@@ -54,22 +57,3 @@ class _Inlining(ast.NodeTransformer):
         except Exception:  # the reducer may have broken it; the program still shows the finding
             return None
         return ast.parse(text, mode="eval").body
-
-
-def _is_plain(node: ast.expr) -> bool:
-    """Whether an expression is a call like ``torch.randn(2, 3)`` that does not read variables."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch")), args=args, keywords=named):
-            if any(each.arg == "device" for each in named):
-                return False
-            parts = [part for each in (*args, *named) for part in ast.walk(each)]
-            return all(isinstance(part, _LITERAL) or _is_name(part) for part in parts)
-    return False
-
-
-def _is_name(node: ast.AST) -> bool:
-    """Whether a node is part of a dotted name like ``torch.float16``."""
-    match node:
-        case ast.Name(id="torch") | ast.Attribute(value=ast.Name(id="torch")):
-            return True
-    return False

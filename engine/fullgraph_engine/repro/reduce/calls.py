@@ -145,42 +145,6 @@ def inline_expressions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     yield edits
 
 
-def inline_callbacks(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace a function by a lambda if its only use is as an argument."""
-    places = SyntaxIndex.from_tree(program.tree)
-    edits: list[TreeEdit] = []
-    for function in program.tree.body:
-        if not isinstance(function, ast.FunctionDef) or function.decorator_list:
-            continue
-        uses = places.uses_in(program.tree, function.name)
-        value = _only_value(function)
-        if len(uses) == 1 and value is not None and _is_handed_over(uses[0], places):
-            made = ast.Lambda(args=function.args, body=value)
-            edits.append(TreeEdit({function: None, uses[0]: made}))
-    yield edits
-
-
-def _only_value(function: Function) -> ast.expr | None:
-    match function.body:
-        case [ast.Return(value=value)]:
-            return value or ast.Constant(value=None)
-        case [ast.Expr(value=value)]:
-            return value
-        case [ast.Pass()]:
-            return ast.Constant(value=None)
-    return None
-
-
-def _is_handed_over(use: ast.Name, places: SyntaxIndex) -> bool:
-    """Whether a variable is passed as an argument to a call other than ``torch.compile``."""
-    call = places.parents[use]
-    return isinstance(call, ast.Call) and use in call.args and not _is_compile_call(call)
-
-
-def _is_compile_call(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr in ("compile", "export")
-
-
 def _is_expression(function: Function) -> bool:
     return len(function.body) == 1 and isinstance(function.body[0], ast.Return)
 

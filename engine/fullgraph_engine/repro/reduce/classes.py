@@ -59,27 +59,6 @@ class _WithoutConstants(ast.NodeTransformer):
         return ast.Constant(value=None)
 
 
-def merge_bases(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Move the methods of a base class into its only subclass."""
-    classes = {node.name: node for node in program.tree.body if isinstance(node, ast.ClassDef)}
-    for node in classes.values():
-        for base in node.bases:
-            if not isinstance(base, ast.Name) or base.id not in classes:
-                continue
-            other = classes[base.id]
-            own = {part.name for part in node.body if isinstance(part, FUNCTIONS)}
-            kept = [
-                part
-                for part in other.body
-                if not (isinstance(part, FUNCTIONS) and part.name in own)
-            ]
-            yield (
-                TreeEdit(
-                    {other: None, base: tuple(other.bases), node.body[0]: (*kept, node.body[0])}
-                ),
-            )
-
-
 def inline_attributes(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Replace attributes with a single assignment by their constant or global value."""
     places = SyntaxIndex.from_tree(program.tree)
@@ -103,43 +82,6 @@ def inline_attributes(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
         simple = isinstance(value, (ast.Constant, ast.Name))
         if (simple or len(read[name]) == 1) and _is_global(value, places):
             edits.append(TreeEdit({assignments[0]: None, **dict.fromkeys(read[name], value)}))
-    yield edits
-
-
-def inline_fields(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace reads of class constants, such as configuration fields, by their values."""
-    stored: dict[str, list[ast.stmt]] = {}
-    values: dict[str, ast.expr | None] = {}
-    read: dict[str, list[ast.AST]] = {}
-    given: dict[str, list[ast.keyword]] = {}
-    for node in ast.walk(program.tree):
-        match node:
-            case ast.ClassDef():
-                for part in node.body:
-                    match part:
-                        case ast.AnnAssign(target=ast.Name(id=name)):
-                            stored.setdefault(name, []).append(part)
-                            values[name] = part.value
-                        case ast.Assign(targets=[ast.Name(id=name)]):
-                            stored.setdefault(name, []).append(part)
-                            values[name] = part.value
-            case ast.Attribute(attr=name, ctx=ast.Load()):
-                read.setdefault(name, []).append(node)
-            case ast.Attribute(attr=name):
-                stored.setdefault(name, []).append(ast.Pass())
-            case ast.keyword(arg=str(name)):
-                given.setdefault(name, []).append(node)
-    edits: list[TreeEdit] = []
-    for name, statements in stored.items():
-        if len(statements) != 1 or name not in values or len(given.get(name, ())) > 1:
-            continue
-        value = values[name]
-        keywords = given.get(name, [])
-        if keywords:
-            value = keywords[0].value
-        if isinstance(value, ast.Constant):
-            removed: dict[ast.AST, Replacement] = dict.fromkeys([*statements, *keywords])
-            edits.append(TreeEdit({**removed, **dict.fromkeys(read.get(name, []), value)}))
     yield edits
 
 

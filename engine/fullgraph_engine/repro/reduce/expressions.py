@@ -26,17 +26,6 @@ def replace_by_variable(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
         yield edits[::-1]
 
 
-def replace_by_negation(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace calls and operations in functions by the negation of their first variable."""
-    places = SyntaxIndex.from_tree(program.tree)
-    edits: list[TreeEdit] = []
-    for node in _expressions_by_depth(places)[0]:
-        leaf = places.value_in(node) if isinstance(node, (ast.Call, ast.BinOp)) else None
-        if leaf is not None and places.scopes[node] is not places.tree:
-            edits.append(TreeEdit({node: ast.UnaryOp(op=ast.USub(), operand=leaf)}))
-    yield edits[::-1]
-
-
 def replace_by_child(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Replace expressions by one of their direct subexpressions."""
     places = SyntaxIndex.from_tree(program.tree)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import calls, classes, compound, expressions, imports, names, statements, values
+from . import calls, classes, compound, expressions, names, statements, values
 from .search import Pass
 
 PASSES = (
@@ -18,17 +18,12 @@ PASSES = (
     Pass("unwrapped", compound.unwrap_blocks, basic=True),
     Pass("fixed", calls.inline_fixed_parameters),
     Pass("leaves", expressions.replace_by_variable),
-    Pass("negations", expressions.replace_by_negation),
     Pass("variables", calls.inline_variables),
     Pass("inlined", calls.inline_functions),
-    Pass("callbacks", calls.inline_callbacks),
     Pass("attributes", classes.inline_attributes),
-    Pass("fields", classes.inline_fields),
-    Pass("merged", classes.merge_bases),
     Pass("parts", classes.replace_by_attribute),
     Pass("bases", classes.drop_bases),
     Pass("functions", classes.classes_to_functions),
-    Pass("imports", imports.use_dotted_names),
     Pass("bare", expressions.drop_targets),
     Pass("children", expressions.replace_by_child),
     Pass("tensors", values.simplify_tensors),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,83 +71,41 @@ def layout_of(value: torch.Tensor) -> Layout:
 
 
 def steps_between(base: Layout, wanted: Layout) -> str:
-    """Return method calls, like ``.t()``, that turn a tensor of layout ``base`` into ``wanted``."""
+    """Return method calls, like ``[1]``, that turn a tensor of layout ``base`` into ``wanted``."""
     if base == wanted:
         return "[:]" if base.sizes else ".view(())"
-    for steps in _candidate_steps(base, wanted):
-        if apply_steps(base, steps) == wanted:
-            return steps
-    return _as_strided_text(wanted)
+    if base.is_plain and wanted.is_plain and base.count == wanted.count:
+        return f".view({comma_separated(wanted.sizes) or '()'})"
+    if base.sizes and base.strides[0] and base.sizes[1:] == wanted.sizes:
+        index, rest = divmod(wanted.offset - base.offset, base.strides[0])
+        if base.strides[1:] == wanted.strides and not rest and 0 <= index < base.sizes[0]:
+            return f"[{index}]"
+    offset = f", {wanted.offset}" if wanted.offset else ""
+    return f".as_strided({wanted.sizes}, {wanted.strides}{offset})"
 
 
-def _candidate_steps(base: Layout, wanted: Layout) -> Iterator[str]:
-    rank = len(wanted.sizes)
-    if base.is_plain and wanted.offset == 0 and base.count == wanted.count:
-        yield f".view({comma_separated(wanted.sizes) or '()'})"
-    if rank == len(base.sizes):
-        indices = _slice_text(base, wanted)
-        if indices is not None:
-            yield indices
-    if rank < len(base.sizes):
-        for dims in itertools.combinations(range(len(base.sizes)), len(base.sizes) - rank):
-            indices = _slice_text(base, wanted, dims)
-            if indices is not None:
-                yield indices
-    for first, second in itertools.combinations(range(rank), 2):
-        yield ".t()" if rank == 2 else f".transpose({first}, {second})"
-    if 2 < rank <= 5:
-        for order in itertools.permutations(range(rank)):
-            yield f".permute({comma_separated(order)})"
+def new_base(layout: Layout) -> tuple[Layout, str]:
+    """Return a contiguous layout for a new tensor, and method calls that turn it into ``layout``.
 
-
-def _slice_text(base: Layout, wanted: Layout, selected: tuple[int, ...] = ()) -> str | None:
-    """Return indexing such as ``[1:, ::2]`` that turns layout ``base`` into ``wanted``, or None.
-
-    One index selects in each of the ``selected`` dimensions.
+    The calls are an ``expand``, a permutation, or an ``as_strided``.
     """
-    left = wanted.offset - base.offset
-    kept = iter(zip(wanted.sizes, wanted.strides, strict=True))
-    parts = []
-    if left < 0:
-        return None
-    for dim, (size, stride) in enumerate(zip(base.sizes, base.strides, strict=True)):
-        if stride <= 0:
-            return None
-        start, left = (min(left // stride, size - 1), left) if size else (0, left)
-        left -= start * stride
-        if dim in selected:
-            parts.append(str(start))
-            continue
-        length, step = next(kept, (0, 0))
-        if step % stride or length == 0:
-            return None
-        step = step // stride if length > 1 else 1
-        stop = start + (length - 1) * step + 1
-        if step < 1 or stop > size:
-            return None
-        begin = str(start) if start else ""
-        end = "" if stop + step > size and step > 1 else str(stop) if stop < size else ""
-        parts.append(f"{begin}:{end}:{step}" if step > 1 else f"{begin}:{end}")
-    while len(parts) > 1 and parts[-1] == ":":
-        parts.pop()
-    return None if left else f"[{', '.join(parts)}]"
-
-
-def apply_steps(base: Layout, steps: str) -> Layout | None:
-    """Return the layout after these method calls on a tensor of layout ``base``.
-
-    The calls run on a meta tensor. The result is None if they fail.
-    """
-    tensor = torch.empty(0, device="meta").as_strided(base.sizes, base.strides, base.offset)
-    try:
-        return layout_of(eval(f"tensor{steps}", {"tensor": tensor, "torch": torch}))
-    except (RuntimeError, IndexError, ValueError, TypeError):
-        return None
-
-
-def _as_strided_text(layout: Layout) -> str:
-    offset = f", {layout.offset}" if layout.offset else ""
-    return f".as_strided({layout.sizes}, {layout.strides}{offset})"
+    pairs = tuple(zip(layout.sizes, layout.strides, strict=True))
+    single = tuple(1 if stride == 0 else size for size, stride in pairs)
+    base = Layout(single, contiguous_strides(single))
+    expanded = tuple(
+        0 if new < size else stride
+        for size, new, stride in zip(layout.sizes, single, base.strides, strict=True)
+    )
+    if not layout.offset and 0 in expanded and expanded == layout.strides:
+        return base, f".expand({comma_separated(layout.sizes)})"
+    dense = dense_order(layout)
+    if dense is not None and not layout.offset:
+        sizes = tuple(layout.sizes[dim] for dim in dense)
+        order = [dense.index(dim) for dim in range(len(dense))]
+        steps = ".t()" if order == [1, 0] else f".permute({comma_separated(order)})"
+        return Layout(sizes, contiguous_strides(sizes)), steps
+    base = Layout((layout.extent,), (1,))
+    return base, steps_between(base, layout)
 
 
 def dense_order(layout: Layout) -> tuple[int, ...] | None:
@@ -160,35 +117,6 @@ def dense_order(layout: Layout) -> tuple[int, ...] | None:
     if all(layout.strides[dim] == stride for dim, stride in zip(order, strides, strict=True)):
         return tuple(order)
     return None
-
-
-def candidate_bases(layout: Layout, dense: tuple[int, ...] | None) -> Iterator[Layout]:
-    """Yield contiguous layouts that have ``layout`` as a simple view."""
-    if any(stride == 0 for stride in layout.strides):
-        pairs = zip(layout.sizes, layout.strides, strict=True)
-        sizes = tuple(1 if stride == 0 else size for size, stride in pairs)
-        yield Layout(sizes, contiguous_strides(sizes))
-    if dense is not None and layout.offset == 0:
-        sizes = tuple(layout.sizes[dim] for dim in dense)
-        yield Layout(sizes, contiguous_strides(sizes))
-    if layout.count and layout.sizes:
-        rows = _row_layout(layout)
-        if rows is not None:
-            yield rows
-    extent = layout.extent
-    yield Layout((extent,), (1,))
-
-
-def _row_layout(layout: Layout) -> Layout | None:
-    """Return the contiguous layout that ``layout`` slices in each dimension, or None."""
-    outer = layout.strides[:-1]
-    if min(layout.strides) < 1 or not outer:
-        return None
-    if any(stride % inner for stride, inner in itertools.pairwise(layout.strides)):
-        return None
-    inner_sizes = [stride // inner for stride, inner in itertools.pairwise(outer)]
-    sizes = (-(-layout.extent // outer[0]), *inner_sizes, outer[-1])
-    return Layout(sizes, contiguous_strides(sizes))
 
 
 StorageKey = tuple[int, str]

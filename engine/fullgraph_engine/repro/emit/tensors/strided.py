@@ -27,14 +27,12 @@ from .contents import (
 )
 from .layouts import (
     Layout,
-    apply_steps,
-    candidate_bases,
     contiguous_strides,
     dense_order,
     layout_of,
-    steps_between,
+    new_base,
 )
-from .spelling import as_arguments, as_tuple, comma_separated
+from .spelling import as_arguments, as_tuple
 
 INLINE = 16
 """Maximum number of elements of a tensor to write as literals."""
@@ -97,19 +95,14 @@ class TensorExpression:
     def steps(self) -> tuple[Layout, str, torch.Tensor | None]:
         """Return a base layout, methods that turn it into ``spec``, and the base's elements."""
         layout, data = self.spec.layout, self.spec.data
-        dense = dense_order(layout) if layout.offset == 0 else None
-        owns = dense is not None and not self.spec.is_view
-        plain = Layout(layout.sizes, contiguous_strides(layout.sizes))
-        if owns and len(layout.sizes) in _CHANNELS_LAST:
-            steps = f".to(memory_format=torch.{_CHANNELS_LAST[len(layout.sizes)]})"
-            if apply_steps(plain, steps) == layout:
-                return plain, steps, data
-        for base in candidate_bases(layout, dense):
-            steps = f".expand({comma_separated(layout.sizes)})"
-            if 0 not in layout.strides or apply_steps(base, steps) != layout:
-                steps = steps_between(base, layout)
-            if not steps.startswith(".as_strided"):
-                break
+        owns = not self.spec.is_view and not layout.offset and dense_order(layout) is not None
+        name = _CHANNELS_LAST.get(len(layout.sizes))
+        if owns and name is not None:
+            made = torch.empty(layout.sizes, device="meta", memory_format=getattr(torch, name))
+            if made.stride() == layout.strides:
+                plain = Layout(layout.sizes, contiguous_strides(layout.sizes))
+                return plain, f".to(memory_format=torch.{name})", data
+        base, steps = new_base(layout)
         # ``clone`` keeps the strides of a tensor without gaps.
         return base, f"{steps}.clone()" if owns else steps, base_contents(data, base, layout)
 
@@ -153,37 +146,12 @@ class TensorExpression:
         if spec.dtype not in INTEGERS:
             return f"torch.empty({as_arguments(sizes)}{dtype}{where})"
         low, high = range_of(data)
-        ordered = self.ordered_text(sizes, data, low, high)
-        if ordered is not None:
-            return f"{ordered}.to({spec.dtype})" if spec.dtype != torch.int64 else ordered
         dtype_argument = "" if spec.dtype == torch.int64 else dtype
         bounds = f"{high + 1}" if low == 0 else f"{low}, {high + 1}"
         if high + 1 < 1 << 63 and spec.dtype in SIGNED:
             return f"torch.randint({bounds}, {as_tuple(sizes)}{dtype_argument}{where})"
         bounds = f"{max(low, 0)}, {min(high, (1 << 62)) + 1}"
         return f"torch.randint({bounds}, {as_tuple(sizes)}{where}).to({spec.dtype})"
-
-    def ordered_text(
-        self, sizes: tuple[int, ...], data: torch.Tensor | None, low: int, high: int
-    ) -> str | None:
-        """Return an expression for integers in a meaningful order, such as permutations, or None.
-
-        ``low`` and ``high`` are the smallest and the largest integer.
-        """
-        if data is None or len(sizes) != 1 or data.numel() > READ or not is_readable(data):
-            return None
-        count = sizes[0]
-        where = "" if self.spec.device.type == "cpu" else f', device="{self.spec.device}"'
-        numbers = data.to(torch.int64)
-        steps = numbers.diff()
-        if low == 0 and bool((steps >= 0).all()):
-            return f"torch.arange({count}{where}) * {high + 1} // {count}"
-        if low == 0 and high == count - 1 and bool((numbers.sort().values.diff() == 1).all()):
-            rolled = f"torch.arange({count}{where}).roll({-int(numbers[0]) % count})"
-            if evaluates_to(rolled, numbers):
-                return rolled
-            return f"torch.randperm({count}{where})"
-        return None
 
     def contents_text(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str, now: str

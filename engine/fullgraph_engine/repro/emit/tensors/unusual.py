@@ -60,9 +60,7 @@ def unusual_tensor_text(printer: Printer, value: torch.Tensor) -> str | None:
     elif value.layout is not torch.strided:
         raise UnwritableValue(f"a tensor of layout {value.layout} has no source text")
     elif value.is_quantized:
-        if printer.program.store is not None:
-            return _quantized_integers_text(printer, value)
-        return _quantized_text(value, dense_text(torch.float32))
+        return _quantized_text(printer, value)
     elif not _has_numbers(value.dtype):
         bits = value.view(_BITS[value.dtype.itemsize])
         text = TensorExpression(printer.program, spec_of(bits)).text()
@@ -91,21 +89,17 @@ def _sparse_parts_text(printer: Printer, value: torch.Tensor, sizes: tuple[int, 
     return f"torch.{made}({', '.join(texts)}, {sizes}, {option})"
 
 
-def _quantized_integers_text(printer: Printer, value: torch.Tensor) -> str:
+def _quantized_text(printer: Printer, value: torch.Tensor) -> str:
     """Return a call that builds a quantized tensor from its integers."""
-
-    def part_text(part: torch.Tensor) -> str:
-        return TensorExpression(printer.program, spec_of(part)).text()
-
-    made, numbers = "torch._make_per", part_text(value.int_repr())
+    numbers = TensorExpression(printer.program, spec_of(value.int_repr())).text()
     if value.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
-        scale, zero = value.q_scale(), value.q_zero_point()
-        return f"{made}_tensor_quantized_tensor({numbers}, {scale!r}, {zero})"
+        rest = f"{value.q_scale()!r}, {value.q_zero_point()}"
+        return f"torch._make_per_tensor_quantized_tensor({numbers}, {rest})"
     if value.qscheme() in (torch.per_channel_affine, torch.per_channel_symmetric):
-        scales = part_text(value.q_per_channel_scales())
-        zeros = part_text(value.q_per_channel_zero_points())
-        axis = value.q_per_channel_axis()
-        return f"{made}_channel_quantized_tensor({numbers}, {scales}, {zeros}, {axis})"
+        parts = (value.q_per_channel_scales(), value.q_per_channel_zero_points())
+        shown = [f"torch.tensor({part.tolist()}, dtype={part.dtype})" for part in parts]
+        rest = f"{', '.join(shown)}, {value.q_per_channel_axis()}"
+        return f"torch._make_per_channel_quantized_tensor({numbers}, {rest})"
     raise UnwritableValue(f"a tensor quantized by {value.qscheme()} has no source text")
 
 
@@ -116,21 +110,6 @@ def _has_numbers(dtype: torch.dtype) -> bool:
     except NotImplementedError:
         return False
     return True
-
-
-def _quantized_text(value: torch.Tensor, plain: str) -> str:
-    if value.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
-        scale, zero = value.q_scale(), value.q_zero_point()
-        return f"torch.quantize_per_tensor({plain}, {scale!r}, {zero}, {value.dtype})"
-    if value.qscheme() in (torch.per_channel_affine, torch.per_channel_symmetric):
-        scales = value.q_per_channel_scales().tolist()
-        zeros = value.q_per_channel_zero_points().tolist()
-        axis = value.q_per_channel_axis()
-        return (
-            f"torch.quantize_per_channel({plain}, torch.tensor({scales}), "
-            f"torch.tensor({zeros}), {axis}, {value.dtype})"
-        )
-    raise UnwritableValue(f"a tensor quantized by {value.qscheme()} has no source text")
 
 
 def nested_tensor_text(printer: Printer, value: torch.Tensor) -> str:
