@@ -160,12 +160,16 @@ class Results:
         self._only: frozenset[str] = frozenset()
         self._kept: frozenset[str] = frozenset()
         self._current = False
-        self._note = ""
+        self.note = ""
+        """Note of the engine about the whole run, for example that it reached a limit on the number
+        of targets.
+        """
         self.names: tuple[str, ...] = ()
         """Names of the targets, in the order of the text."""
         self._found: tuple[TargetInfo, ...] = ()
         """Targets that the current run, or else the last one, found in the text."""
-        self._operators: tuple[Operator, ...] = ()
+        self.operators: tuple[Operator, ...] = ()
+        """Operators that the text and its imports registered when last executed."""
         self._registers = False
         self.forecasts = Forecasts()
         self.failure: Failed | None = None
@@ -206,7 +210,7 @@ class Results:
             self.forecasts.add_forecast(event)
             return True
         if isinstance(event, TargetsFound):
-            self._note, self._found = event.note, event.targets
+            self.note, self._found = event.note, event.targets
             if self._only:
                 return False
             self.names = tuple(target.name for target in event.targets)
@@ -224,7 +228,7 @@ class Results:
             self.begin_run(self._only, self._kept)
             return True
         if isinstance(event, OperatorsRegistered):
-            self._operators, self._registers = event.operators, True
+            self.operators, self._registers = event.operators, True
         return False
 
     def complete_run(self) -> None:
@@ -241,7 +245,7 @@ class Results:
         self._old = {}
         self._new = {**kept, **self._new}
         if not self._registers:
-            self._operators = ()
+            self.operators = ()
 
     def interrupt_run(self) -> None:
         """Interrupt the run: keep its results, and results of the last run for the targets that it
@@ -339,7 +343,7 @@ class Results:
         infos = {one.name: TargetInfo(one.name, one.kind, one.range) for one in reversed(reports)}
         names = (name for name in self.names if name in infos)
         return (
-            TargetsFound(0, tuple(infos[name] for name in names), self._note),
+            TargetsFound(0, tuple(infos[name] for name in names), self.note),
             *(FindingFound(0, finding) for finding in self.findings(foretold=False)),
             *(TargetDone(0, report) for report in reports),
             Analyzed(0, generation, 0.0),
@@ -374,25 +378,13 @@ class Results:
         """Return a copy of the results that later edits and runs do not change."""
         copy = Results()
         copy._old, copy._new = dict(self._old), dict(self._new)
-        copy._only, copy._current, copy._note = self._only, self._current, self._note
+        copy._only, copy._current, copy.note = self._only, self._current, self.note
         copy._kept = self._kept
-        copy.names, copy._operators = self.names, self._operators
+        copy.names, copy.operators = self.names, self.operators
         copy.forecasts = self.forecasts.copy()
         return copy
 
     # -- displayed results --------------------------------------------------------------------
-
-    @property
-    def note(self) -> str:
-        """Note of the engine about the whole run, such as a limit on the number of targets that was
-        reached.
-        """
-        return self._note
-
-    @property
-    def operators(self) -> tuple[Operator, ...]:
-        """Operators that the text and its imports registered when last executed."""
-        return self._operators
 
     @property
     def empty(self) -> bool:
