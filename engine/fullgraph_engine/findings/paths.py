@@ -199,7 +199,8 @@ class Explorer:
         self._places: set[Range] = set()
         """Source ranges where code asks tensors for values."""
         self._turned = frozenset(a.place for a in known.answers if a.answer is True)
-        """Source ranges where the usual value is True because False raises."""
+        """Source ranges of conditions that other paths answer with True by default, because the
+        code raises if they are False."""
         self._repairs = REPAIRS
         self._found: dict[str, str] = {}
         """Values found for optional arguments, in notation, by parameter name."""

@@ -49,7 +49,8 @@ change count as changed."""
 
 @dataclass
 class _ComparedText:
-    """One of the two versions of the file; ``folder`` receives what its runs recorded."""
+    """One of the two versions of a file that a fix changes; its runs write their outputs to
+    ``folder``."""
 
     text: str
     lines: tuple[int, ...]

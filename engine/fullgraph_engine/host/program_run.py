@@ -209,7 +209,7 @@ class ProgramRun:
             self._host.send(event)
 
     def _report_targets(self) -> None:
-        """Report the targets that the programs have reached so far."""
+        """Send the server the targets that the programs have called so far."""
         number, note = self.request.request, " ".join(self._notes)
         self._host.send(TargetsFound(number, _sort_targets(self._targets.values()), note))
 

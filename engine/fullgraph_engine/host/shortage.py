@@ -51,7 +51,7 @@ class Shortage:
         return False
 
     def end(self) -> None:
-        """Record that a process was started."""
+        """Record that the shortage of processes is over, because one was started."""
         self._since = 0.0
 
     def retry(self) -> None:

@@ -63,9 +63,8 @@ class GraphCut:
 class BreakCost:
     """The cost of a graph break in one call of ``target``.
 
-    ``met`` is the number of times that the call reached the break. Code that runs without Dynamo is
-    not recorded, so ``met`` is a lower bound if ``eager`` names functions, unless that code reads
-    values of fake tensors.
+    ``met`` is the number of times that the call reached the break. Functions in ``eager`` run
+    without Dynamo, and breaks that they would reach again are not counted.
     """
 
     target: str

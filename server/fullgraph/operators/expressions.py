@@ -71,8 +71,11 @@ _FOREIGN = TorchValue("foreign")
 
 @dataclass(frozen=True)
 class IndexMatch:
-    """The entry of the operator index for a path: a name, or an operator with perhaps an
-    overload."""
+    """The result of looking up a dotted name such as ``torch.add`` in the operator index.
+
+    ``name`` is set for functions and classes of torch that are not operators. ``overload`` is set
+    if the dotted name includes it, as in ``torch.ops.aten.add.Tensor``.
+    """
 
     name: Name | None = None
     operator: Operator | None = None

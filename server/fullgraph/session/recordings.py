@@ -34,7 +34,8 @@ class FileRecording:
 
 
 def recording_of(name: str, project: Path | None) -> FileRecording:
-    """Return the recorded classes of a file; ``name`` is its name in requests."""
+    """Return the classes of a file whose inputs ``fullgraph record`` recorded; ``name`` is the path
+    of the file."""
     path = Path(name)
     if not path.is_absolute():
         return FileRecording()

@@ -54,7 +54,7 @@ class RunOwner(Protocol):
 
 
 class ForecastOwner(Protocol):
-    """The receiver of the events of a forecast."""
+    """The object that a forecast of recompiles reports its results and its end to."""
 
     def take_forecast(self, event: ForecastFound) -> None:
         """Store the forecast of one target's recompiles and show its findings."""

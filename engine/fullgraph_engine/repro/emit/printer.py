@@ -116,7 +116,8 @@ class Afterwards:
         return all(one == place or one.startswith(starts) for one in self.places)
 
     def text(self, root: str, name: str) -> str:
-        """Return the statement for the value in variable ``root``."""
+        """Return the statement as source code. The paths begin with the variable ``root``, which is
+        replaced by the variable ``name``."""
         text = self.template
         for index, place in enumerate(self.places):
             text = text.replace(f"{{{index}}}", name + place[len(root) :])
