@@ -169,7 +169,7 @@ async def test_nonsense_on_the_pipe_is_a_death(watched: Callable[..., Watched]) 
     engine = watched().engine
     await engine.start()
     got = await events(engine.analyze(asked("class A(nn.Module):\n    1  # die: garbage\n")))
-    assert isinstance(got[-1], Failed) and "not the protocol" in got[-1].reason
+    assert isinstance(got[-1], Failed) and "sent an invalid message" in got[-1].reason
     assert isinstance((await events(engine.analyze(asked())))[-1], Analyzed)
 
 
@@ -226,7 +226,7 @@ async def test_what_is_no_python_is_not_started_again(
     await one.engine.start()
     status = await one.engine.ready()
     assert status.state is EngineState.UNUSABLE
-    assert f"{interpreter} is no Python" in status.message and words in status.message
+    assert f"{interpreter} cannot run the engine" in status.message and words in status.message
     assert "Python 3.10 or newer" in status.next_step
     await one.is_not_started_again()
     assert (tmp_path / "count").read_text() == "start\n"

@@ -406,8 +406,7 @@ class Engine(AnyEngine):
             return
         if not self._status.python and process.exit_status not in _FROM_OUTSIDE:
             self._give_up(
-                f"{self.interpreter} is no Python that the engine runs in: "
-                f"it {_describe_exit(process)}.",
+                f"{self.interpreter} cannot run the engine: it {_describe_exit(process)}.",
                 CHOOSE,
             )
             return
@@ -420,7 +419,7 @@ class Engine(AnyEngine):
             return
         message = f"The engine {_describe_exit(process)}."
         self._queue.retry_traces()
-        next_step = "It is started again by itself; the log has its last words."
+        next_step = "It restarts automatically; the log has its last output."
         self._queue.fail_sent(message, next_step)
         self._set_status(
             EngineState.CRASHED,
@@ -439,7 +438,7 @@ class Engine(AnyEngine):
             message = f"The engine {manner}."
             if not imported:
                 message = f"The engine {manner} while it imported torch in {self.interpreter}."
-            next_step = "Restart the engine by command; the log has its last words."
+            next_step = "Restart the engine by command; the log has its last output."
             self._set_status(EngineState.CRASHED, message, next_step)
             self._queue.fail_all(message, next_step)
         else:
@@ -489,7 +488,7 @@ def _describe_exit(process: EngineProcess) -> str:
     subject.
     """
     if process.broken:
-        return f"said something that is not the protocol ({process.broken}) and was ended"
+        return f"sent an invalid message ({process.broken}) and was killed"
     status = process.exit_status
     if status is None:
         return "ended"

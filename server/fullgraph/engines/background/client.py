@@ -202,7 +202,7 @@ class BackgroundEngine(AnyEngine):
                 log = _log_path(path)
                 raise BackgroundUnavailable(
                     f"The process of the engine ended with status {status}; {log} has its last "
-                    "words."
+                    "output."
                 )
             # A process that listened when the connection failed has exited since.
         folder.check_private(path.parent)
