@@ -642,7 +642,7 @@ def test_what_the_sandbox_allows_is_said_on_the_command_line(command_line: Comma
     assert given == Allowed(network=True, writable=(WritableFolder(f"{here}/cache", here),))
     ran = command_line.check("model.py", "--allow", "netwrk")
     assert ran.status == 2
-    words = "error: --allow has 'netwrk', which is no entry (did you mean 'network'?).\n"
+    words = "error: --allow has 'netwrk', which is not a valid entry (did you mean 'network'?).\n"
     assert ran.err == words
 
 
@@ -651,7 +651,7 @@ def test_a_project_cannot_say_what_the_sandbox_allows(command_line: CommandLine)
     command_line.write("pyproject.toml", manifest)
     command_line.write("model.py", "x = 1\n")
     ran = command_line.check("model.py")
-    assert "pyproject.toml is not used: only settings of your own and the command line" in ran.err
+    assert "pyproject.toml is ignored: only your own settings and the command line" in ran.err
     assert not [line for line in command_line.engine_log() if line.startswith("allowed")]
 
 

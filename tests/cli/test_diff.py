@@ -252,7 +252,7 @@ def test_words_of_other_people_stay_words_in_markdown() -> None:
     ]
     comment = difference_markdown(compare(*many))
     assert len(comment) < 65_536 and comment.startswith(MARK)
-    assert "more files are left out" in comment
+    assert "more files are omitted" in comment
 
 
 # -- the command ------------------------------------------------------------------------------

@@ -69,7 +69,8 @@ def test_later_checks_use_the_engine_of_the_first(
     assert stopped.out.startswith(f"Stopped {sys.executable}")
     psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], 20)
     assert not psutil.pid_exists(pid)
-    assert command_line.run("engine", "status", **variables).out == "No engine is kept.\n"
+    status = command_line.run("engine", "status", **variables)
+    assert status.out == "No engine is running in the background.\n"
 
 
 def test_a_note_says_why_no_engine_is_kept(
@@ -94,7 +95,7 @@ def test_no_engine_where_the_folder_is_not_private(command_line: CommandLine) ->
         Path(runtime, "fullgraph").chmod(0o755)
         ran = command_line.run("engine", XDG_RUNTIME_DIR=runtime, TMPDIR=runtime)
         # The second choice, the temporary folder, is this user's.
-        assert (ran.status, ran.out) == (0, "No engine is kept.\n")
+        assert (ran.status, ran.out) == (0, "No engine is running in the background.\n")
         assert [one.name[:10] for one in Path(runtime).iterdir() if one.name != "fullgraph"] == [
             "fullgraph-"
         ]

@@ -126,7 +126,7 @@ def test_the_search_ends_with_the_target_that_shows_it(command_line: CommandLine
         command_line.write("model.py", script(*first, *end) + VERIFIED)
         ran = repro(command_line, "model.py:3")
         assert ran.status == 0
-        assert ("Also there: `op/not-pt2-compliant`" in ran.err) == others
+        assert ("Other findings there: `op/not-pt2-compliant`" in ran.err) == others
 
 
 def test_out(command_line: CommandLine) -> None:
@@ -140,7 +140,7 @@ def test_out(command_line: CommandLine) -> None:
     (command_line.folder / "mine.py").write_text("precious")
     begun = len(command_line.engine_log())
     ran = repro(command_line, "model.py:3", "--out", "mine.py")
-    assert ran.status == 2 and "mine.py is there already" in ran.err
+    assert ran.status == 2 and "mine.py exists already" in ran.err
     assert (command_line.folder / "mine.py").read_text() == "precious"
     assert len(command_line.engine_log()) == begun
 
@@ -164,10 +164,10 @@ def test_data_lies_beside_the_script(command_line: CommandLine) -> None:
 def test_data_that_cannot_be_kept(command_line: CommandLine) -> None:
     command_line.write("model.py", told(finding(2)) + WITH_DATA)
     ran = repro(command_line, "model.py:3", "--out", "-")
-    assert ran.out == SCRIPT and "The data that it needs is nowhere" in ran.err
+    assert ran.out == SCRIPT and "The script needs data files, which were not saved" in ran.err
     command_line.write("fullgraph-repros/data", "precious")
     ran = repro(command_line, "model.py:3")
-    assert ran.status == 0 and "warning: Its data cannot be written to " in ran.err
+    assert ran.status == 0 and "warning: Cannot write its data to " in ran.err
 
 
 def test_an_issue(command_line: CommandLine) -> None:
@@ -206,11 +206,14 @@ def test_the_most_severe_of_several(command_line: CommandLine) -> None:
     command_line.write("model.py", told(*several) + VERIFIED)
     ran = repro(command_line, "model.py:3")
     assert command_line.engine_log()[-1].startswith("reproduce trace/compile-error Net")
-    note = "note: Also there: `graph-break/GB0059` and `recompile/size`; choose one with --code."
+    note = (
+        "note: Other findings there: `graph-break/GB0059` and `recompile/size`; "
+        "select one with --code."
+    )
     assert note in ran.err
     ran = repro(command_line, "model.py:3", "--code", "GB0059")
     assert command_line.engine_log()[-1].startswith(f"reproduce {BREAK} Net")
-    assert "Also there" not in ran.err
+    assert "Other findings there" not in ran.err
 
 
 def test_a_target_is_chosen(command_line: CommandLine) -> None:
@@ -239,7 +242,8 @@ def test_a_backend_needs_no_finding(command_line: CommandLine) -> None:
     assert command_line.engine_log()[-1] == "reproduce  Other inductor Other 30"
     ran = repro(command_line, "model.py:1", "--accuracy", "--issue")
     assert command_line.engine_log()[-1].startswith("reproduce  Net inductor Net")
-    assert ran.out.startswith('`torch.compile(backend="inductor")` gives other numbers than eager.')
+    title = '`torch.compile(backend="inductor")` gives other results than eager mode.'
+    assert ran.out.startswith(title)
     ran = repro(command_line, "model.py", "--accuracy")
     assert ran.status == 1 and "`Net` and `Other`" in ran.err
 
@@ -333,7 +337,7 @@ def test_a_folder_that_is_a_file(command_line: CommandLine, tmp_path: Path) -> N
     ran = repro(command_line, "model.py:3", TMPDIR=str(tmp_path))
     path = Path(ran.out.strip())
     assert ran.status == 0 and path.read_text() == SCRIPT and path.is_relative_to(tmp_path)
-    assert "warning: Nothing can be written to " in ran.err and "fullgraph-repros (" in ran.err
+    assert "warning: Cannot write to " in ran.err and "fullgraph-repros (" in ran.err
 
 
 def test_what_cannot_be_done(command_line: CommandLine) -> None:

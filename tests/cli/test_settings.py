@@ -80,10 +80,10 @@ def test_pyproject_holds_every_kind_of_value(tmp_path: Path) -> None:
         ({"jobs": True}, "must be a whole number, at least 0; 0 is used."),
         ({"memory-limit": "lots"}, "must be a whole number of MiB, at least 256; 4096 is used."),
         ({"try-dynamic": "yes"}, "must be true or false; true is used."),
-        ({"exclude": {"a": 1}}, "must be a list of texts; [] is used."),
+        ({"exclude": {"a": 1}}, "must be a list of strings; [] is used."),
         (
             {"select": ["grph-break"]},
-            "names 'grph-break', which is no finding code or beginning of one; [] is used.",
+            "names 'grph-break', which is not a finding code or the beginning of one; [] is used.",
         ),
         (
             {"severity": {"graph-break": "loud"}},

@@ -155,9 +155,9 @@ def test_events_that_differ_are_a_status(command_line: CommandLine, differs: boo
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{}", "holds no saved events; `--save` writes them."),
-        ("[", "holds no saved events; `--save` writes them."),
-        ('{"version": 1, "events": [{"run": 3}]}', "holds no saved events"),
+        ("{}", "does not contain saved events; write them with `--save`."),
+        ("[", "does not contain saved events; write them with `--save`."),
+        ('{"version": 1, "events": [{"run": 3}]}', "does not contain saved events"),
         ('{"version": 7, "events": []}', "has format 7; save the events again."),
         (None, "cannot be read: No such file or directory."),
     ],

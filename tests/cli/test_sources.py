@@ -213,7 +213,7 @@ def test_pipes_and_devices_are_no_files(folder: Path) -> None:
     os.mkfifo(folder / ".gitignore")
     assert found(folder, ".") == ["own.py"]
     for name in ("pipe.py", "endless.py"):
-        with pytest.raises(UnreadableFile, match=f"{name} is no regular file; pass its text"):
+        with pytest.raises(UnreadableFile, match=f"{name} is not a regular file; pass its text"):
             read_source(SourceFile(name, folder / name, named=True))
 
 

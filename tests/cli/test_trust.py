@@ -24,7 +24,7 @@ def test_folders_are_added_and_removed(command_line: CommandLine, tmp_path: Path
 def test_what_is_no_folder(command_line: CommandLine, tmp_path: Path) -> None:
     ran = command_line.run("trust", "absent", XDG_CONFIG_HOME=str(tmp_path / "config"))
     assert ran.status == 2
-    assert ran.err == "fullgraph: absent is no folder; name the folder of a project.\n"
+    assert ran.err == "fullgraph: absent is not a folder; name the folder of a project.\n"
 
 
 def test_a_list_that_cannot_be_written(command_line: CommandLine, tmp_path: Path) -> None:

@@ -44,14 +44,14 @@ def test_an_entry_is_written_as_it_was_read(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("netwrk", "no entry (did you mean 'network'?)"),
-        ("everything", "no entry: entries are network, subprocess,"),
-        ("network:8.8.8.8", "no entry"),
-        ("write", "no entry"),
-        ("write:", "no entry"),
-        ("read-env:A=B", "no entry"),
-        ("write:../other", "leads out of the workspace folder"),
-        ("write:a/../../other", "leads out of the workspace folder"),
+        ("netwrk", "not a valid entry (did you mean 'network'?)"),
+        ("everything", "not a valid entry: entries are network, subprocess,"),
+        ("network:8.8.8.8", "not a valid entry"),
+        ("write", "not a valid entry"),
+        ("write:", "not a valid entry"),
+        ("read-env:A=B", "not a valid entry"),
+        ("write:../other", "is outside of the workspace folder"),
+        ("write:a/../../other", "is outside of the workspace folder"),
     ],
 )
 def test_what_is_no_entry_is_said_in_one_sentence(text: str, words: str) -> None:
@@ -91,8 +91,8 @@ def test_only_sources_of_the_user_count() -> None:
     assert resolved.settings.sandbox_allow == ()
     (problem,) = resolved.problems
     assert problem == (
-        "Setting 'sandbox.allow' of the editor is not used: only settings of your own and the "
-        "command line may say what the sandbox allows."
+        "Setting 'sandbox.allow' of the editor is ignored: only your own settings and the "
+        "command line can allow more in the sandbox."
     )
     ours = editor_source({"sandbox": {"allow": ["network"]}}, users=True)
     assert resolve_settings(ours).settings.sandbox_allow == (Allowance("network"),)
@@ -117,7 +117,7 @@ def test_a_workspace_gives_nothing_though_it_is_trusted(
     expected = Allowed(writable=(folder,)) if user_settings else Allowed(caches=("triton-cache",))
     assert workspace.resolve_allowed(document) == expected
     assert len(problems) == (1 if user_settings else 2)
-    assert f"of {tmp_path / 'pyproject.toml'} is not used" in problems[0]
+    assert f"of {tmp_path / 'pyproject.toml'} is ignored" in problems[0]
 
 
 def given(counter: Any) -> list[Allowed]:
@@ -153,7 +153,7 @@ async def test_a_client_that_does_not_know_whose_its_settings_are(
     await editor.until(lambda: counter.analyzed == 1)
     assert given(counter) == [Allowed()]
     (message,) = [one.message for one in editor.client.messages]
-    assert message.startswith("fullgraph: Setting 'sandbox.allow' of the editor is not used")
+    assert message.startswith("fullgraph: Setting 'sandbox.allow' of the editor is ignored")
 
 
 # -- the action -----------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ async def test_where_the_client_cannot_the_server_says_what_to_do(open_editor: A
     ]
     said = await editor.command(action.command.command, *action.command.arguments)
     assert said.startswith('Add "network" to `sandbox.allow` in the initialization options')
-    with pytest.raises(JsonRpcException, match="which is no entry"):
+    with pytest.raises(JsonRpcException, match="which is not a valid entry"):
         await editor.command("fullgraph.server.allow", {"entry": "all"})
 
 

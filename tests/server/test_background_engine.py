@@ -855,7 +855,7 @@ async def test_a_process_that_cannot_start(
     assert messages(await events(engine.analyze(asked(NET)))) == ["Call to print"]
     assert processes.notes == [
         "The engine is not shared: The process of the engine ended with status "
-        f"1; {processes.folder / 'engine.log'} has its last words."
+        f"1; {processes.folder / 'engine.log'} has its last output."
     ]
     assert "NameError" in (processes.folder / "engine.log").read_text()
 

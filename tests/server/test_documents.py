@@ -118,7 +118,7 @@ async def test_timings_are_of_the_last_run_and_leave_the_focus(editor: Any) -> N
     answer, text = await opened(editor, "showTimings", uri)
     assert answer["uri"].partition("?")[0].endswith("model.py.timings.txt")
     assert editor.client.shown_documents[-1].take_focus is False
-    assert text.startswith("Where the time of the last run of model.py went.\n\nRequest, ")
+    assert text.startswith("Time spent in the last run of model.py.\n\nRequest, ")
     assert "\n  module " in text and "\n  runs " in text
     net = "\nNet, 250 ms\n  trace             250 ms\n    frame forward, line 1: 200 ms\n"
     assert f"{net}Other, 250 ms\n" in text
@@ -136,7 +136,7 @@ async def test_targets_are_measured_as_they_are_and_with_the_fixes(editor: Any) 
     assert answer["uri"].partition("?")[0].endswith("model.py.measured.txt")
     assert editor.client.shown_documents[-1].take_focus is False
     assert text.splitlines()[:5] == [
-        "How long targets of model.py take: one call, the median of many.",
+        "Time of one call of each target of model.py: the median of many calls.",
         "",
         "Net (f32[4, 16]), forward, on the CPU with 2 threads; nothing is measured on a GPU",
         "  eager                 2 ms",
@@ -146,7 +146,7 @@ async def test_targets_are_measured_as_they_are_and_with_the_fixes(editor: Any) 
     await editor.until_rest()
     if editor.profile == "vscode":
         text = await content(editor, answer["uri"])
-        assert "\nThe text was edited since.\n" in text
+        assert "\nThe text has been edited since.\n" in text
 
 
 async def test_what_was_not_traced_is_not_measured(editor: Any) -> None:
@@ -175,7 +175,8 @@ async def test_timings_say_that_there_are_none(editor: Any) -> None:
     uri = editor.open("model.py", "x = 1\n")
     await editor.until_rest()
     _, text = await opened(editor, "showTimings", uri)
-    assert text == "model.py was not traced since it was opened. Analyze the file; this follows.\n"
+    head = "model.py was not traced since it was opened."
+    assert text == f"{head} Analyze the file to see the times.\n"
 
 
 async def test_the_only_target_need_not_be_named(editor: Any) -> None:

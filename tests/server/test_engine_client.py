@@ -143,7 +143,7 @@ async def test_cancel_before_torch_is_there_costs_nothing(
 async def test_a_run_that_does_not_hear_a_cancel_is_killed(
     watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fullgraph.engines.engine.CANCEL_GRACE", 0.1)
+    monkeypatch.setattr("fullgraph.engines.requests.CANCEL_GRACE", 0.1)
     engine = watched().engine
     await engine.start()
     await engine.ready()
@@ -169,7 +169,7 @@ async def test_nonsense_on_the_pipe_is_a_death(watched: Callable[..., Watched]) 
     engine = watched().engine
     await engine.start()
     got = await events(engine.analyze(asked("class A(nn.Module):\n    1  # die: garbage\n")))
-    assert isinstance(got[-1], Failed) and "not the protocol" in got[-1].reason
+    assert isinstance(got[-1], Failed) and "sent an invalid message" in got[-1].reason
     assert isinstance((await events(engine.analyze(asked())))[-1], Analyzed)
 
 
@@ -226,7 +226,7 @@ async def test_what_is_no_python_is_not_started_again(
     await one.engine.start()
     status = await one.engine.ready()
     assert status.state is EngineState.UNUSABLE
-    assert f"{interpreter} is no Python" in status.message and words in status.message
+    assert f"{interpreter} cannot run the engine" in status.message and words in status.message
     assert "Python 3.10 or newer" in status.next_step
     await one.is_not_started_again()
     assert (tmp_path / "count").read_text() == "start\n"
@@ -447,7 +447,7 @@ async def test_a_forecast_that_an_engine_was_killed_over_keeps_no_trace_waiting(
 async def test_an_engine_is_replaced_that_waits_for_what_a_signal_has_stopped(
     watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("fullgraph.engines.engine.LOOK_AT_PROCESS", 0.05)
+    monkeypatch.setattr("fullgraph.engines.process.LOOK_AT_PROCESS", 0.05)
     torch = tmp_path / "torch"
     monkeypatch.setenv("STUB_ENGINE", f"helper,waits={torch}")
     one = watched()
@@ -466,7 +466,7 @@ async def test_an_engine_is_replaced_that_waits_for_what_a_signal_has_stopped(
 async def test_an_engine_that_a_signal_has_stopped_is_replaced(
     watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fullgraph.engines.engine.LOOK_AT_PROCESS", 0.05)
+    monkeypatch.setattr("fullgraph.engines.process.LOOK_AT_PROCESS", 0.05)
     one = watched()
     await one.engine.start()
     await one.engine.ready()
@@ -482,7 +482,7 @@ async def test_an_unusable_engine_is_tried_again_once_its_packages_are_others(
     states = iter(range(100))
     installed = {"state": next(states)}
     monkeypatch.setattr(
-        "fullgraph.engines.engine.packages_state", lambda python: installed["state"]
+        "fullgraph.engines.status.packages_state", lambda python: installed["state"]
     )
     monkeypatch.setenv("STUB_ENGINE", "unusable")
     one = watched()
@@ -503,7 +503,7 @@ async def test_nobody_has_to_ask_for_that(
 ) -> None:
     installed = {"state": 0}
     monkeypatch.setattr(
-        "fullgraph.engines.engine.packages_state", lambda python: installed["state"]
+        "fullgraph.engines.status.packages_state", lambda python: installed["state"]
     )
     monkeypatch.setenv("STUB_ENGINE", "unusable")
     one = watched()

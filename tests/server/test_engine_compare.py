@@ -61,7 +61,7 @@ async def test_it_is_cancelled_before_torch_is_there(engine: Engine) -> None:
 async def test_one_that_does_not_hear_a_cancel_is_killed(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fullgraph.engines.engine.CANCEL_GRACE", 0.1)
+    monkeypatch.setattr("fullgraph.engines.requests.CANCEL_GRACE", 0.1)
     await engine.ready()
     comparison = engine.compare(asked("deaf"))
     comparison.cancel()

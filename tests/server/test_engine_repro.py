@@ -109,7 +109,7 @@ async def test_the_engine_dies_over_it(start: Callable[..., Any]) -> None:
 async def test_one_that_does_not_hear_a_cancel_is_killed(
     start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fullgraph.engines.engine.CANCEL_GRACE", 0.1)
+    monkeypatch.setattr("fullgraph.engines.requests.CANCEL_GRACE", 0.1)
     engine = await start()
     reproduction = engine.reproduce(asked("12 deaf"))
 
@@ -138,7 +138,7 @@ async def test_nobody_need_wait_for_the_engine(start: Callable[..., Any]) -> Non
 async def test_one_that_does_not_end_in_time_is_ended(
     start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fullgraph.engines.engine.OVERDUE_GRACE", 0.1)
+    monkeypatch.setattr("fullgraph.engines.requests.OVERDUE_GRACE", 0.1)
     engine = await start()
     request = dataclasses.replace(asked("12 wait"), seconds=0.1)
     ended = await outcome(engine.reproduce(request))

@@ -134,7 +134,7 @@ async def test_what_is_known_is_shown_while_torch_is_imported(
     editor = await open_editor(engine=f"static={path},slow=600")
     uri = editor.open("model.py", IMPORTS + "y = torch.max(x)\n" + NET)
     hover = await editor.until(lambda: editor.hover(uri, "torch.m", "ax"))
-    assert "the running torch has not been asked yet" in content(hover)
+    assert "not yet compared with the running torch" in content(hover)
 
 
 async def test_plain_text_where_the_client_wants_it(open_text: Any) -> None:

@@ -407,7 +407,7 @@ async def test_settings_stay_where_the_editor_refuses_to_say_them(
     editor.configure(interpreter=sys.executable)
     await editor.until(lambda: len(answering.gates) == 1)
     answering.gates[0].set_exception(RuntimeError("Not now."))
-    await editor.until(lambda: logged(editor, "those that it gave before count"))
+    await editor.until(lambda: logged(editor, "its earlier settings apply"))
     assert await engines(editor) == {python}
 
 

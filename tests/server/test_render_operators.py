@@ -79,7 +79,7 @@ aten::max.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
 - `max` and `max.dim`: CPU, CUDA
 - `max.other` and `max.out`: composite implicit, made of other operators
 - Fake tensors, `max` and `max.dim`: by its kernel for Meta
-- Fake tensors, `max.other` and `max.out`: through the operators that it is made of
+- Fake tensors, `max.other` and `max.out`: through the operators that it calls
 - Has a decomposition (`max.dim`)
 
 #### Derivative
@@ -87,7 +87,7 @@ aten::max.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
 - `max`, `self`: `evenly_distribute_backward(grad, self, result)`
 - `max.dim`, `self`: `value_selecting(grad)`
 - `max.dim`, none for `other` and `dim`
-- `max.other`: through the operators that it is made of
+- `max.other`: through the operators that it calls
 
 #### Tags
 
@@ -138,7 +138,7 @@ def test_what_stands_in_the_way_comes_first() -> None:
     assert text.count("**no fake kernel** · **not PT2-compliant** ·") == 1
     assert page("mine::scale").remarks == (
         "Registered at `/project/ops.py:12`.",
-        "Fake tensors cannot get through it: give it a fake kernel with "
+        "It fails on fake tensors: add a fake kernel with "
         '`@torch.library.register_fake("mine::scale")`.',
     )
 
@@ -283,7 +283,7 @@ def test_a_parameter_that_there_is_not_has_no_page() -> None:
 def test_items_that_may_be_given_one_by_one() -> None:
     shown = parameter("Tensor.view", "size")
     assert shown is not None and shown.signatures == ("*size: int",)
-    assert "Its items may be given as separate arguments." in shown.remarks
+    assert "Its items can be passed as separate arguments." in shown.remarks
     assert VIEW.signatures[1].parameters[0].variadic
 
 
@@ -310,7 +310,7 @@ def test_how_certain_it_is(certainty: Any, receiver: str, remark: str) -> None:
 
 def test_an_incomplete_index_is_said_to_be_one() -> None:
     shown = page("torch.max", OperatorIndex.from_items(ITEMS, complete=False))
-    assert shown.remarks == ("From the files of torch; the running torch has not been asked yet.",)
+    assert shown.remarks == ("From the files of torch; not yet compared with the running torch.",)
 
 
 def test_what_the_index_does_not_know_has_no_page() -> None:

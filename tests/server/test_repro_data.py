@@ -69,7 +69,7 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "fsync", no_room)
     kept = write_repro(tmp_path, "net", ".py", "text", data)
     assert kept.path.read_text() == "text" and there(tmp_path) == []
-    assert kept.remark.startswith(f"Its data cannot be written to {tmp_path / DATA} (No space left")
+    assert kept.remark.startswith(f"Cannot write its data to {tmp_path / DATA} (No space left")
 
 
 def test_where_no_script_can_be_written_its_data_goes_with_it(
@@ -81,13 +81,13 @@ def test_where_no_script_can_be_written_its_data_goes_with_it(
     monkeypatch.setattr(tempfile, "tempdir", str(room))
     kept = write_repro(closed, "net", ".py", "text", leave_data(tmp_path / "left", ONE))
     assert kept.path.is_relative_to(room) and there(kept.path.parent) == [data_name(ONE)]
-    assert kept.remark.endswith(f"so it is in {kept.path}.")
+    assert kept.remark.endswith(f"the script is in {kept.path}.")
 
 
 def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / DATA).write_text("precious")
     kept = write_repro(tmp_path, "net", ".py", "text", leave_data(tmp_path / "left", ONE))
-    assert "Its data cannot be written" in kept.remark and kept.path.read_text() == "text"
+    assert "Cannot write its data" in kept.remark and kept.path.read_text() == "text"
     assert (tmp_path / DATA).read_text() == "precious"
 
 

@@ -83,7 +83,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "fsync", no_room)
     kept = write_repro(full, "net", ".py", "text")
     assert kept.path.is_relative_to(room) and kept.path.read_text() == "text"
-    assert kept.remark.startswith(f"Nothing can be written to {full} (No space left on device), ")
+    assert kept.remark.startswith(f"Cannot write to {full} (No space left on device); ")
     assert names(full) == []
 
 

@@ -106,7 +106,7 @@ async def test_several_findings_are_told_apart(editor: Any) -> None:
 async def test_a_target_is_compiled_only_on_request(editor: Any, counter: Any) -> None:
     uri = await opened(editor)
     action = (await actions_at(editor, uri, "Net"))[-1]
-    assert action.title == "Compile Net with inductor and reduce what fails"
+    assert action.title == "Compile Net with inductor and minimize a failure"
     answer = plain(await editor.command(action.command.command, *action.command.arguments))
     assert counter.lines[-1] == "reproduce inductor Net Net"
     assert answer["uri"].endswith("/fullgraph-repros/inductor-error-net.py")
@@ -222,7 +222,7 @@ async def test_data_that_cannot_be_kept(editor: Any) -> None:
     (editor.root / "fullgraph-repros" / "data").write_text("precious")
     uri = await opened(editor, NET + "# repro: 143 data 12 verified\n")
     answer = await repro(editor, place(uri))
-    assert answer["shown"] and "Its data cannot be written" in answer["reason"]
+    assert answer["shown"] and "Cannot write its data" in answer["reason"]
     assert answer["reason"] in told(editor)[-1]
 
 
@@ -347,7 +347,8 @@ async def test_a_folder_that_is_a_file(editor: Any) -> None:
     try:
         assert answer["verified"] and path.read_text() == SCRIPT
         assert editor.client.shown_documents[-1].uri == answer["uri"]
-        assert f"so it is in {path}." in answer["reason"] and answer["reason"] in told(editor)[-1]
+        assert f"the script is in {path}." in answer["reason"]
+        assert answer["reason"] in told(editor)[-1]
     finally:
         path.unlink()
         path.parent.rmdir()

@@ -61,7 +61,7 @@ def test_frames_that_took_the_least_are_counted() -> None:
 def test_a_document_says_what_its_words_mean_and_that_it_is_older_than_the_text() -> None:
     text = timings_document("/home/x.py", [_RUN, _WHOLE], current=False)
     first, table, words = text.split("\n\n")
-    assert first == "Where the time of the last run of x.py went.\nThe text was edited since."
+    assert first == "Time spent in the last run of x.py.\nThe text has been edited since."
     assert table == timings_text([_RUN, _WHOLE], path="/home/x.py")
     explained = [line.partition(":")[0] for line in words.splitlines()]
     assert explained == ["waiting", "process", "module", "trace", "runs"]

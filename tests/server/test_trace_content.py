@@ -165,7 +165,7 @@ async def test_a_call_that_is_left_to_python_stands_at_its_place(editor: Any) ->
     call, cut = [step for step in trace["steps"] if step["kind"] == "break"]
     assert (call["through"], cut["through"]) == (True, False)
     assert call["text"] == "return self.layer(y)" and cut["text"] == 'print("here")'
-    assert call["outcome"].endswith("compiled by itself, and breaks there.")
+    assert call["outcome"].endswith("and the break is inside it.")
 
 
 PROBES = """\

@@ -20,7 +20,7 @@ from .places import PlaceFormatter
 from .sink import DocumentRequest
 
 _AFTER = {
-    "resumed": "Python does this, and the next graph goes on behind it",
+    "resumed": "this runs in Python, and the next graph continues after it",
     "rest-skipped": "the rest of the function is left to Python",
     "frame-skipped": "the whole function is left to Python",
     "raised": "an error, because of fullgraph=True",

@@ -85,7 +85,7 @@ class Examination:
         if self.check is not None and self.check.hooks:
             present = sum(hook.present for hook in self.check.hooks)
             yield ""
-            yield paint(Style.STRONG, "what is needed of torch") + (
+            yield paint(Style.STRONG, "hooks into torch") + (
                 f" ({present} of {len(self.check.hooks)} present)"
             )
             widest = max(cells.width(hook.name) for hook in self.check.hooks)
@@ -108,9 +108,7 @@ class Examination:
             return
         wholly = sum(not layer.lack for layer in layers)
         yield ""
-        yield paint(Style.STRONG, "what keeps user code from the rest of the machine") + (
-            f" ({wholly} of {len(layers)} layers)"
-        )
+        yield paint(Style.STRONG, "sandbox") + (f" ({wholly} of {len(layers)} layers)")
         widest = max(cells.width(layer.name) for layer in layers)
         for layer in layers:
             sign = paint(Style.ADDED, "✓") if layer.holds else paint(Style.ERROR, "✗")

@@ -143,5 +143,5 @@ async def _wait_for_failure(engine: Engine) -> str:
     status = await engine.ready()
     if status.state is EngineState.READY:
         await asyncio.sleep(PATIENCE)
-        return "The engine wrote no operator index; `fullgraph doctor` says what works."
+        return "The engine did not write an operator index; `fullgraph doctor` may show why."
     return sentences(status.message, status.next_step)

@@ -74,7 +74,7 @@ def _recording_problem(file: Path) -> str:
     """
     try:
         if file.stat().st_size > MOST_BYTES:
-            return "is too large to be one; delete it and record again"
+            return "is too large for a recording; delete it and record again"
         parse(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return ""
@@ -167,7 +167,7 @@ def _recording_summary(recorded: Recorded) -> str:
     )
     words = f"{amount(calls, 'call')} of {len(classes) - left_out} classes"
     if left_out:
-        words += f"; {left_out} could not be written down, see `left_out` there"
+        words += f"; {left_out} could not be recorded, see `left_out` in the file"
     return words
 
 

@@ -102,7 +102,9 @@ def read_events(path: Path) -> tuple[SavedEvents, ...]:
     except OSError as error:
         raise UnreadableFile(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise UnreadableFile(f"{path} holds no saved events; `--save` writes them.") from None
+        raise UnreadableFile(
+            f"{path} does not contain saved events; write them with `--save`."
+        ) from None
     if version != _VERSION:
         raise UnreadableFile(f"{path} has format {version}; save the events again.")
     return events

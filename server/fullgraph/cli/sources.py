@@ -109,7 +109,8 @@ def read_source(source: SourceFile) -> str:
         if not stat.S_ISREG(state.st_mode):
             # Reading a pipe may never end, and a device may have more data than fits into memory.
             raise UnreadableFile(
-                f"{source.path} is no regular file; pass its text to standard input, as `-`."
+                f"{source.path} is not a regular file; pass its text to standard input, with the "
+                "path `-`."
             )
         if state.st_size > MOST_BYTES:
             raise UnreadableFile(f"{source.path} is larger than {MOST_BYTES >> 20} MB; split it.")

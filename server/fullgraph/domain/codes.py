@@ -74,10 +74,10 @@ CODES: tuple[Code, ...] = (
         Severity.WARNING,
         "Dynamo ended a graph here",
         "Dynamo could not put this operation into the graph. It compiled what came before, left "
-        "this operation to Python, and went on in a new graph. Each break costs launch overhead "
+        "this operation to Python, and continued in a new graph. Each break costs launch overhead "
         "and the fusion across it, and `fullgraph=True` makes it an error. The message, the "
         "explanation and the hints are Dynamo's own; the id (`GB0059`) leads to PyTorch's page on "
-        "this kind of break. A break without an id has a name made of its title.",
+        "this kind of break. The code of a break without an id is made from its title.",
     ),
     Code(
         "frame-skipped",
@@ -97,7 +97,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "op",
         Severity.WARNING,
-        "An operator does not suit torch.compile",
+        "A problem with an operator",
         "A finding about one operator of the graph.",
     ),
     Code(
@@ -115,9 +115,9 @@ CODES: tuple[Code, ...] = (
     Code(
         "guard",
         Severity.OFF,
-        "The compiled code is only valid while this holds",
-        "A guard is checked on every call; where it fails, the function is recompiled. There "
-        "are hundreds of them in an ordinary model, so they are off unless a severity is set.",
+        "The compiled code is only valid while this condition is true",
+        "A guard is checked on every call; if it fails, the function is recompiled. An ordinary "
+        "model has hundreds of guards, so they are hidden unless you set a severity.",
     ),
     Code(
         "guard/specialised-dimension",
@@ -181,21 +181,20 @@ CODES: tuple[Code, ...] = (
     Code(
         "guard/identity",
         Severity.INFORMATION,
-        "Only one object will do",
-        "The guards compare the identity of an object that comes as an argument, or from a global "
-        "that a function of this file assigns: with another object the code is recompiled, "
-        "even if the two are equal. Enumeration members and functions are such objects; of a "
-        "function that Dynamo traces its code has to be the same. Make the object once and use it "
-        "for all calls.",
+        "An object is guarded by identity",
+        "The guards compare the identity of an argument, or of a global that a function of this "
+        "file assigns. Another object recompiles the code, even if the two are equal. Enumeration "
+        "members and functions are such objects; a function that Dynamo traces is compared by its "
+        "code. Make the object once and use it for all calls.",
         "Make the object once and use it for all calls.",
     ),
     Code(
         "guard/data-dependent",
         Severity.INFORMATION,
         "A condition on the data of a tensor",
-        "A size that only the data know (`u0`) has to satisfy this condition, as the code relies "
-        "on it. It is checked whenever the graph runs, and raises an error where it does not hold. "
-        "`torch._check(...)` before this line says the same in your own words.",
+        "A size that depends on data (`u0`) must satisfy this condition, because the code relies "
+        "on it. It is checked whenever the graph runs, and raises an error if it is false. You can "
+        "write it as `torch._check(...)` before this line.",
     ),
     Code(
         "export",
@@ -208,9 +207,9 @@ CODES: tuple[Code, ...] = (
         "export/data-dependent",
         Severity.WARNING,
         "torch.export cannot decide a condition on data",
-        "The line needs the truth of an expression that only the data know, such as a size that "
-        "`nonzero` or `item` gave. Say with `torch._check` what always holds, or express both "
-        "sides with `torch.cond` or `torch.where`.",
+        "The line needs the value of a condition that depends on data, such as a size from "
+        "`nonzero` or `item`. State with `torch._check` what is always true, or express both "
+        "branches with `torch.cond` or `torch.where`.",
     ),
     Code(
         "export/constraint",
@@ -237,9 +236,9 @@ CODES: tuple[Code, ...] = (
         "export/opcheck",
         Severity.WARNING,
         "torch.library.opcheck refuses a custom operator",
-        "The operator changes or returns an argument without saying so, or its fake kernel gives "
-        "something else than the operator does. It was called with the target's own inputs and "
-        "with other sizes.",
+        "The operator changes or returns an argument that its schema does not mark, or its fake "
+        "kernel gives other results than the operator. It was called with the target's own inputs "
+        "and with other sizes.",
     ),
     Code(
         "export/failed",
@@ -321,8 +320,8 @@ CODES: tuple[Code, ...] = (
         "recompile/limit",
         Severity.ERROR,
         "Compiled so often that Dynamo gave up",
-        "A function was compiled `torch._dynamo.config.recompile_limit` (8) times and is run as "
-        "plain Python from then on, without a word unless `TORCH_LOGS=recompiles` is set. Under "
+        "A function was compiled `torch._dynamo.config.recompile_limit` (8) times and runs as "
+        "plain Python from then on. PyTorch reports this only with `TORCH_LOGS=recompiles`. With "
         "`fullgraph=True` the call raises instead. Look at what changes from call to call: the "
         "finding names it.",
     ),
@@ -338,9 +337,9 @@ CODES: tuple[Code, ...] = (
         "recompile/every-size",
         Severity.WARNING,
         "Each new size recompiles",
-        "The target was called again with other sizes, and recompiled for each of them, though "
-        "Dynamo tried to make the dimension dynamic: the code needs the number. The finding is at "
-        "the code that does.",
+        "The target was called again with other sizes, and recompiled for each of them, "
+        "although Dynamo tried to make the dimension dynamic, because the code needs the number. "
+        "The finding is at this code.",
     ),
     Code(
         "compile",
@@ -389,7 +388,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "program/exited",
         Severity.HINT,
-        "The program ended itself with an error status",
+        "The program exited with an error status",
         "The program called `sys.exit` or `os._exit` with a status other than 0, or its argument "
         "parser did. If it requires arguments, write them in a comment of the file, "
         "`# fullgraph: run(--steps 2)`, or on the command line: "
@@ -402,7 +401,7 @@ CODES: tuple[Code, ...] = (
         "Programs have no network, start no processes, signal no other processes and write only to "
         "a private view of some folders. What comes after this line was not run. Allow what the "
         "program needs with the entry of the setting `sandbox.allow` that the finding names; only "
-        "settings of your own and the command line can allow something.",
+        "your own settings and the command line can allow something.",
     ),
     Code(
         "program/limit",
@@ -466,7 +465,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "trace/needs-real-tensors",
         Severity.WARNING,
-        "The trace ended early, as it had only fake tensors",
+        "The trace ended early because it had only fake tensors",
         "The code asked for the data of a tensor in a way that a fake tensor cannot answer "
         "(`.numpy()`, a C extension), and the model is too large, or its device is absent, so that "
         "it could not be run with real tensors. What comes after this line was not traced.",
@@ -474,7 +473,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "trace/timeout",
         Severity.ERROR,
-        "The run took too long and was ended",
+        "The trace reached its time limit",
         "The run was still at this line when its time was up. Make the probe smaller, or raise the "
         "setting `timeout`.",
         "Make the probe smaller, or raise the setting `timeout`.",
@@ -482,14 +481,14 @@ CODES: tuple[Code, ...] = (
     Code(
         "trace/crashed",
         Severity.ERROR,
-        "The run's process died",
+        "The process of the trace died",
         "The process ended while it executed this line: a crash in native code, `os._exit`, or "
         "more memory than the setting `memory-limit` allows.",
     ),
     Code(
         "trace/sandboxed",
         Severity.INFORMATION,
-        "Something that a run may not do was refused",
+        "The sandbox refused an operation",
         "Runs may not write files outside their own scratch folder, use the network or start "
         "processes, and do not see environment variables that look like secrets. The call raised "
         "`PermissionError`, or `KeyError` for a variable. Put such code below `if __name__ == "
@@ -509,7 +508,7 @@ CODES: tuple[Code, ...] = (
         "Tracing a file of megabytes takes minutes and gigabytes of memory, so the editor does "
         "not do it after every edit. The command that analyzes a file traces it once, as "
         "`fullgraph check` does.",
-        "Trace it by the command that analyses a file, or split the file.",
+        "Trace it with the command that analyzes a file, or split the file.",
     ),
     Code(
         "trace/disabled",
@@ -524,9 +523,9 @@ CODES: tuple[Code, ...] = (
         "trace/replaced-builtins",
         Severity.INFORMATION,
         "The module replaces builtin functions",
-        "Functions such as `len` and `isinstance` were other ones after the module was executed. "
-        "fullgraph puts the original ones back before it traces, as neither it nor Dynamo would "
-        "work, so what the replacements do was not seen.",
+        "The module replaced functions such as `len` or `isinstance`. fullgraph restores the "
+        "original functions before it traces, because it and Dynamo need them, so the trace does "
+        "not show what the replacements do.",
     ),
     Code(
         "trace/interrupted",
@@ -548,10 +547,10 @@ CODES: tuple[Code, ...] = (
     Code(
         "trace/incomplete",
         Severity.WARNING,
-        "Part of what Dynamo did could not be written down",
+        "A part of the trace could not be recorded",
         "fullgraph itself failed while it recorded a trace, so findings of this target may be "
         "missing. The trace itself was not affected.",
-        "Run `fullgraph doctor`, and report it with the message: it is a mistake of fullgraph, "
+        "Run `fullgraph doctor`, and report it with the message: it is a bug in fullgraph, "
         "unless the file replaces functions that fullgraph uses.",
     ),
     Code(
@@ -581,7 +580,8 @@ CODES: tuple[Code, ...] = (
         "comment, but runs with inputs of another comment or of a search; a quick fix then writes "
         "these. Tensors are written `f32[8, 16]`, with names `x=f32[b, 16]`; other values are "
         "Python literals.",
-        "Change the probe to what the target takes, or remove it: inputs are then looked for.",
+        "Change the probe to what the target takes, or remove it; fullgraph then searches for "
+        "inputs.",
     ),
     Code(
         "schema",
@@ -623,7 +623,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "schema/unmarked-mutation",
         Severity.INFORMATION,
-        "A schema marks nothing as written",
+        "A schema does not mark an argument as mutated",
         "The operator returns nothing and its schema does not mark an argument as mutated, so the "
         "compiler may remove its calls. Or its name ends in `_`, as for operators that write to "
         "their first argument, without a mark in the schema. If it writes to an argument, mark "

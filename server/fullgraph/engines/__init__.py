@@ -1,17 +1,7 @@
 """Find the interpreter whose torch is used; start, monitor and restart the engine in it."""
 
 from fullgraph.engines.early import EarlyEngine
-from fullgraph.engines.engine import (
-    AnalysisRequest,
-    AnyEngine,
-    ComparisonRequest,
-    Engine,
-    EngineGone,
-    EngineListener,
-    EngineState,
-    EngineStatus,
-    ReproductionRequest,
-)
+from fullgraph.engines.engine import AnyEngine, Engine, EngineGone, EngineListener
 from fullgraph.engines.environment import stable_variables
 from fullgraph.engines.installation import packages_state, torch_on_disk
 from fullgraph.engines.interpreter import (
@@ -20,8 +10,10 @@ from fullgraph.engines.interpreter import (
     find_interpreter,
 )
 from fullgraph.engines.process import boot_script, working_folder
+from fullgraph.engines.requests import AnalysisRequest, ComparisonRequest, ReproductionRequest
 from fullgraph.engines.sentences import sentences
 from fullgraph.engines.shared import shared_or_own
+from fullgraph.engines.status import EngineState, EngineStatus
 
 __all__ = [
     "AnalysisRequest",

@@ -5,40 +5,37 @@ from __future__ import annotations
 import abc
 import asyncio
 import dataclasses
-import enum
 import itertools
 import shlex
 import signal
 import sys
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from fullgraph.engines.installation import packages_state
 from fullgraph.engines.process import EngineProcess, boot_script, hide_environment_from
+from fullgraph.engines.requests import (
+    AnalysisRequest,
+    ComparisonRequest,
+    PendingRequest,
+    ReproductionRequest,
+    RequestQueue,
+    SelfCheckRequest,
+)
 from fullgraph.engines.sentences import sentences
+from fullgraph.engines.status import EngineState, EngineStatus, FailureWatch
 from fullgraph_engine.protocol import (
     VERSION,
     Allowed,
     Analyze,
-    Analyzed,
-    Cancel,
     Compare,
-    Compared,
-    Degraded,
     Event,
     Failed,
     IndexWritten,
     Log,
     Ready,
     Reproduce,
-    Reproduced,
-    ReproFound,
-    ReproProgress,
-    Restarted,
-    SandboxLevel,
     SelfCheck,
     SelfChecked,
     Shutdown,
@@ -47,32 +44,16 @@ from fullgraph_engine.protocol import (
 )
 from fullgraph_engine.protocol.facts import CODES, WORDS
 
-LOOK_AGAIN, LONGEST_WAIT = 5.0, 300.0
-"""Minimum and maximum seconds until a failed engine is started again for a new request; doubled
-after each failed start.
-"""
-
 BACK_OFF = (0.5, 2.0, 8.0)
 """Seconds to wait before the first, second and third automatic restart; after a successful trace
 the series begins again.
 """
-
-CANCEL_GRACE = 5.0
-"""Seconds after which the engine is killed if a cancelled request has not ended."""
-
-OVERDUE_GRACE = 10.0
-"""Maximum seconds by which a repro may exceed its time limit before it is cancelled."""
 
 CLOSE_GRACE = 2.0
 
 _FROM_OUTSIDE = tuple(-number for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP))
 """Exit statuses of a process that another process or the kernel killed, such as when memory ran
 out.
-"""
-
-LOOK_AT_PROCESS = 1.0
-"""Interval in seconds of the checks whether a signal has paused the engine process; the second
-positive check kills it.
 """
 
 SILENCE = 30.0
@@ -85,66 +66,8 @@ USE_WSL = "Run fullgraph in WSL; VS Code opens a folder there with its WSL exten
 CHOOSE = "Set `fullgraph.interpreter` to Python 3.10 or newer with torch 2.8 or newer."
 
 
-class EngineState(enum.Enum):
-    """The state of an engine.
-
-    ``UNUSABLE``: this interpreter cannot run an engine until the user changes something.
-    ``CRASHED``: the engine exited unexpectedly; with ``EngineStatus.final`` it is restarted only by
-    command.
-    """
-
-    STOPPED = "stopped"
-    STARTING = "starting"
-    READY = "ready"
-    UNUSABLE = "unusable"
-    CRASHED = "crashed"
-
-
-@dataclass(frozen=True)
-class EngineStatus:
-    """The status of an engine, as shown to users; ``message`` explains it in a sentence."""
-
-    state: EngineState
-    message: str
-    next_step: str = ""
-    torch: str = ""
-    """Version of torch; empty until the engine has imported it."""
-    python: str = ""
-    interpreter: str = ""
-    pid: int = 0
-    degraded: tuple[Degraded, ...] = ()
-    untested: bool = False
-    """True if fullgraph was not tested with a torch as new as this one."""
-    sandbox: SandboxLevel = dataclasses.field(default_factory=SandboxLevel)
-    """Mechanisms that protect the machine from user code; empty until the engine reports them."""
-    quiet: bool = False
-    """True if no notification should be shown, because the user knows the problem or it may be
-    temporary.
-    """
-    final: bool = True
-    """False if the status will change by itself, such as after a crash with an automatic
-    restart.
-    """
-
-
-class _EngineFailure:
-    """A failure after which the engine is only restarted by command, or after a change of its
-    packages or a waiting time.
-    """
-
-    def __init__(self, interpreter: Path, before: _EngineFailure | None) -> None:
-        self._interpreter = interpreter
-        self._packages = packages_state(interpreter)
-        self._at = time.monotonic()
-        self._wait: float = LOOK_AGAIN
-        if before is not None:
-            self._wait = min(before._wait * 2, LONGEST_WAIT)
-
-    def has_changed(self) -> bool:
-        return packages_state(self._interpreter) != self._packages
-
-    def may_be_over(self) -> bool:
-        return time.monotonic() - self._at > self._wait or self.has_changed()
+_Numbered = TypeVar("_Numbered", Analyze, Reproduce, Compare)
+_Pending = TypeVar("_Pending", bound=PendingRequest[Any])
 
 
 class EngineGone(Exception):
@@ -156,134 +79,6 @@ class EngineGone(Exception):
         super().__init__(sentences(reason, next_step))
         self.reason = reason
         self.next_step = next_step
-
-
-_Request = TypeVar("_Request", Analyze, Reproduce, Compare)
-
-LAST = (Analyzed, Reproduced, Compared, Failed)
-
-
-class PendingRequest(Generic[_Request]):
-    """A request to the engine, which receives the engine's events for it; a last event arrives even
-    if the engine dies.
-    """
-
-    def __init__(self, request: _Request, cancel: Callable[[PendingRequest[Any]], None]) -> None:
-        self.request: _Request = request
-        self._cancel_request = cancel
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
-        self._ended = False
-        self._exhausted = False
-        self.cancelled = False
-        self.restarted = False
-        """True if the engine died while it worked on the request, so that the request was sent
-        again.
-        """
-
-    def cancel(self) -> None:
-        """Cancel the engine's work on the request; its last event still arrives."""
-        if not self.cancelled and not self._ended:
-            self.cancelled = True
-            self._cancel_request(self)
-
-    def abandon(self) -> None:
-        """End the request now with a last event, even if the engine is still working on it."""
-        self.cancel()
-        self.put_event(self.cancellation_event())
-
-    def mark_sent(self) -> None:
-        """Record that the request was sent to the engine process; called by ``Engine`` only."""
-
-    def cancellation_event(self) -> Event:
-        """Return the last event of a cancelled request that the engine cannot answer."""
-        raise NotImplementedError
-
-    @property
-    def ended(self) -> bool:
-        return self._ended
-
-    def __aiter__(self) -> AsyncIterator[Event]:
-        return self
-
-    async def __anext__(self) -> Event:
-        if self._exhausted:
-            raise StopAsyncIteration
-        event = await self._events.get()
-        self._exhausted = isinstance(event, LAST)
-        return event
-
-    def put_event(self, event: Event) -> None:
-        """Add an event of the engine process to this request; called by ``Engine`` only."""
-        if self._ended:
-            return
-        self._ended = isinstance(event, LAST)
-        self._events.put_nowait(event)
-
-
-class AnalysisRequest(PendingRequest[Analyze]):
-    """A request to trace a text; its last event is ``Analyzed`` or ``Failed``. The event
-    ``Restarted`` makes all earlier events invalid.
-    """
-
-    def restart(self) -> bool:
-        """Prepare the request to be sent again after the engine died; return False if this happened
-        before or the request is cancelled.
-        """
-        if self.restarted or self.cancelled:
-            return False
-        self.restarted = True
-        self.put_event(Restarted(self.request.request))
-        return True
-
-    def cancellation_event(self) -> Event:
-        return Analyzed(self.request.request, self.request.generation, 0.0, cancelled=True)
-
-
-class ReproductionRequest(PendingRequest[Reproduce]):
-    """A request for a repro (a short script that shows a finding); its last event is ``Reproduced``
-    or ``Failed``.
-    """
-
-    def __init__(self, request: Reproduce, cancel: Callable[[PendingRequest[Any]], None]) -> None:
-        super().__init__(request, cancel)
-        self.found: ReproFound | None = None
-        """Best script that the engine has sent so far, available even if the engine died later."""
-        self.progress: ReproProgress | None = None
-        self.overdue = False
-        """True if the request was cancelled because it exceeded its time limit."""
-
-    def cancellation_event(self) -> Event:
-        known, found = self.progress, self.found
-        return Reproduced(
-            self.request.request,
-            known.seconds if known is not None else 0.0,
-            known.tried if known is not None else 0,
-            verified=found is not None and found.verified,
-            cancelled=True,
-        )
-
-    def mark_sent(self) -> None:
-        seconds = self.request.seconds + OVERDUE_GRACE
-        asyncio.get_running_loop().call_later(seconds, self._end_overdue)
-
-    def _end_overdue(self) -> None:
-        self.overdue = not self.ended and not self.cancelled
-        self.cancel()
-
-    def put_event(self, event: Event) -> None:
-        if isinstance(event, ReproFound):
-            self.found = event
-        elif isinstance(event, ReproProgress):
-            self.progress = event
-        super().put_event(event)
-
-
-class ComparisonRequest(PendingRequest[Compare]):
-    """A request to compare two texts; its last event is ``Compared`` or ``Failed``."""
-
-    def cancellation_event(self) -> Event:
-        reason = "The comparison was cancelled."
-        return Compared(self.request.request, "unverified", reason=reason, cancelled=True)
 
 
 @dataclass(frozen=True)
@@ -337,34 +132,26 @@ class AnyEngine(abc.ABC):
         """Send a request to trace a text, under a new request number; return the object that
         receives its events.
         """
-        number = next(self._requests)
-        analysis = AnalysisRequest(
-            dataclasses.replace(request, request=number), self._cancel_request
-        )
-        self._submit_request(analysis)
-        return analysis
+        return self._submit(AnalysisRequest(self._number(request), self._cancel_request))
 
     def reproduce(self, request: Reproduce) -> ReproductionRequest:
         """Send a request for a repro, under a new request number; return the object that receives
         its events.
         """
-        number = next(self._requests)
-        reproduction = ReproductionRequest(
-            dataclasses.replace(request, request=number), self._cancel_request
-        )
-        self._submit_request(reproduction)
-        return reproduction
+        return self._submit(ReproductionRequest(self._number(request), self._cancel_request))
 
     def compare(self, request: Compare) -> ComparisonRequest:
         """Send a request to compare two texts, under a new request number; return the object that
         receives its events.
         """
-        number = next(self._requests)
-        comparison = ComparisonRequest(
-            dataclasses.replace(request, request=number), self._cancel_request
-        )
-        self._submit_request(comparison)
-        return comparison
+        return self._submit(ComparisonRequest(self._number(request), self._cancel_request))
+
+    def _number(self, request: _Numbered) -> _Numbered:
+        return dataclasses.replace(request, request=next(self._requests))
+
+    def _submit(self, request: _Pending) -> _Pending:
+        self._submit_request(request)
+        return request
 
     @abc.abstractmethod
     async def close(self, *, stay: bool = True) -> None:
@@ -411,16 +198,9 @@ class Engine(AnyEngine):
         self._process: EngineProcess | None = None
         self._status = self._initial_status(EngineState.STOPPED, "The engine is not running.")
         self._settled = asyncio.Event()
-        self._waiting: dict[int, PendingRequest[Any]] = {}
-        self._sent: dict[int, PendingRequest[Any]] = {}
-        self._checks: dict[int, asyncio.Future[SelfChecked]] = {}
+        self._queue = RequestQueue()
         self._deaths = 0
-        self._failed: _EngineFailure | None = None
-        """Last failure; None unless the engine waits for a change of its packages or a restart
-        command.
-        """
-        self._last_failure: _EngineFailure | None = None
-        self._look: asyncio.TimerHandle | None = None
+        self._failure = FailureWatch(interpreter, self._try_again)
         self._restart: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()
 
@@ -441,34 +221,20 @@ class Engine(AnyEngine):
         return self._status
 
     def _submit_request(self, asked: PendingRequest[Any]) -> None:
-        number, state = asked.request.request, self._status.state
-        if self._status.final and state not in (EngineState.STARTING, EngineState.READY):
-            asked.put_event(Failed(number, self._status.message, self._status.next_step))
+        status = self._status
+        if status.final and status.state not in (EngineState.STARTING, EngineState.READY):
+            number = asked.request.request
+            asked.put_event(Failed(number, status.message, status.next_step))
         else:
-            self._waiting[number] = asked
+            self._queue.add(asked)
             self._send_waiting()
 
-    def _send_waiting(self) -> None:
-        process = self._process
-        if self._status.state is not EngineState.READY or process is None:
-            return
-        # Send low-priority requests, which may take minutes, after all requests that may have
-        # caused a crash.
-        suspects: list[PendingRequest[Any]] = [
-            asked
-            for asked in self._waiting.values()
-            if isinstance(asked, AnalysisRequest) and asked.restarted and not asked.request.nice
-        ]
-        if suspects and self._sent:
-            return
-        for asked in suspects[:1] or list(self._waiting.values()):
-            del self._waiting[asked.request.request]
-            self._send_request(process, asked)
+    def _cancel_request(self, asked: PendingRequest[Any]) -> None:
+        self._queue.cancel(asked, self._process)
 
-    def _send_request(self, process: EngineProcess, asked: PendingRequest[Any]) -> None:
-        self._sent[asked.request.request] = asked
-        process.send(asked.request)
-        asked.mark_sent()
+    def _send_waiting(self) -> None:
+        if self._status.state is EngineState.READY and self._process is not None:
+            self._queue.send_waiting(self._process)
 
     async def self_check(self) -> SelfChecked:
         """Return the engine's report about the hooks into torch that work with the installed
@@ -477,17 +243,13 @@ class Engine(AnyEngine):
         Raises:
             EngineGone: The engine is unavailable.
         """
-        status = await self.ready()
-        if status.state is not EngineState.READY or self._process is None:
-            raise EngineGone(status.message, status.next_step)
-        number = next(self._requests)
-        answer: asyncio.Future[SelfChecked] = asyncio.get_running_loop().create_future()
-        self._checks[number] = answer
-        self._process.send(SelfCheck(number))
-        try:
-            return await answer
-        finally:
-            self._checks.pop(number, None)
+        check = SelfCheck(next(self._requests))
+        async for event in self._submit(SelfCheckRequest(check, self._cancel_request)):
+            if isinstance(event, Failed):
+                raise EngineGone(event.reason, event.next_step)
+            if isinstance(event, SelfChecked):
+                return event
+        raise AssertionError("a request ends with its last event")
 
     async def restart(self) -> None:
         async with self._changing:
@@ -501,27 +263,15 @@ class Engine(AnyEngine):
         """
         async with self._changing:
             await self._end_process()
-            self._fail_all("The engine was stopped.", "Try again.")
+            self._queue.fail_all("The engine was stopped.", "Try again.")
             self._set_status(EngineState.STOPPED, "The engine is not running.")
 
     def reconsider(self) -> None:
-        """Restart a failed engine if packages of its interpreter have changed, or if its waiting
-        time has passed.
-        """
-        if self._failed is not None and self._failed.may_be_over():
-            self._try_again()
-
-    def _look_again(self) -> None:
-        """Restart a failed engine if packages of its interpreter have changed, such as after
-        installing torch.
-        """
-        if self._failed is not None and self._failed.has_changed():
-            self._try_again()
-        else:
-            self._look = asyncio.get_running_loop().call_later(LOOK_AGAIN, self._look_again)
+        self._failure.reconsider()
 
     def _try_again(self) -> None:
-        self._deaths, self._failed = 0, None
+        self._deaths = 0
+        self._failure.stop()
         # New requests wait until the restarted engine is ready.
         self._status = dataclasses.replace(self._status, state=EngineState.STARTING, final=False)
         self._restart = asyncio.create_task(self._start_over())
@@ -564,7 +314,6 @@ class Engine(AnyEngine):
             loop = asyncio.get_running_loop()
             loop.call_later(SILENCE, self._end_silent, self._process)
             loop.call_later(LONG_IMPORT, self._mention_long_import, self._process)
-            loop.call_later(LOOK_AT_PROCESS, self._end_stopped, self._process, False)
         except OSError as error:
             self._process = None
             reason = (
@@ -582,7 +331,7 @@ class Engine(AnyEngine):
         if process is not None:
             process.send(Shutdown())
             await process.close(CLOSE_GRACE)
-        self._fail_sent("The engine was restarted.", "Try again.")
+        self._queue.fail_sent("The engine was restarted.", "Try again.")
 
     def _handle_event(self, process: EngineProcess, event: Event) -> None:
         if process is not self._process:
@@ -600,6 +349,7 @@ class Engine(AnyEngine):
             self._status = dataclasses.replace(self._status, python=event.python, pid=event.pid)
             self._set_status(EngineState.STARTING, f"Importing torch in {self.interpreter}.")
         elif isinstance(event, Ready):
+            process.starting = False
             hide_environment_from(event.sandbox)
             self._status = dataclasses.replace(
                 self._status,
@@ -617,17 +367,9 @@ class Engine(AnyEngine):
                 self._listener.index(event)
         elif isinstance(event, Log):
             self._listener.log(event)
-        elif isinstance(event, SelfChecked):
-            answer = self._checks.get(event.request)
-            if answer is not None and not answer.done():
-                answer.set_result(event)
-        elif event.request in self._sent:
-            asked = self._sent[event.request]
-            if isinstance(event, LAST):
-                del self._sent[event.request]
-                if isinstance(event, (Analyzed, Reproduced, Compared)) and not event.cancelled:
-                    self._deaths = 0
-            asked.put_event(event)
+        else:
+            if self._queue.take_event(event.request, event):
+                self._deaths = 0
             self._send_waiting()
 
     def _give_up(self, reason: str, next_step: str) -> None:
@@ -635,7 +377,7 @@ class Engine(AnyEngine):
         ``next_step`` are shown to the user.
         """
         self._set_status(EngineState.UNUSABLE, reason, next_step)
-        self._fail_all(reason, next_step)
+        self._queue.fail_all(reason, next_step)
 
     def _end_silent(self, process: EngineProcess) -> None:
         if process is self._process and not self._status.python:
@@ -643,21 +385,6 @@ class Engine(AnyEngine):
                 f"{self.interpreter} has not started Python within {SILENCE:.0f} seconds.", CHOOSE
             )
             process.kill()
-
-    def _end_stopped(self, process: EngineProcess, was_stopped: bool) -> None:
-        """Kill an engine process that a signal such as SIGSTOP has paused, because it neither
-        answers nor exits.
-
-        ``was_stopped``: the previous check found it paused as well.
-        """
-        if process is not self._process:
-            return
-        is_stopped = process.is_stopped(starting=self._status.state is EngineState.STARTING)
-        if is_stopped and was_stopped:
-            process.kill()
-        else:
-            loop = asyncio.get_running_loop()
-            loop.call_later(LOOK_AT_PROCESS, self._end_stopped, process, is_stopped)
 
     def _mention_long_import(self, process: EngineProcess) -> None:
         if process is self._process and self._status.state is EngineState.STARTING:
@@ -679,8 +406,7 @@ class Engine(AnyEngine):
             return
         if not self._status.python and process.exit_status not in _FROM_OUTSIDE:
             self._give_up(
-                f"{self.interpreter} is no Python that the engine runs in: "
-                f"it {_describe_exit(process)}.",
+                f"{self.interpreter} cannot run the engine: it {_describe_exit(process)}.",
                 CHOOSE,
             )
             return
@@ -692,11 +418,9 @@ class Engine(AnyEngine):
             self._stay_dead(_describe_exit(process), imported, by_chance=by_chance)
             return
         message = f"The engine {_describe_exit(process)}."
-        for number, asked in list(self._sent.items()):
-            if isinstance(asked, AnalysisRequest) and asked.restart():
-                self._waiting[number] = self._sent.pop(number)
-        next_step = "It is started again by itself; the log has its last words."
-        self._fail_sent(message, next_step)
+        self._queue.retry_traces()
+        next_step = "It restarts automatically; the log has its last output."
+        self._queue.fail_sent(message, next_step)
         self._set_status(
             EngineState.CRASHED,
             message,
@@ -714,9 +438,9 @@ class Engine(AnyEngine):
             message = f"The engine {manner}."
             if not imported:
                 message = f"The engine {manner} while it imported torch in {self.interpreter}."
-            next_step = "Restart the engine by command; the log has its last words."
+            next_step = "Restart the engine by command; the log has its last output."
             self._set_status(EngineState.CRASHED, message, next_step)
-            self._fail_all(message, next_step)
+            self._queue.fail_all(message, next_step)
         else:
             self._give_up(
                 f"The engine {manner} while it imported torch in {self.interpreter}.",
@@ -728,53 +452,11 @@ class Engine(AnyEngine):
         self._restart = None
         await self.start()
 
-    # -- requests -----------------------------------------------------------------------------
-
-    def _cancel_request(self, asked: PendingRequest[Any]) -> None:
-        number = asked.request.request
-        if self._waiting.pop(number, None) is not None:
-            asked.put_event(asked.cancellation_event())
-        elif number in self._sent and self._process is not None:
-            process = self._process
-            process.send(Cancel(number))
-            asyncio.get_running_loop().call_later(CANCEL_GRACE, self._end_hung, process, asked)
-
-    def _end_hung(self, process: EngineProcess, asked: PendingRequest[Any]) -> None:
-        if not asked.ended and process is self._process:
-            process.kill()
-
-    def _fail_sent(self, reason: str, next_step: str) -> None:
-        sent, self._sent = self._sent, {}
-        for number, asked in sent.items():
-            if asked.cancelled:
-                asked.put_event(asked.cancellation_event())
-            else:
-                asked.put_event(Failed(number, reason, next_step))
-        for answer in self._checks.values():
-            if not answer.done():
-                answer.set_exception(EngineGone(reason, next_step))
-
-    def _fail_all(self, reason: str, next_step: str) -> None:
-        self._fail_sent(reason, next_step)
-        waiting, self._waiting = self._waiting, {}
-        for number, asked in waiting.items():
-            asked.put_event(Failed(number, reason, next_step))
-
     # -- status -------------------------------------------------------------------------------
 
     def _initial_status(self, state: EngineState, message: str) -> EngineStatus:
         # The status is not final, so that requests wait until the engine is started.
         return EngineStatus(state, message, interpreter=str(self.interpreter), final=False)
-
-    def _note_failure(self, state: EngineState, final: bool) -> None:
-        if self._look is not None:
-            self._look.cancel()
-        self._failed = None
-        if final and state in (EngineState.UNUSABLE, EngineState.CRASHED):
-            self._failed = self._last_failure = _EngineFailure(self.interpreter, self._last_failure)
-            self._look = asyncio.get_running_loop().call_later(LOOK_AGAIN, self._look_again)
-        elif state is EngineState.READY:
-            self._last_failure = None
 
     def _set_status(
         self,
@@ -793,7 +475,7 @@ class Engine(AnyEngine):
             final=final,
             quiet=quiet,
         )
-        self._note_failure(state, final)
+        self._failure.update(self._status)
         if state is EngineState.STARTING or not final:
             self._settled.clear()
         else:
@@ -806,7 +488,7 @@ def _describe_exit(process: EngineProcess) -> str:
     subject.
     """
     if process.broken:
-        return f"said something that is not the protocol ({process.broken}) and was ended"
+        return f"sent an invalid message ({process.broken}) and was killed"
     status = process.exit_status
     if status is None:
         return "ended"

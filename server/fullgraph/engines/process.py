@@ -27,6 +27,10 @@ from fullgraph_engine.protocol import (
 
 LONGEST_LINE = 64 * 1024 * 1024
 LAST_WORDS = 4000
+LOOK_AT_PROCESS = 1.0
+"""Interval in seconds of the checks whether a signal has paused the engine process; the second
+positive check kills it.
+"""
 _PR_SET_DUMPABLE = 4
 
 
@@ -151,12 +155,14 @@ class EngineProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._writer: asyncio.WriteTransport | None = None
         self._transports: list[asyncio.BaseTransport] = []
-        self._watch: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._ended = asyncio.Event()
         self._output_ended = asyncio.Event()
         self._last_words = ""
         self.broken = ""
         """Reason for closing the pipes if the engine sent an invalid message; empty otherwise."""
+        self.starting = True
+        """True until the engine is ready; it waits for its child processes until then."""
 
     async def start(self) -> None:
         """Start the engine process and connect the pipes to it.
@@ -222,7 +228,10 @@ class EngineProcess:
             os.fdopen(output_read, "rb", 0),
         )
         self._transports = [self._writer, events, output]
-        self._watch = asyncio.create_task(self._until_death())
+        self._tasks = [
+            asyncio.create_task(self._until_death()),
+            asyncio.create_task(self._kill_if_paused()),
+        ]
 
     def _allowed_options(self) -> tuple[str, ...]:
         if self._allowed == Allowed():
@@ -232,18 +241,6 @@ class EngineProcess:
     @property
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
-
-    def is_stopped(self, *, starting: bool) -> bool:
-        """Return whether a signal such as SIGSTOP has paused the engine process; always False
-        outside of Linux.
-
-        ``starting``: also check its child processes, because the engine waits for them until it is
-        ready.
-        """
-        if self._process is None:
-            return False
-        pid = self._process.pid
-        return _is_stopped(pid) or (starting and any(map(_is_stopped, _child_pids(pid))))
 
     @property
     def last_words(self) -> str:
@@ -278,8 +275,8 @@ class EngineProcess:
             except asyncio.TimeoutError:
                 self.kill()
                 await self._process.wait()
-        if self._watch is not None:
-            self._watch.cancel()
+        for task in self._tasks:
+            task.cancel()
         for transport in self._transports:
             transport.close()
 
@@ -303,6 +300,21 @@ class EngineProcess:
         for transport in self._transports:
             transport.close()
         self._on_death(self)
+
+    async def _kill_if_paused(self) -> None:
+        """Kill the engine process if a signal such as SIGSTOP has paused it, because it neither
+        answers nor exits. Pauses are recognized only on Linux.
+        """
+        assert self._process is not None
+        pid, was_paused = self._process.pid, False
+        while self._process.returncode is None:
+            await asyncio.sleep(LOOK_AT_PROCESS)
+            is_paused = _is_stopped(pid) or (
+                self.starting and any(map(_is_stopped, _child_pids(pid)))
+            )
+            if is_paused and was_paused:
+                self.kill()
+            was_paused = is_paused
 
     def _handle_line(self, line: bytes) -> None:
         if not line.strip() or self.broken:

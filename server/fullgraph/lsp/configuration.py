@@ -68,10 +68,8 @@ class Configuration:
             )
         except (JsonRpcException, asyncio.TimeoutError) as error:
             why = str(error) or f"no answer within {PATIENCE:.0f} seconds"
-            used = "those that it gave before" if self._settings else "those of the project"
-            self._connection.log(
-                f"The settings of the editor could not be read ({why}); {used} count."
-            )
+            used = "its earlier settings" if self._settings else "the settings of the project"
+            self._connection.log(f"Cannot read the settings of the editor ({why}); {used} apply.")
         if folders != self._session.workspace.folders:
             # Another request is under way: the handler that changed the folders has sent it.
             return

@@ -86,9 +86,9 @@ def result_id(items: Sequence[dict[str, Any]]) -> str:
 
 def _same_cause_places(item: FileFinding) -> Iterator[tuple[Range, str]]:
     if item.same_as is not None:
-        yield item.same_as, "The first break of this cause"
+        yield item.same_as, "First graph break with this cause"
     for place in item.also:
-        yield place, "Breaks here as well, for the same cause"
+        yield place, "Graph break with the same cause"
 
 
 def _message_text(item: FileFinding) -> str:

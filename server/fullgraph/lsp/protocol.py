@@ -148,7 +148,7 @@ class Protocol(LanguageServerProtocol):
             return
         if error is not None and error.code == _INTERNAL_ERROR:
             error = types.ResponseError(
-                _INTERNAL_ERROR, "fullgraph met an error of its own; its log says more."
+                _INTERNAL_ERROR, "Internal error of fullgraph; the log has the details."
             )
         if error is None and isinstance(result, dict):
             # Plain data is already in JSON form; converting it would visit each value.

@@ -50,7 +50,7 @@ def reduce_actions(
     target = target_at(unit, line, anywhere=anywhere)
     if target is not None:
         argument = {"uri": unit.document.uri, "target": target, "backend": "inductor"}
-        title = f"Compile {target} with inductor and reduce what fails"
+        title = f"Compile {target} with inductor and minimize a failure"
         command = types.Command(title, REPRO, arguments=[argument])
         yield types.CodeAction(title=title, kind=REDUCE_KIND, command=command)
 

@@ -31,12 +31,12 @@ MOST_GUARDS = 200
 """Maximum number of guards of one kind in the data."""
 
 _OUTCOMES = {
-    "resumed": "Python does this, and the next graph goes on behind it.",
+    "resumed": "This runs in Python, and the next graph continues after it.",
     "rest-skipped": "The rest of the function is left to Python.",
     "frame-skipped": "The whole function is left to Python.",
     "raised": "An error, because of `fullgraph=True`.",
 }
-_CALLED = "What it calls is compiled by itself, and breaks there."
+_CALLED = "The called function is compiled separately, and the break is inside it."
 _CALL_OUTCOMES = {
     "frame-skipped": f"{_OUTCOMES['frame-skipped']} {_CALLED}",
     "rest-skipped": f"{_OUTCOMES['rest-skipped']} {_CALLED}",

@@ -19,10 +19,10 @@ def measured_document(path: str, timed: Sequence[Timed], *, current: bool) -> st
     text was edited since."""
     name = PurePath(path).name
     if not timed:
-        return f"{name} was not measured since it was opened. Measure a target; this follows.\n"
-    lines = [f"How long targets of {name} take: one call, the median of many."]
+        return f"{name} has no measurements yet. Measure a target to see its time.\n"
+    lines = [f"Time of one call of each target of {name}: the median of many calls."]
     if not current:
-        lines.append("The text was edited since.")
+        lines.append("The text has been edited since.")
     lines += ["", measured_text(timed)]
     titles = dict.fromkeys(fix.candidate.title for target in timed for fix in target.fixes)
     if titles:

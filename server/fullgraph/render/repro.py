@@ -15,8 +15,8 @@ from fullgraph_engine.protocol.repro import DATA
 _EFFECTS = {
     "graph-break": "`torch.compile` breaks the graph",
     "frame-skipped": "`torch.compile` skips a function",
-    "op": "`torch.compile` meets an operator that does not suit it",
-    "guard": "`torch.compile` compiles for one value alone",
+    "op": "`torch.compile` traces an operator that it may not support",
+    "guard": "`torch.compile` specializes on a value",
     "recompile": "`torch.compile` recompiles",
     "trace": "`torch.compile` fails",
 }
@@ -58,7 +58,7 @@ def outcome_words(outcome: ReproOutcome) -> str:
 def repro_sentence(wanted: Wanted) -> str:
     """Describe in one sentence the finding that the script has to reproduce."""
     if wanted.backend:
-        failing = "gives other numbers than eager" if wanted.accuracy else "fails"
+        failing = "gives other results than eager mode" if wanted.accuracy else "fails"
         return f'`torch.compile(backend="{wanted.backend}")` {failing}.'
     message = wanted.message.strip().split("\n", 1)[0].rstrip(".")
     # Codes without an id are only used by this project, so PyTorch's developers would not know

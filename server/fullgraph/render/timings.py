@@ -22,15 +22,15 @@ _WIDTH = 14
 
 _PHASES: dict[Phase, str] = {
     "waiting": "behind other requests",
-    "process": "until a process has begun, which was started or forked",
+    "process": "starting or forking the process",
     "reading": "parsing the text and looking for targets",
-    "imports": "the text down to the last import at its beginning",
-    "staying": "getting ready to serve later texts that begin with the same",
-    "module": "the rest of the text",
+    "imports": "executing the imports at the top of the file",
+    "staying": "preparing a process for later texts with the same imports",
+    "module": "executing the rest of the file",
     "planning": "looking for probes",
-    "inputs": "making what a target is called with",
-    "trace": "its call, with everything that Dynamo does",
-    "findings": "what follows from that",
+    "inputs": "making the inputs of a target",
+    "trace": "calling the target with Dynamo",
+    "findings": "deriving the findings",
     "sending": "reporting it",
 }
 
@@ -43,10 +43,10 @@ def timings_document(path: str, timings: Sequence[Timings], *, current: bool) ->
     """
     name = PurePath(path).name
     if not timings:
-        return f"{name} was not traced since it was opened. Analyze the file; this follows.\n"
-    lines = [f"Where the time of the last run of {name} went."]
+        return f"{name} was not traced since it was opened. Analyze the file to see the times.\n"
+    lines = [f"Time spent in the last run of {name}."]
     if not current:
-        lines.append("The text was edited since.")
+        lines.append("The text has been edited since.")
     lines += ["", timings_text(timings, path=path), ""]
     phases = {phase.phase for entry in timings for phase in entry.phases}
     lines += [

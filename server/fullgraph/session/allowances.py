@@ -38,7 +38,7 @@ def parse_allowance(text: str) -> Allowance:
     if kind == "write" and value:
         if not _is_absolute(value) and os.path.normpath(value).startswith(os.pardir):
             raise ValueError(
-                f"has {text!r}, which leads out of the workspace folder: give the whole path"
+                f"has {text!r}, which is outside of the workspace folder: write the absolute path"
             )
         return Allowance("write", value)
     if kind == "read-env" and _NAME.fullmatch(value):
@@ -46,7 +46,7 @@ def parse_allowance(text: str) -> Allowance:
     known = [*PLAIN, *(f"{name}:{what}" for name, what in WITH_VALUE.items())]
     close = difflib.get_close_matches(text, known, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else f": entries are {', '.join(known)}"
-    raise ValueError(f"has {text!r}, which is no entry{hint}")
+    raise ValueError(f"has {text!r}, which is not a valid entry{hint}")
 
 
 def resolve_allowances(entries: Iterable[Allowance], folder: Path) -> Allowed:

@@ -55,7 +55,7 @@ class TracePermission:
         if path is not None and not _INSTALLED.isdisjoint(path.parts):
             return "Installed packages are traced only on command."
         if urlsplit(unit.document.uri).scheme not in _LOCAL:
-            return "What is no file of this machine is traced only on command."
+            return "A file that is not on this machine is traced only on command."
         if self._workspace.is_excluded(unit.document):
-            return "The setting `exclude` leaves this file to be traced only on command."
+            return "The setting `exclude` matches this file, so it is traced only on command."
         return ""

@@ -50,8 +50,7 @@ class ReproData:
         except OSError as error:
             why = error.strerror or str(error)
             return (
-                f"Its data cannot be written to {folder} ({why}): the script runs with other "
-                "numbers in their place."
+                f"Cannot write its data to {folder} ({why}): the script uses random data instead."
             )
         return ""
 

@@ -98,10 +98,10 @@ def write_repro(
         path = write_new(elsewhere, name, extension, text)
     except OSError as error:
         raise ReproUnwritable(
-            f"Nothing can be written to {folder} ({why}), nor to a temporary folder "
+            f"Cannot write to {folder} ({why}), nor to a temporary folder "
             f"({error.strerror or error})."
         ) from error
-    moved = f"Nothing can be written to {folder} ({why}), so it is in {path}."
+    moved = f"Cannot write to {folder} ({why}); the script is in {path}."
     return WrittenRepro(path, sentences(moved, lost))
 
 

@@ -104,7 +104,9 @@ class Session:
             self.workspace.trust(trusted)
         except OSError as error:
             why = error.strerror or str(error)
-            self._listener.log(f"Trust holds until the server ends; it cannot be kept: {why}.")
+            self._listener.log(
+                f"Cannot save the trust in this workspace ({why}); it ends with the server."
+            )
         if trusted:
             self.apply_settings(again=True)
         else:

@@ -48,7 +48,7 @@ class TextKind(SettingKind):
 
     def read_value(self, raw: object) -> str:
         if not isinstance(raw, str):
-            raise ValueError("must be a text")
+            raise ValueError("must be a string")
         return raw.strip()
 
     def json_schema(self) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class Texts(SettingKind):
         if isinstance(raw, str):
             raw = raw.split(",")
         if not isinstance(raw, (list, tuple)) or not all(isinstance(item, str) for item in raw):
-            raise ValueError("must be a list of texts")
+            raise ValueError("must be a list of strings")
         return tuple(item.strip() for item in raw if item.strip())
 
     def json_schema(self) -> dict[str, Any]:
@@ -286,7 +286,9 @@ def _clean_selector(text: str) -> str:
 def _check_selectors(selectors: Iterable[str]) -> None:
     for selector in selectors:
         if not is_known_selector(selector):
-            raise ValueError(f"names {selector!r}, which is no finding code or beginning of one")
+            raise ValueError(
+                f"names {selector!r}, which is not a finding code or the beginning of one"
+            )
 
 
 def _join_alternatives(words: Iterable[str]) -> str:

@@ -674,8 +674,8 @@ def resolve_settings(*sources: SettingsSource) -> Resolved:
             if declaration.users and not source.users:
                 if raw:
                     problems.append(
-                        f"{source.describe_key(key)} is not used: only settings of your own and "
-                        "the command line may say what the sandbox allows."
+                        f"{source.describe_key(key)} is ignored: only your own settings and the "
+                        "command line can allow more in the sandbox."
                     )
                 continue
             try:

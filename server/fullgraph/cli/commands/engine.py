@@ -43,5 +43,5 @@ def run(arguments: Namespace) -> int:
         else:
             write(sys.stdout, f"{'Stopped ' if stop else ''}{kept_engine.format_line()}\n")
     if not found:
-        write(sys.stdout, "No engine is kept.\n")
+        write(sys.stdout, "No engine is running in the background.\n")
     return UNABLE if any(kept_engine.problem for kept_engine in found) else CLEAN

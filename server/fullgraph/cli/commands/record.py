@@ -45,5 +45,5 @@ def run(arguments: Namespace) -> int:
         raise UsageError("Name the command to run after --.")
     folder = (arguments.root or Path.cwd()).absolute()
     if not folder.is_dir():
-        raise UsageError(f"--root: {arguments.root} is no folder.")
+        raise UsageError(f"--root: {arguments.root} is not a folder.")
     return record_program(command, folder, eager=arguments.eager, quiet=arguments.quiet)

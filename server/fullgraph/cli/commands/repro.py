@@ -72,7 +72,9 @@ def run(arguments: Namespace) -> int:
     chosen = ChosenPlace.parse(arguments.place)
     backend: Backend = arguments.backend or ("inductor" if arguments.accuracy else "")
     if arguments.code and not is_known_selector(arguments.code):
-        raise UsageError(f"--code: {arguments.code!r} is no finding code or beginning of one.")
+        raise UsageError(
+            f"--code: {arguments.code!r} is not a finding code or the beginning of one."
+        )
     if arguments.code and backend:
         raise UsageError("--code: A failure of a backend has no code; omit --code or --backend.")
     request = ReproRequest(
@@ -84,7 +86,7 @@ def run(arguments: Namespace) -> int:
         destination = ScriptDestination.parse(arguments.out, folder_of(settings, project.root))
     except FileExistsError:
         raise UsageError(
-            f"--out: {arguments.out} is there already, and no file is overwritten."
+            f"--out: {arguments.out} exists already, and existing files are not overwritten."
         ) from None
     delivery = Delivery(
         request,

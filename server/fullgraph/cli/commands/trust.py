@@ -36,7 +36,9 @@ def run(arguments: Namespace) -> int:
         (folder for folder in chosen if not arguments.remove and not folder.is_dir()), None
     )
     if missing is not None:
-        print(f"fullgraph: {missing} is no folder; name the folder of a project.", file=sys.stderr)
+        print(
+            f"fullgraph: {missing} is not a folder; name the folder of a project.", file=sys.stderr
+        )
         return UNABLE
     try:
         (known.remove if arguments.remove else known.add)(chosen)

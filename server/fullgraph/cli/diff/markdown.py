@@ -39,7 +39,9 @@ def difference_markdown(difference: CheckDifference) -> str:
         room -= len(block) + 2
         if room < 0:
             left = amount(len(difference.files) - number, "more file")
-            blocks.append(f"Differences in {left} are left out: a comment has no room for them.")
+            blocks.append(
+                f"Differences in {left} are omitted, because a comment has a maximum length."
+            )
             break
         blocks.append(block)
     return "\n\n".join(blocks)

@@ -18,17 +18,10 @@ from fullgraph.engines.background.folder import BackgroundUnavailable
 from fullgraph.engines.background.keeper import Start, keeper_command
 from fullgraph.engines.background.launch import EngineLaunch
 from fullgraph.engines.background.messages import Hello, Ping, Pong
-from fullgraph.engines.engine import (
-    CLOSE_GRACE,
-    LAST,
-    AnalysisRequest,
-    AnyEngine,
-    EngineListener,
-    EngineState,
-    EngineStatus,
-    PendingRequest,
-)
+from fullgraph.engines.engine import CLOSE_GRACE, AnyEngine, EngineListener
 from fullgraph.engines.process import hide_environment_from
+from fullgraph.engines.requests import LAST, AnalysisRequest, PendingRequest
+from fullgraph.engines.status import EngineState, EngineStatus
 from fullgraph_engine.protocol import (
     Analyze,
     Cancel,
@@ -209,7 +202,7 @@ class BackgroundEngine(AnyEngine):
                 log = _log_path(path)
                 raise BackgroundUnavailable(
                     f"The process of the engine ended with status {status}; {log} has its last "
-                    "words."
+                    "output."
                 )
             # A process that listened when the connection failed has exited since.
         folder.check_private(path.parent)

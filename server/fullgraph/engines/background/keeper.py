@@ -22,13 +22,8 @@ from fullgraph.engines.background.folder import BackgroundUnavailable
 from fullgraph.engines.background.launch import EngineLaunch
 from fullgraph.engines.background.messages import Welcome
 from fullgraph.engines.background.service import EngineService
-from fullgraph.engines.engine import (
-    AnyEngine,
-    Engine,
-    EngineListener,
-    EngineState,
-    EngineStatus,
-)
+from fullgraph.engines.engine import AnyEngine, Engine, EngineListener
+from fullgraph.engines.status import EngineState, EngineStatus
 from fullgraph_engine.protocol import Shutdown, from_plain, to_plain
 
 LOOK = 5.0

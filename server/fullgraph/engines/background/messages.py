@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
-from fullgraph.engines.engine import EngineStatus
+from fullgraph.engines.status import EngineStatus
 from fullgraph_engine.protocol import (
     MESSAGES,
     Analyze,

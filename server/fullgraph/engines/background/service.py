@@ -18,8 +18,10 @@ from fullgraph.engines.background.messages import (
     decode_message,
     encode_message,
 )
-from fullgraph.engines.engine import LAST, AnyEngine, EngineStatus, PendingRequest
+from fullgraph.engines.engine import AnyEngine
 from fullgraph.engines.process import LONGEST_LINE, LineProtocol
+from fullgraph.engines.requests import LAST, PendingRequest
+from fullgraph.engines.status import EngineStatus
 from fullgraph_engine.protocol import (
     Analyze,
     Cancel,

@@ -21,7 +21,7 @@ from fullgraph.render.operators.page import CalledOverload, OperatorPage, PageSe
 from fullgraph_engine.protocol.operators import Name, Operator, Overload, Parameter, Signature
 
 _TENSOR = "torch.Tensor."
-_INCOMPLETE = "From the files of torch; the running torch has not been asked yet."
+_INCOMPLETE = "From the files of torch; not yet compared with the running torch."
 
 
 def page_of(index: OperatorIndex, subject: Subject, receiver: str = "") -> OperatorPage | None:
@@ -197,7 +197,7 @@ def _operator_remarks(called: Sequence[CalledOverload]) -> Iterator[str]:
     for call in called:
         if call.overload.fake == "missing" and call.overload.origin == "registered":
             yield (
-                "Fake tensors cannot get through it: give it a fake kernel with "
+                "It fails on fake tensors: add a fake kernel with "
                 f'`@torch.library.register_fake("{call.full}")`.'
             )
 
@@ -282,11 +282,11 @@ def _signature_numbers(
 def _parameter_rules(parameter: Parameter) -> Iterator[str]:
     """Yield sentences about values of a parameter that its declaration does not show."""
     if parameter.variadic:
-        yield "Its items may be given as separate arguments."
+        yield "Its items can be passed as separate arguments."
     elif parameter.size == 1:
-        yield "A single number stands for a list with it alone."
+        yield "A single number means a list with one item."
     elif parameter.size:
-        yield f"A single number stands for a list of {parameter.size} of it."
+        yield f"A single number means a list of {parameter.size} of it."
     if parameter.choices:
         yield f"One of {listing(f'`{choice}`' for choice in parameter.choices)}."
     elif not parameter_annotation(parameter):

@@ -114,4 +114,4 @@ def _memory_facts(overload: Overload) -> Iterator[OperatorFact]:
         yield OperatorFact(f"writes to {listing(written)}")
     if any(result.alias is not None and not result.alias.is_write for result in schema.results):
         implicit = "CompositeImplicitAutograd" in overload.kernels
-        yield OperatorFact("may give a view" if implicit else "gives a view")
+        yield OperatorFact("may return a view" if implicit else "returns a view")

@@ -11,23 +11,22 @@ PT2_COMPLIANT = "pt2_compliant_tag"
 TAGS = {
     PT2_COMPLIANT: "declared to work with `torch.compile` and `torch.export`",
     "core": "part of core ATen, the operators that decomposed graphs are made of",
-    "data_dependent_output": "returns a value that only the data can tell, so that tracing cannot "
-    "know it",
+    "data_dependent_output": "returns a value that depends on the data, so tracing cannot know it",
     "dynamic_output_shape": "the shape of the result depends on the data of its inputs",
     "nondeterministic_seeded": "random; the same again with the same seed",
     "nondeterministic_bitwise": "two runs on the same inputs may differ in the last bits",
     "inplace_view": "changes the sizes or strides of `self` in place, not its data",
-    "view_copy": "copies what the operator without `_copy` in its name gives as a view",
-    "pointwise": "each element follows from the elements at its place of the broadcast inputs",
+    "view_copy": "returns a copy where the operator without `_copy` in its name returns a view",
+    "pointwise": "elementwise: each element depends on the same element of the broadcast inputs",
     "reduction": "reduces one or more dimensions to one value each",
-    "maybe_aliasing_or_mutating": "whether it writes or gives views depends on how it is called; "
-    "the schema does not tell",
+    "maybe_aliasing_or_mutating": "may write to its arguments or return views, depending on the "
+    "call; the schema does not say",
     "cudagraph_unsafe": "cannot be captured in a CUDA graph; Inductor splits its graph there",
     "needs_exact_strides": "compiled code must give it tensors with the strides of eager code",
     "needs_fixed_stride_order": "compiled code must give it tensors whose strides are ordered as "
     "in eager code",
     "needs_contiguous_strides": "compiled code must give it contiguous tensors",
-    "flexible_layout": "compiled code may give it tensors in whatever layout suits",
+    "flexible_layout": "compiled code may give it tensors of any layout",
     "inplace": "writes to its first argument and returns it",
     "out": "only writes to its `out` arguments, and returns them",
     "out_variant": "an older name of the tag `out`, without effect",
@@ -39,7 +38,7 @@ missing."""
 FAKE: dict[Fake, str] = {
     "kernel": "by a fake implementation",
     "meta": "by its kernel for Meta",
-    "composite": "through the operators that it is made of",
+    "composite": "through the operators that it calls",
     "decomposition": "by its decomposition",
     "missing": "no fake kernel is registered",
 }
@@ -52,7 +51,7 @@ COMPOSITES = {
 }
 
 DIFFERENTIABLE: dict[Differentiable, str] = {
-    "composite": "through the operators that it is made of",
+    "composite": "through the operators that it calls",
     "registered": "by an autograd kernel of its own",
     "no": "not differentiable",
 }
