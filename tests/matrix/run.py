@@ -26,23 +26,23 @@ ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).with_name("results.json")
 DOCUMENT = ROOT / "docs" / "torch-versions.md"
 TESTS = tuple(
-    f"tests/engine/test_{name}.py"
-    for name in (
-        "findings",
-        "guards_witness",
-        "shapes_seen",
-        "recompiles",
-        "unsteady",
-        "values_seen",
-        "explanations",
-        "shapes_replay",
-        "operators_static",
-        "operators_census",
-        "operators_witnesses",
-        "operators_strings",
-        "torch_internals",
-        "tracing",
-        "host_torch",
+    f"tests/engine/{path}.py"
+    for path in (
+        "findings/test_findings",
+        "findings/test_guards_witness",
+        "findings/test_shapes_seen",
+        "findings/test_recompiles",
+        "findings/test_values_seen",
+        "findings/test_explanations",
+        "repro/test_unsteady",
+        "shapes/test_shapes_replay",
+        "operators/test_operators_static",
+        "operators/test_operators_census",
+        "operators/test_operators_witnesses",
+        "operators/test_operators_strings",
+        "torch_internals/test_torch_internals",
+        "tracing/test_tracing",
+        "host/test_host_torch",
     )
 )
 

@@ -29,14 +29,14 @@ from fullgraph_engine.protocol import (
     TargetReport,
 )
 
-if str(Path(__file__).parent) not in sys.path:
-    sys.path.insert(0, str(Path(__file__).parent))
+if str(Path(__file__).parents[1]) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from markers import torch_version
 from reproducing import Host
 
-BOOT = Path(__file__).resolve().parents[2] / "engine" / "fullgraph_engine" / "boot.py"
-KERNELS = Path(__file__).resolve().parents[1] / "fixtures" / "triton" / "kernels.py"
+BOOT = Path(__file__).resolve().parents[3] / "engine" / "fullgraph_engine" / "boot.py"
+KERNELS = Path(__file__).resolve().parents[2] / "fixtures" / "triton" / "kernels.py"
 PATIENCE = 120.0
 
 pytestmark = pytest.mark.timeout(300)
@@ -792,7 +792,7 @@ def test_what_forks_has_one_thread_even_after_backward() -> None:
     assert done.stdout.split("\n") == ["engine 1", "run 1", "branch 1", ""], done.stderr
 
 
-DEMO = Path(__file__).resolve().parents[1] / "fixtures" / "demo" / "tiny_gpt.py"
+DEMO = Path(__file__).resolve().parents[2] / "fixtures" / "demo" / "tiny_gpt.py"
 
 
 @pytest.mark.slow

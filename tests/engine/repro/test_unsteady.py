@@ -12,7 +12,7 @@ import torch
 from torch._dynamo.utils import counters
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "findings"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "findings"
 
 
 def compilations(

@@ -15,7 +15,7 @@ from fullgraph_engine.torch_internals import census, frames, releases
 from fullgraph_engine.torch_internals.binding import Internal, Spelling
 
 pytestmark = pytest.mark.real_engine
-ENGINE = Path(__file__).parents[2] / "engine"
+ENGINE = Path(__file__).parents[3] / "engine"
 
 # Each name in turn is lost, in a fork: under another spelling, or found and never called.
 PROGRAM = """

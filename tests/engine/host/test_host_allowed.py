@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.engine.host.test_host_confinement import done
 from tests.engine.hosts import Engine, Result, has_landlock, started_engine
-from tests.engine.test_host_confinement import done
 
 from fullgraph_engine.host import caches
 from fullgraph_engine.protocol import Allowance, Allowed, Finding, Limits, Ready

@@ -10,7 +10,7 @@ import pytest
 
 from fullgraph_engine.protocol import Event, IndexWritten, Log, Ready
 
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "host" / "pipeline.py"
+FIXTURE = Path(__file__).parents[2] / "fixtures" / "host" / "pipeline.py"
 
 Says = Callable[..., list[Event]]
 

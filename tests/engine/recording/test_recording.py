@@ -396,7 +396,7 @@ def test_the_recorder_lets_the_program_raise(tmp_path: Path) -> None:
             print("raised")
     """
     (tmp_path / "program.py").write_text(textwrap.dedent(text))
-    engine = Path(__file__).parents[2] / "engine"
+    engine = Path(__file__).parents[3] / "engine"
     done = subprocess.run(
         [sys.executable, str(tmp_path / "program.py"), str(engine), str(tmp_path)],
         capture_output=True,

@@ -23,7 +23,7 @@ from fullgraph_engine.protocol import Frame
 from fullgraph_engine.shapes import explanation, words
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "shapes"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "shapes"
 MARKER = re.compile(r"# (creates|pins|needs|merges|bounds|guards|violates): ([^#]+)")
 KINDS = {"value": "pins", "equal": "merges", "range": "bounds", "guard": "guards"}
 SEPARATORS = {"value": " = ", "equal": " = ", "range": " in ", "guard": " has "}

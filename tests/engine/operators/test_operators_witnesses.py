@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import markers
 
@@ -40,7 +40,7 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
 ]
 
-PROBE = Path(__file__).parent / "witnesses" / "probe.py"
+PROBE = Path(__file__).parents[1] / "witnesses" / "probe.py"
 
 # -- quirks of torch: each is a disagreement between two of its own statements --------------------
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-ENGINE = Path(__file__).parents[2] / "engine"
+ENGINE = Path(__file__).parents[3] / "engine"
 
 MODELS = {
     "nested_modules": """

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import markers
 
@@ -33,7 +33,7 @@ from fullgraph_engine.tracing.recording import Recording
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
 COLUMNS = pytest.mark.skipif(sys.version_info < (3, 11), reason="bytecode has no columns")
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "hints"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "hints"
 
 _MARK = re.compile(r"#? *(?P<carets>\^+) (?P<role>[a-z]+) (?P<values>.+)$")
 Told = tuple[int, int, int, str, tuple[str, ...]]

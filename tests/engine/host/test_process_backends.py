@@ -33,8 +33,8 @@ from fullgraph_engine.host.process_backends.spawning import Spares
 from fullgraph_engine.host.wire import BranchAnswer, BranchBegun
 from fullgraph_engine.protocol import Allowed
 
-ENGINE = Path(__file__).resolve().parents[2] / "engine"
-STUB = f"{Path(__file__).resolve().parents[1] / 'fixtures' / 'host' / 'pipeline.py'}:Pipeline"
+ENGINE = Path(__file__).resolve().parents[3] / "engine"
+STUB = f"{Path(__file__).resolve().parents[2] / 'fixtures' / 'host' / 'pipeline.py'}:Pipeline"
 NOTHING = Permissions(Allowed(), ())
 LINUX = sys.platform.startswith("linux")
 

@@ -20,7 +20,7 @@ from fullgraph_engine.targets.deadline import limit_seconds
 from fullgraph_engine.targets.synthesis import FoundInputs, InputSearch, NotFound, trial
 from fullgraph_engine.targets.synthesis import search as searching
 
-PATH = Path(__file__).parents[1] / "fixtures" / "targets" / "to_be_found.py"
+PATH = Path(__file__).parents[2] / "fixtures" / "targets" / "to_be_found.py"
 
 
 def loaded() -> dict[str, Any]:

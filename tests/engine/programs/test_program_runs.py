@@ -37,12 +37,12 @@ from fullgraph_engine.protocol import (
 )
 from fullgraph_engine.protocol.evidence import BreakEvidence
 
-if str(Path(__file__).parent) not in sys.path:
-    sys.path.insert(0, str(Path(__file__).parent))
+if str(Path(__file__).parents[1]) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import markers
 
-FIXTURES = sorted((Path(__file__).parents[1] / "fixtures" / "programs").glob("*.py"))
+FIXTURES = sorted((Path(__file__).parents[2] / "fixtures" / "programs").glob("*.py"))
 _REGION = re.compile(r"^# region (?P<name>\S+): (?P<words>.*\S)\s*$", re.M)
 _NOTE = re.compile(r"^# note of the run: (.*\S)\s*$", re.M)
 _LIMIT = re.compile(r"^# limit of the run: (\d+) s$", re.M)

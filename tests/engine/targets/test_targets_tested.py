@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.engine.test_host_torch import started_engine
+from tests.engine.host.test_host_torch import started_engine
 
 from fullgraph_engine.targets import tested
 from fullgraph_engine.targets.workspace import tests_that_import as files_that_import

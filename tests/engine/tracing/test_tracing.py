@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import markers
 
@@ -23,7 +23,7 @@ from fullgraph_engine.tracing import recorder
 from fullgraph_engine.tracing.recording import Break, Recording
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
-ENGINE = Path(__file__).parents[2] / "engine"
+ENGINE = Path(__file__).parents[3] / "engine"
 HERE = __file__
 COLUMNS = sys.version_info >= (3, 11)
 TORCH = markers.torch_version()

@@ -12,7 +12,7 @@ from textwrap import dedent
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import reproducing
 import torch

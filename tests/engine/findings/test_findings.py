@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import markers
 
@@ -31,7 +31,7 @@ from fullgraph_engine.protocol import (
     TargetReport,
 )
 
-FIXTURES = sorted((Path(__file__).parents[1] / "fixtures" / "findings").glob("*.py"))
+FIXTURES = sorted((Path(__file__).parents[2] / "fixtures" / "findings").glob("*.py"))
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import markers
 
@@ -47,7 +47,7 @@ class Without(PathFinder):
 sys.meta_path[sys.meta_path.index(PathFinder)] = Without
 """
 """Code that hides the PyYAML of an interpreter."""
-ENGINE = Path(__file__).parents[2] / "engine"
+ENGINE = Path(__file__).parents[3] / "engine"
 
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torchgen") is None, reason="torch is not installed"

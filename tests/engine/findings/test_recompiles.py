@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.real_engine
-ENGINE = Path(__file__).parents[2] / "engine"
+ENGINE = Path(__file__).parents[3] / "engine"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 from fullgraph_engine.targets import Discovery, Target, discover
 from fullgraph_engine.targets.notation import show_notation, show_value
 
-ENGINE = Path(__file__).parents[2] / "engine"
+ENGINE = Path(__file__).parents[3] / "engine"
 
 
 def names(text: str) -> list[str]:
