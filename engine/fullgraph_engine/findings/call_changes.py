@@ -39,7 +39,7 @@ class CallChange:
 
 
 class CallChanges:
-    """The changes of one call that are worth an experiment."""
+    """A planner of experiments: it chooses the changes of one call to try."""
 
     def __init__(self, call: Call, inputs: Inputs) -> None:
         self.call, self.inputs = call, inputs

@@ -1,7 +1,7 @@
 """Parse the notation of probes.
 
-Notation is almost Python. The parser replaces the tokens that are not, lets ``ast`` parse the
-result, and converts the syntax tree. Errors have offsets in the original text.
+Notation is Python with a few other tokens. The parser replaces these tokens, calls ``ast.parse``,
+and converts the syntax tree. Errors have offsets in the original text.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .notation import (
 _FLOATS = {"inf": float("inf"), "nan": float("nan")}
 _CONSTANTS = ("True", "False", "None", *_FLOATS)
 _KEYWORD = "__keyword"
-"""Suffix for names that are keywords of Python, such as a size called ``in``."""
+"""Suffix that turns a keyword of Python into a name, for a size called ``in``."""
 _SEPARATED = "; arguments are separated by ','"
 _SIZE_OPERATORS: dict[type[ast.operator], SizeOperator] = {
     ast.Add: "+",
@@ -424,7 +424,7 @@ class _ValueReader:
         return numbers
 
     def _with_fact(self, tensor: TensorText, node: ast.expr) -> TensorText:
-        """Return the tensor with a property that is written in parentheses after it."""
+        """Return the tensor with one of the properties in parentheses after it."""
         match node:
             case ast.Name(id=("requires_grad" | "grad_fn") as grad):
                 if tensor.grad:

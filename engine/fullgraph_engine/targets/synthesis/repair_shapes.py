@@ -128,7 +128,7 @@ def add_input(subject: SearchSubject, outcome: TrialOutcome, width: int) -> Iter
 def reshape_input(
     subject: SearchSubject, candidate: InputCandidate, obstacle: WrongShape
 ) -> Iterator[Repair]:
-    """Yield candidates with the required shape for inputs that have the rejected one."""
+    """Yield candidates with the required shape for each input of the rejected shape."""
     changed = candidate
     met, wanted = obstacle.met, obstacle.wanted
     known = [shape for _, _, shape in candidate.input_tensors()]

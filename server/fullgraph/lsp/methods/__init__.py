@@ -1,8 +1,8 @@
-"""Handlers of LSP messages, one module for each method of the protocol.
+"""Handlers of LSP messages.
 
-Each module has ``METHOD`` and ``handle``. Plain functions return before the next message is read,
-which keeps texts, findings and requests in order. Only methods that wait for the client or for a
-trace are coroutines.
+A module has the handler ``handle`` of one method, ``METHOD``. The module ``short_messages`` has the
+handlers of a few lines. Plain functions return before the next message is read, which keeps texts,
+findings and requests in order. Only methods that wait for the client or for a trace are coroutines.
 """
 
 from __future__ import annotations
@@ -18,46 +18,27 @@ from typing import Any
 
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.methods import (
-    cancel_progress,
-    change_configuration,
-    change_folders,
-    change_text,
-    change_watched_files,
-    close_text,
     code_action,
     code_lens,
     completion,
     completion_resolve,
     execute_command,
-    exit,
-    focus,
     hover,
     initialize,
     initialized,
     inlay_hint,
     inlay_hint_resolve,
-    open_text,
     pull_diagnostics,
-    save_text,
     semantic_tokens,
-    set_trace,
-    shutdown,
+    short_messages,
     signature_help,
     text_document_content,
     trace,
-    trust,
 )
 
 _MODULES = (
     initialize,
     initialized,
-    shutdown,
-    exit,
-    set_trace,
-    open_text,
-    change_text,
-    save_text,
-    close_text,
     pull_diagnostics,
     code_action,
     code_lens,
@@ -69,14 +50,8 @@ _MODULES = (
     inlay_hint_resolve,
     semantic_tokens,
     execute_command,
-    focus,
     text_document_content,
     trace,
-    cancel_progress,
-    change_configuration,
-    change_folders,
-    change_watched_files,
-    trust,
 )
 
 
@@ -92,6 +67,8 @@ def bind_handlers(context: ServerContext) -> Iterator[tuple[str, Callable[[Any],
     message."""
     for module in _MODULES:
         yield module.METHOD, _bind_handler(module.METHOD, module.handle, context)
+    for method, handle in short_messages.HANDLERS.items():
+        yield method, _bind_handler(method, handle, context)
 
 
 def _bind_handler(
