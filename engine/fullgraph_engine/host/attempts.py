@@ -90,6 +90,6 @@ class RunEnd:
 
     @property
     def reason(self) -> str:
-        """Clause that explains why the run has no further result."""
+        """Clause that explains why the result is incomplete or an error."""
         done = self.result.done
         return self.cause if done is None else done.report.error or "it reported nothing"

@@ -37,7 +37,7 @@ class EnclosingRun(OwnedProcess):
         self.left = 0
         """Number of processes that stopped at a call and remain as snapshots."""
         self._settled = 0
-        """Number of snapshots that have reported for which target they stopped."""
+        """Number of snapshots that have reported the target at whose call they stopped."""
         self._ended = False
         self.over = False
         """True if the run has stopped taking snapshots, because it has ended or was interrupted."""
@@ -82,7 +82,7 @@ class EnclosingRun(OwnedProcess):
         return None
 
     def stop_recording(self) -> None:
-        """Record that the run takes no more snapshots."""
+        """Record that the run has stopped taking snapshots, and remove its deadline."""
         self.over, self.watched.deadline = True, float("inf")
 
     def lose_snapshots(self) -> None:

@@ -41,7 +41,7 @@ class _Calls:
     """Snapshots (forked copies of the process at a call), by target number and number of the
     target's call."""
     over: bool = False
-    """True if the enclosing run takes no more snapshots."""
+    """True if the enclosing run has stopped taking snapshots."""
     further: set[int] = field(default_factory=set)
     """Numbers of the targets for which the engine traces every call, not only the first."""
 
@@ -276,8 +276,8 @@ class RunPlan:
         return limits.get(part, 0.0)
 
     def _skip(self, attempt: Attempt) -> Task:
-        """Return the report of a run that is not launched because other runs of its kind have used
-        up their time."""
+        """Return the report that a run is not launched, because the time for all runs of its kind
+        is used up."""
         reason = f"others had taken {self._limit_of(attempt.part):g} seconds"
         if attempt.part == "forecast":
             return ReportMissingForecast(attempt.plan, f"Not tried: {reason}.")
@@ -372,7 +372,7 @@ class RunPlan:
     # -- the end of a run ---------------------------------------------------------------------
 
     def end_run(self, end: RunEnd) -> list[Task]:
-        """Return the reports of a run that has ended, or plan to repeat it."""
+        """Return the reports of a finished run, or plan to repeat it."""
         launch = self._running.pop(end.number)
         attempt, done = launch.attempt, end.result.done
         if attempt.speculative:

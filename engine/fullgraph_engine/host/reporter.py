@@ -75,9 +75,9 @@ class Reporter:
         self._request, self._host = request, host
         self._targets: TargetsFound | None = None
         self._sent: set[bytes] = set()
-        """Encoded messages of which the server needs no second copy."""
+        """Encoded messages to send only once."""
         self._started: set[int] = set()
-        """Numbers of the targets of which a run was started."""
+        """Numbers of the targets whose first run was started."""
         self._reported: set[tuple[str, Range]] = set()
         """Names and ranges of the targets whose status the server has received."""
         self._lines: list[str] = []

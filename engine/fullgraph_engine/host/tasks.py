@@ -69,7 +69,7 @@ class ReportUnstarted:
 
 @dataclass(frozen=True)
 class ReportMissingForecast:
-    """Task: report that there is no forecast, with a sentence for the user."""
+    """Task: explain to the user why a forecast is missing; ``note`` is a sentence."""
 
     plan: PlannedRun
     note: str
