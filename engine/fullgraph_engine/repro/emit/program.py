@@ -62,16 +62,6 @@ class ProgramDraft(ProgramBuilder):
             self._write_queued()
         return [texts[index] for index in range(len(several))]
 
-    def named_variable(self, value: object, hint: str = "value") -> str:
-        """Return the variable that holds a value; add an assignment if there is none.
-
-        ``hint`` is a name for a new variable.
-
-        Raises:
-            UnwritableValue: something in it cannot be written as source text.
-        """
-        return self.variable_for(value, self.expression(value, hint), hint)
-
     def refer_to(self, thing: object) -> str:
         outermost = not self._depth
         self._depth += 1

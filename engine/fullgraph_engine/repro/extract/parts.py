@@ -408,7 +408,8 @@ def _unit_of_function(
         )
     for given in calls:
         # Owners come before their class, because they decide which members it keeps.
-        draft.named_variable(given.inputs[0].value, "owner")
+        owner = given.inputs[0].value
+        draft.variable_for(owner, draft.expression(owner, "owner"), "owner")
     return CallableUnit(f"{draft.refer_to(type(owner))}.{name}", calls)
 
 
