@@ -6,12 +6,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from tests.engine.hosts import has_landlock
 
 from fullgraph.engines import process
 from fullgraph.engines.engine import Engine
+from fullgraph.engines.process import EngineProcess
 from fullgraph_engine.protocol import Ready, SandboxLevel
 from fullgraph_engine.protocol.sandbox import SandboxLayer
 
@@ -83,5 +86,6 @@ def test_a_server_hides_it_where_the_kernel_does_not(
     monkeypatch.setattr(process, "hide_environment", lambda: hidden.append(True))
     engine = Engine(Path("/nowhere"))
     layer = SandboxLayer("Landlock", "" if holds else "there is none")
-    engine._handle_event(None, Ready("2.13.0", 0.0, sandbox=SandboxLevel((layer,))))  # type: ignore[arg-type]
+    running = engine._process = cast("EngineProcess", SimpleNamespace(starting=True))
+    engine._handle_event(running, Ready("2.13.0", 0.0, sandbox=SandboxLevel((layer,))))
     assert hidden == ([] if holds else [True])
