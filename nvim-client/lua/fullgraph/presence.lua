@@ -47,7 +47,7 @@ function M.register()
 
   vim.api.nvim_create_user_command("FullgraphTimings", function()
     require("fullgraph.commands").run({ fargs = { "timings" } })
-  end, { desc = "Where the time of the last run of the file went" })
+  end, { desc = "Show where the last run of the file spent its time" })
 
   local group = vim.api.nvim_create_augroup("fullgraph", {})
   vim.api.nvim_create_autocmd("LspAttach", { group = group, callback = attached })

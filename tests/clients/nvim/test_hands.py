@@ -249,7 +249,7 @@ def test_documents_of_the_server_open_and_follow(net: Neovim) -> None:
 
 def test_timings_open_beside_and_follow(net: Neovim) -> None:
     net.command("FullgraphTimings")
-    net.sees("Where the time of the last run", "Request, ", "process ")
+    net.sees("Time spent in the last run", "Request, ", "process ")
     # The text keeps the cursor: keys go on to it.
     assert net.lua("return vim.bo.filetype") == "python"
     net.to("print(y.shape)")
