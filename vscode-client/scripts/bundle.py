@@ -20,7 +20,11 @@ PARTLY_COMPILED = ("pyyaml==6.0.3", "libcst==1.8.2")
 
 # Of no use to a server that is started by an editor.
 LEFT_OUT = ("bin", "cattr")
-CLI = {"__init__.py", "server.py"}
+CLI = {
+    *("__init__.py", "command_line.py", "exit_status.py", "options.py", "terminal.py"),
+    *("commands/__init__.py", "commands/server.py"),
+}
+"""Modules of the command line that `fullgraph server` imports."""
 
 
 def main() -> None:
@@ -50,9 +54,13 @@ def main() -> None:
                 shutil.copyfile(source, copy)
     for name in LEFT_OUT:
         shutil.rmtree(LIBS / name, ignore_errors=True)
-    for path in (LIBS / "fullgraph" / "cli").glob("*.py"):
-        if path.name not in CLI:
+    cli = LIBS / "fullgraph" / "cli"
+    for path in cli.rglob("*.py"):
+        if path.relative_to(cli).as_posix() not in CLI:
             path.unlink()
+    # The server that comes with the extension has to start without the modules left out.
+    start = [sys.executable, "-I", "-S", str(HERE / "bundled" / "start.py"), "server", "--help"]
+    subprocess.run(start, check=True, stdout=subprocess.DEVNULL)
     for info in LIBS.glob("*.dist-info"):
         _only_licenses(info)
 
