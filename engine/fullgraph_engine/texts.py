@@ -26,6 +26,11 @@ def plain(words: str) -> str:
     return _ESCAPES.sub("", words) if "\x1b" in words else words
 
 
+def capitalize_first(words: str) -> str:
+    """Return a text with its first character in upper case, and all others unchanged."""
+    return words[:1].upper() + words[1:]
+
+
 def error_message(error: BaseException | None) -> str:
     """Return the message of an exception as plain text; empty for None, or if its ``__str__``
     raises."""

@@ -167,7 +167,7 @@ def test_a_copy_stays_as_it_is() -> None:
 
 
 def test_they_are_shown_only_where_they_are_wanted() -> None:
-    found = forecast_once().findings(foretold=False)
+    found = forecast_once().findings(with_forecasts=False)
     assert [one.code for one in found] == ["graph-break/GB1"]
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from .. import texts
 from ..protocol import Finding, Frame, Position, Range, Related
 from ..tracing.recording import Equality, Recording, Specialization, TracedFrame
 from .places import SourceText, finding_identity
@@ -147,7 +148,7 @@ class Explainer:
         steps = [one.explanation.steps[-1] for one in found]
         own = [s for s in steps if s.frame is not None and s.frame.path == self._source.path]
         where = finding.range if finding.stack or not own else self._step_range(own[0])
-        words = [f"{violation.words[:1].upper()}{violation.words[1:]}" for violation in found]
+        words = [texts.capitalize_first(violation.words) for violation in found]
         related = [place for one in found for place in self._related_places(one.explanation)]
         return replace(
             finding,

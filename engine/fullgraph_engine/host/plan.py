@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from .. import devices
+from .. import devices, texts
 from ..protocol import Analyze, FoundProbe, GivenCalls, Mode, Part
 from . import syntax
 from .attempts import OBSERVING, Attempt, RunEnd, RunResult
@@ -127,7 +127,9 @@ class RunPlan:
         reason ``cause``."""
         lost, self._pending = self._pending, []
         return [
-            ReportUnstarted(one, _capitalize(cause), cause if one.part == "first" else "")
+            ReportUnstarted(
+                one, texts.capitalize_first(cause), cause if one.part == "first" else ""
+            )
             for one in lost
         ]
 
@@ -504,7 +506,3 @@ def _mode_after(request: Analyze, attempt: Attempt, done: RunDone) -> Mode | Non
         return "real"
     missed = devices.is_missing_gpu_error(done.report.error or "")
     return "fake" if attempt.mode == "real" and missed and request.mode != "real" else None
-
-
-def _capitalize(clause: str) -> str:
-    return clause[:1].upper() + clause[1:]

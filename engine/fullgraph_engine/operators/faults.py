@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from .. import texts
 from ..torch_internals.dispatcher import parse_schema
 
 
@@ -259,7 +260,7 @@ def _first_sentence(error: str) -> str:
     text."""
     text = _ASSERTED.sub("", error).strip()
     first = text.split("\n")[0].rstrip(" :.")
-    return first[:1].upper() + first[1:] if first else "The schema cannot be parsed"
+    return texts.capitalize_first(first) if first else "The schema cannot be parsed"
 
 
 def _whole_schema_fault(schema: str, message: str) -> Fault:

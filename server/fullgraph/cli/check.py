@@ -31,9 +31,7 @@ from fullgraph_engine.protocol import (
     Compare,
     Event,
     Importing,
-    Restarted,
     TargetStarted,
-    Timings,
 )
 
 
@@ -255,17 +253,12 @@ class FileCheck:
         # Divide the jobs among all files that run at the same time.
         jobs = max(1, self._settings.parallel // self._parallel)
         request = dataclasses.replace(request, jobs=jobs, timings=self._timings)
-        timings: list[Timings] = []
 
         def watch(event: Event) -> None:
             if isinstance(event, Importing):
                 self._listener.on_import(file.path, event.module)
             elif isinstance(event, TargetStarted):
                 self._listener.on_target(file.path, event.name)
-            elif isinstance(event, Timings):
-                timings.append(event)
-            elif isinstance(event, Restarted):
-                timings.clear()
 
         results = await collect_results(self._read_events(request), watch)
         placed = place_probe_findings(
@@ -276,13 +269,13 @@ class FileCheck:
             file,
             targets=tuple(reports),
             forecasts=results.forecasts.list_events(),
-            timings=tuple(timings),
+            timings=tuple(results.timings),
             findings=remove_ignored(
                 merge_findings(placed, self._settings, results.names, self._folder), file.text
             ),
             notes=(results.note,) if results.note else (),
             seconds=time.monotonic() - began,
-            problem=_failure_words(file.path, results),
+            problem="" if results.unparsed else failure_words(file.path, results),
         )
         if self._measure:
             from fullgraph.fixes.measuring import measured
@@ -298,10 +291,10 @@ class FileCheck:
         return dataclasses.replace(settled, findings=group_by_cause(settled.findings))
 
 
-def _failure_words(path: str, results: Results) -> str:
-    """Return why a file could not be traced; empty if it was, or if a finding says so."""
+def failure_words(path: str, results: Results) -> str:
+    """Return sentences on why the file ``path`` could not be traced; empty if it was traced."""
     failure = results.failure
-    if failure is None or results.unparsed:
+    if failure is None:
         return ""
     return sentences(f"{path} could not be traced", failure.reason, failure.next_step)
 

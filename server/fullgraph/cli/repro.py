@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fullgraph.cli import sources
-from fullgraph.cli.check import EngineUnusable, running_engine
+from fullgraph.cli.check import EngineUnusable, failure_words, running_engine
 from fullgraph.cli.show import ChosenPlace
 from fullgraph.cli.sources import SourceFile
 from fullgraph.domain import codes
@@ -18,7 +18,7 @@ from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.phrases import listing
 from fullgraph.domain.positions import text_hash
 from fullgraph.domain.repro import ReductionState, ReproOutcome
-from fullgraph.engines import AnalysisRequest, AnyEngine, ReproductionRequest, sentences
+from fullgraph.engines import AnalysisRequest, AnyEngine, ReproductionRequest
 from fullgraph.render.json import VERSION, dump_json
 from fullgraph.render.repro import issue_text, outcome_json, reduction_words
 from fullgraph.results import Results
@@ -259,10 +259,8 @@ class _FindingSearch:
                 # same finding.
                 analysis.cancel()
                 return found
-        failure = self._results.failure
-        if failure is not None:
-            untraced = f"{self._request.place.file} could not be traced"
-            words = sentences(untraced, failure.reason, failure.next_step)
+        words = failure_words(self._request.place.file, self._results)
+        if words:
             raise NothingToReproduce(words) if self._results.unparsed else EngineUnusable(words)
         found = self._choose_finding()
         if found is None:

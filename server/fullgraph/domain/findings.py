@@ -4,12 +4,11 @@ that reported it."""
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fullgraph.domain.codes import Severity
-from fullgraph_engine.protocol import Finding, Range
+from fullgraph_engine.protocol import Finding, Range, place_words
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,7 @@ class FileFinding:
     run_findings: tuple[Finding, ...] = ()
     """Findings that were merged into this one, one for each run."""
     id: str = ""
-    """Identifier that is unique in the file. It stays the same in later traces while only other
-    lines change."""
+    """Unique identifier in the file, which later traces repeat while only other lines change."""
     same_as: Range | None = None
     """Range of the first finding in the file with the same causes; None if this finding is the
     first, or shares no cause."""
@@ -45,10 +43,6 @@ class FileFinding:
         return None
 
 
-_PLACE = re.compile(r"@\d+:\d+-\d+:\d+")
-"""Pattern of the source range in the identity of a finding."""
-
-
 def add_ids(items: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
     """Give each finding of a file its id. Findings that differ only in their source range are
     numbered in the given order, which must be the order of the text."""
@@ -56,7 +50,8 @@ def add_ids(items: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
     identified = []
     for item in items:
         finding = item.finding
-        key = finding.code, _PLACE.sub("", finding.identity or finding.message)
+        identity = finding.identity.replace(place_words(finding.range), "") or finding.message
+        key = finding.code, identity
         numbers[key] = number = numbers.get(key, 0) + 1
         digest = hashlib.sha256("\0".join((*key, str(number))).encode("utf-8", "replace"))
         identified.append(replace(item, id=digest.hexdigest()[:12]))

@@ -39,6 +39,7 @@ from fullgraph_engine.protocol import (
     TargetInfo,
     TargetReport,
     TargetsFound,
+    Timings,
 )
 from fullgraph_engine.protocol.operators import Operator
 
@@ -174,6 +175,8 @@ class Results:
         self.forecasts = Forecasts()
         self.failure: Failed | None = None
         """Reason why the file could not be traced; None if it was traced."""
+        self.timings: list[Timings] = []
+        """Durations that the current run, or else the last one, has reported."""
 
     # -- events of the run --------------------------------------------------------------------
 
@@ -190,6 +193,7 @@ class Results:
         self._found = ()
         self._registers = False
         self.failure = None
+        self.timings = []
 
     def apply_event(self, event: Event) -> bool:
         """Apply an event of the current run; return whether the displayed results changed."""
@@ -220,6 +224,9 @@ class Results:
                 del self._old[name]
             self.forecasts.keep_targets(names)
             return bool(gone or self.untold)
+        if isinstance(event, Timings):
+            self.timings.append(event)
+            return False
         if isinstance(event, Failed):
             self.failure = event
             return False
@@ -344,7 +351,7 @@ class Results:
         names = (name for name in self.names if name in infos)
         return (
             TargetsFound(0, tuple(infos[name] for name in names), self.note),
-            *(FindingFound(0, finding) for finding in self.findings(foretold=False)),
+            *(FindingFound(0, finding) for finding in self.findings(with_forecasts=False)),
             *(TargetDone(0, report) for report in reports),
             Analyzed(0, generation, 0.0),
         )
@@ -390,13 +397,13 @@ class Results:
     def empty(self) -> bool:
         return not self._old and not self._new
 
-    def findings(self, *, foretold: bool = True) -> tuple[Finding, ...]:
-        """Return all findings; without ``foretold``, findings of recompile forecasts are
-        omitted.
+    def findings(self, *, with_forecasts: bool = True) -> tuple[Finding, ...]:
+        """Return all findings; without ``with_forecasts``, leave out findings of recompile
+        forecasts.
         """
         names = dict.fromkeys((*self._new, *self._old))
         found = [finding for name in names for finding in self._shown_part(name).findings]
-        if foretold:
+        if with_forecasts:
             made = self.forecasts.list_events()
             found += (finding for event in made for finding in event.findings)
         return tuple(found)

@@ -183,12 +183,12 @@ class FileTraces:
         self.shown.replace(known)
         self.importable.update()
         self.unparsed = False
-        self._settle(final=True)
+        self._settle()
         self._owner.results_completed()
 
-    def _settle(self, *, final: bool) -> None:
+    def _settle(self) -> None:
         """Report that the displayed results are the results of the current text."""
-        self._emit(ResultsChanged(final=final))
+        self._emit(ResultsChanged(final=True))
         self._waiters.resolve(RunEnding(self._document.generation, True))
 
     # -- the start of a run -------------------------------------------------------------------
@@ -205,7 +205,7 @@ class FileTraces:
                 self.importable.update()
             self.shown.current.begin_run()
             self.shown.current.complete_run()
-            self._settle(final=True)
+            self._settle()
             return True
         if len(text) > LONGEST_TRACED and due.reason is not Reason.ASKED:
             self._settle_too_long(due.reason)
@@ -330,7 +330,7 @@ class FileTraces:
         completed = isinstance(last, Analyzed) and not last.cancelled and not run.obsolete
         if completed:
             self.from_cache = False
-            self.timings = RunTimings(run.basis.text, tuple(run.timings))
+            self.timings = RunTimings(run.basis.text, tuple(self.shown.traced.timings))
             self._take_over(run)
         elif not run.obsolete:
             self.interrupt_run()
@@ -401,8 +401,8 @@ def _file_finding(document: Document, code: str, message: str, *hints: str) -> F
 
 
 def _has_valid_syntax(text: str, python: str) -> bool:
-    """Return whether the text has no syntax error in the Python version ``python`` of an engine;
-    empty if the version is unknown."""
+    """Return whether a parser accepts the text. ``python`` is the version of an engine's Python,
+    which may accept newer syntax; empty if it is unknown."""
     if len(text) > LONGEST_PARSE:
         return True
     try:

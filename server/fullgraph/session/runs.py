@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 from fullgraph.engines import AnalysisRequest
@@ -23,10 +21,8 @@ from fullgraph_engine.protocol import (
     ForecastFound,
     Importing,
     Log,
-    Restarted,
     TargetDone,
     TargetStarted,
-    Timings,
 )
 
 logger = logging.getLogger(__name__)
@@ -100,70 +96,45 @@ class RunWaiters:
                 waiter.set_result(ending)
 
 
-@dataclass(frozen=True)
-class MovedResults:
-    """Results of the text that a run traces, and the same results with ranges moved to the current
-    text.
-    """
-
-    told: Results
-    code_map: CodeMap
-    path: str
-
-    def copy_for_events(self) -> MovedResults:
-        """Return a copy that moves the results again, because more events of the run have
-        arrived.
-        """
-        return dataclasses.replace(self)
-
-    @cached_property
-    def results(self) -> Results:
-        """The results with ranges moved to the current text."""
-        return self.told.relocate_to(self.code_map, self.path)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the ranges of all results exist in the current text."""
-        return self.results.placed == self.told.placed
-
-
 class ShownResults:
     """The results of a file as displayed: with source ranges in the current text, even while the
     current run traces an earlier text with the same code.
     """
 
     def __init__(self) -> None:
-        self._results = Results()
-        self._moved: MovedResults | None = None
-        """Results moved to the current text; None if the current run traces the current text."""
+        self.traced = Results()
+        """The results with source ranges in the text that the current run traces."""
+        self._place: tuple[CodeMap, str] | None = None
+        """Map to the current text, and path of the file; None if the run traces that text."""
+        self._moved: Results | None = None
+        """Cached results with source ranges in the current text; None after another event."""
 
     @property
     def current(self) -> Results:
         """The results with source ranges in the current text."""
-        return self._results if self._moved is None else self._moved.results
-
-    @property
-    def traced(self) -> Results:
-        """The results with source ranges in the text that the current run traces."""
-        return self._results if self._moved is None else self._moved.told
+        if self._place is None:
+            return self.traced
+        if self._moved is None:
+            self._moved = self.traced.relocate_to(*self._place)
+        return self._moved
 
     @property
     def is_whole(self) -> bool:
         """Whether the source ranges of all results exist in the current text."""
-        return self._moved is None or self._moved.is_whole
+        return self.current.placed == self.traced.placed
 
     def replace(self, results: Results) -> None:
         """Display other results, with source ranges in the current text."""
-        self._results, self._moved = results, None
+        self.traced, self._place, self._moved = results, None, None
 
     def follow_text(self, code_map: CodeMap, path: str) -> bool:
-        """Move the results of the current run to another text with the same code, and also the
-        results that are still to come. Return False if a source range does not exist there.
+        """Move the results of the current run, including those to come, to another text with the
+        same code. Return False if a source range does not exist there.
         """
-        moved = MovedResults(self.traced, code_map, path)
-        if not moved.is_whole:
+        moved = self.traced.relocate_to(code_map, path)
+        if moved.placed != self.traced.placed:
             return False
-        self._moved = moved
+        self._place, self._moved = (code_map, path), moved
         return True
 
     def stop_following(self) -> None:
@@ -178,20 +149,16 @@ class ShownResults:
         """
         if isinstance(event, (Importing, Log, TargetStarted)):
             return False
-        changed = True
+        self._moved = None
         if isinstance(event, CalledAgain) and reused is not None:
             self.traced.adopt_called(reused.results, event.target, event.sources)
-        else:
-            changed = self.traced.apply_event(event)
-        if self._moved is not None:
-            self._moved = self._moved.copy_for_events()
-        return changed
+            return True
+        return self.traced.apply_event(event)
 
     def complete_run(self) -> Results:
         """Complete the run, and return a copy of its results for the text that it traced."""
         self.traced.complete_run()
-        if self._moved is not None:
-            self._moved = self._moved.copy_for_events()
+        self._moved = None
         return self.traced.snapshot()
 
 
@@ -220,7 +187,6 @@ class UnitRun:
         self.only = analysis.request.only
         self.obsolete = False
         """True if the run was cancelled, so that further events of its request are discarded."""
-        self.timings: list[Timings] = []
         self._task = asyncio.create_task(self._follow_events())
 
     @property
@@ -261,11 +227,6 @@ class UnitRun:
         paths_begun: float | None = None
         async for event in self._analysis:
             self.recorder.record_event(event)
-            if isinstance(event, Timings):
-                self.timings.append(event)
-                continue
-            if isinstance(event, Restarted):
-                self.timings.clear()
             if isinstance(event, (Analyzed, Failed)):
                 ended = loop.time() if paths_begun is None else paths_begun
                 self._owner.run_ended(self, event, ended - begun)

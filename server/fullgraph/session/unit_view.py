@@ -1,4 +1,4 @@
-"""What an editor shows of one open file: findings, reports, and the values that traces saw."""
+"""Findings, reports and traced values of one open file, as an editor shows them."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ class UnitView:
 
     def all_findings(self) -> tuple[FileFinding, ...]:
         """Return all findings, including findings hidden by an ignore comment."""
-        results, inputs = self._file.results, self._file.inputs
+        results, inputs, shown = self._file.results, self._file.inputs, self.reports()
         positions, name = self._file.document.positions, self._file.document.name
         findings = place_probe_findings(
-            results.findings(foretold=inputs.settings.forecast), self.reports(), positions, name
+            results.findings(with_forecasts=inputs.settings.forecast), shown, positions, name
         )
         found = merge_findings(findings, inputs.settings, results.names, inputs.folder)
-        reports = [shown.report for shown in self.reports()]
+        reports = [one.report for one in shown]
         faded = self.faded
         if not (self.guards_shown or faded):
             return found
