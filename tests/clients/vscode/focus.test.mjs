@@ -107,8 +107,8 @@ test("timings open beside the text, are in the menu, and leave the focus", LONG,
 test("a measurement is asked for by a lens, opens beside, and leaves the focus", LONG, async () => {
   await user.file("broken.py");
   await user.cursor(files.BREAK.line);
-  await until("its lens", async () => (await user.lenses()).some((text) => text.includes("measure")));
-  await user.lens("measure").click();
+  await until("its lens", async () => (await user.lenses()).some((text) => text.includes("make faster")));
+  await user.lens("make faster").click();
   await user.tab("broken.py.measured.txt").first().waitFor({ timeout: 300_000 });
   const shown = user.page.locator(".editor-group-container .view-line");
   await until("its times", async () =>
