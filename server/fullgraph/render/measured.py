@@ -56,7 +56,7 @@ def speed_verdict(target: Timed) -> str:
         return f"with {fixes_words(target)}, it was not measured: {fixed.reason}"
     if fixed is None or target.gain is None:
         return _as_compiled(plain) + _why_not_faster(plain)
-    graphs = f"{amount(plain.graphs, 'graph')} → {fixed.graphs}"
+    graphs = f"{plain.graphs} graph{'' if plain.graphs == 1 else 's'} → {fixed.graphs}"
     same = _same_words(target.compared)
     if target.is_improved:
         slower = fixed.eager and fixed.compiled and fixed.compiled > fixed.eager
