@@ -129,6 +129,9 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
                 REDUCE_KIND,
             ]
         }
+    if client.notebooks:
+        selector = {"notebook": "jupyter-notebook", "cells": [{"language": "python"}]}
+        capabilities["notebookDocumentSync"] = {"notebookSelector": [selector], "save": True}
     if client.pull_diagnostics:
         # Only offered to clients that support pulling; they pull as soon as they see the offer.
         capabilities["diagnosticProvider"] = {
