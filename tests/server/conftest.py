@@ -277,7 +277,7 @@ class Editor:
     async def until_tracing(self, uri: str, *expected: bool) -> None:
         """Until the lenses say of exactly these targets, in order, that they are being traced."""
         for _ in range(ROUNDS):
-            others = (" guards", "measure")
+            others = (" guards", "make faster")
             titles = [title for title in await self.titles(uri) if not title.endswith(others)]
             if [title.endswith("· tracing") for title in titles] == list(expected):
                 return

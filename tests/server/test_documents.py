@@ -135,8 +135,10 @@ async def test_targets_are_measured_as_they_are_and_with_the_fixes(editor: Any) 
     answer, text = await opened(editor, "measure", {"uri": uri, "target": "Net"})
     assert answer["uri"].partition("?")[0].endswith("model.py.measured.txt")
     assert editor.client.shown_documents[-1].take_focus is False
-    assert text.splitlines()[:5] == [
-        "Time of one call of each target of model.py: the median of many calls.",
+    assert text.splitlines()[:7] == [
+        "Net: already one graph; compiled is 2.00 times as fast as eager",
+        "",
+        "Time of one call, the median of many calls:",
         "",
         "Net (f32[4, 16]), forward, on the CPU with 2 threads; nothing is measured on a GPU",
         "  eager                 2 ms",

@@ -73,3 +73,49 @@ async def test_an_edit_takes_a_fix_away(editor: Any) -> None:
     editor.edit(uri, "x + 1", "x + 2")
     now = await editor.actions(uri, "random.random")
     assert not [action.title for action in now if "safe fix" in action.title]
+
+
+# The engine measures a text with the word "print" as slower.
+SLOW = TEXT.replace("A break", "print")
+
+
+async def test_measured_fixes_are_applied_with_one_click(editor: Any) -> None:
+    uri = editor.open("net.py", SLOW)
+    await editor.until_state("ready")
+    place = {"uri": uri, "target": "Net"}
+    gain = "1 graph → 1, 4.00\N{MULTIPLICATION SIGN} faster, identical output in 1 test"
+    assert (await editor.titles(uri))[-1] == "make faster"
+    shown = await editor.command("fullgraph.server.measure", place)
+    if editor.profile == "vscode":
+        params = types.TextDocumentContentParams(shown["uri"])
+        text = (await editor.client.workspace_text_document_content_async(params)).text
+        assert text.startswith(f"Net: {gain}\n")
+        assert "\n+        y = y * random.uniform(0.0, 1.0)\n" in text
+    assert (await editor.titles(uri))[-1] == f"apply: {gain}"
+    (offered,) = [
+        one for one in await editor.actions(uri, "Net(") if one.title.startswith("Apply the fix")
+    ]
+    assert offered.title == f"Apply the fix: {gain}"
+    assert changed(offered, SLOW) == FIXED
+    asked: list[types.ApplyWorkspaceEditParams] = []
+
+    @editor.client.feature(types.WORKSPACE_APPLY_EDIT)
+    def apply(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
+        asked.append(params)
+        return types.ApplyWorkspaceEditResult(applied=True)
+
+    assert await editor.command("fullgraph.server.applyMeasured", place) == {"applied": True}
+    (requested,) = asked
+    assert requested.label == "Apply fixes to Net"
+    assert changed(types.CodeAction("", edit=requested.edit), SLOW) == FIXED
+
+
+async def test_measured_fixes_are_not_applied_to_an_edited_text(editor: Any) -> None:
+    uri = editor.open("net.py", SLOW)
+    await editor.until_state("ready")
+    place = {"uri": uri, "target": "Net"}
+    await editor.command("fullgraph.server.measure", place)
+    editor.edit(uri, "x + 1", "x + 2")
+    answer = await editor.command("fullgraph.server.applyMeasured", place)
+    assert answer["reason"] == "The text was edited after it was measured. Measure it again."
+    assert not [title for title in await editor.titles(uri) if title.startswith("apply")]

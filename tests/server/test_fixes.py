@@ -17,7 +17,7 @@ from fullgraph.fixes.site import Site
 from fullgraph.fixes.tracing import Judgment, Traced, judged
 from fullgraph.fixes.verification import CALLER_SECONDS, COMPARE_SECONDS, Fix, Search, Verifier
 from fullgraph.render.fixes import FixedFile, fixed_json, fixed_text
-from fullgraph.render.measured import measured_text
+from fullgraph.render.measured import measured_text, speed_verdict
 from fullgraph.render.paint import PLAIN
 from fullgraph_engine.protocol import (
     Analyze,
@@ -904,6 +904,43 @@ def test_times_are_said_with_the_device_and_what_there_is_not() -> None:
         "  eager                 2 ms\n"
         "  compiled            500 µs  4.00 times as fast as eager, 3 graphs, compiled in 12 s\n"
         "  with the fix    not measured: Inductor needs a C++ compiler."
+    )
+
+
+def test_the_gain_of_fixes_is_said_in_one_line() -> None:
+    fix = Fix(Candidate("out", "Take it out", ""), "safe", (), (), Judgment(True))
+    plain = Measurement("cpu", 2, 0.003, 0.0031, 12.0, 3, "aten.mm", 0.9)
+    small = dataclasses.replace(plain, eager=40e-6, compiled=40e-6, graphs=1)
+    same = Compared(0, "same", exact=True, cases=(ComparedCase("x=f32[4]"),) * 36)
+    differs = Compared(0, "differs", reason="The result differs.")
+    rounded = dataclasses.replace(same, exact=False)
+
+    def verdict(
+        plain: Measurement, compiled: float | None = None, compared: Compared | None = None
+    ) -> str:
+        if compiled is None:
+            return speed_verdict(Timed("f", "", plain))
+        fixed = dataclasses.replace(plain, compiled=compiled, graphs=1)
+        return speed_verdict(Timed("f", "", plain, fixed, (fix,), "", compared))
+
+    times = "\N{MULTIPLICATION SIGN}"
+    faster = f"3 graphs → 1, 3.10{times} faster"
+    assert verdict(plain, 0.001, same) == f"{faster}, identical output in 36 tests"
+    assert verdict(plain, 0.001, rounded) == f"{faster}, equal output in 36 tests, up to rounding"
+    assert verdict(plain, 0.001) == f"{faster}, output not compared"
+    assert verdict(plain, 0.001, differs) == (
+        "3 graphs → 1, but its behavior differs: The result differs."
+    )
+    assert verdict(plain, 0.003, same) == (
+        "3 graphs → 1, but not faster (3.1 ms and 3 ms): `aten.mm` takes 90% of an eager call"
+    )
+    assert verdict(plain) == (
+        "3 graphs, and no fix was found; compiled is 0.97 times as fast as eager: `aten.mm` takes"
+        " 90% of an eager call"
+    )
+    assert verdict(small) == (
+        "already one graph; compiled is 1.00 times as fast as eager: too small, one eager call"
+        " takes 40 µs"
     )
 
 

@@ -30,7 +30,7 @@ async def test_a_lens_on_each_target(editor: Any) -> None:
     assert await editor.titles(uri) == [
         "2 graphs · 1 break · f32[4, 16] from get_inputs",
         "41 guards",
-        "measure",
+        "make faster",
         "not traced, no inputs are known",
     ]
     command = lenses[0].command

@@ -35,6 +35,7 @@ const SECTION = "fullgraph";
 const SELECTOR = [
   { scheme: "file", language: "python" },
   { scheme: "untitled", language: "python" },
+  { notebook: "jupyter-notebook", language: "python" },
 ];
 
 /** A server that ends this often within these milliseconds is not started again. */

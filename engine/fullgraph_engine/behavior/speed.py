@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from .. import texts, tracing
 from ..protocol import Measurement
 from ..targets import ProbeError, Tracee, rng
 from ..torch_internals import backends, dynamo
+from ..torch_internals.fake_tensors import TorchDispatchMode
 from ..tracing.drive import install_hooks, use_real_backends
 from . import backend
 
@@ -41,7 +43,10 @@ def measure_calls(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -
     eager_only = [_call_seconds(call_eager) for _ in range(_WARM_UP_CALLS + _MIN_TURNS)][
         _WARM_UP_CALLS:
     ]
-    measurement = replace(measurement, eager=statistics.median(eager_only))
+    costliest, share = _costliest_operator(call_eager)
+    measurement = replace(
+        measurement, eager=statistics.median(eager_only), costliest=costliest, share=share
+    )
     refused = backend.prepare_inductor(let_start)
     if refused:
         return replace(measurement, reason=refused)
@@ -71,6 +76,39 @@ def measure_calls(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -
     return replace(
         measurement, eager=slow, compiled=quick, compiling=max(0.0, first - quick), graphs=graphs
     )
+
+
+class _OperatorTimes(TorchDispatchMode):
+    """Adds up the seconds that each ATen operator takes, by its name."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        began = time.perf_counter()
+        result = func(*args, **(kwargs or {}))
+        self.seconds[str(func.overloadpacket)] += time.perf_counter() - began
+        return result
+
+
+def _costliest_operator(call: Callable[[], Any]) -> tuple[str, float]:
+    """Return the operator that takes longest in an eager call, and its share of the seconds of all
+    operators; ("", 0.0) if a call executes none."""
+    seconds: defaultdict[str, list[float]] = defaultdict(list)
+    for _ in range(_MIN_TURNS):
+        with _OperatorTimes() as times:
+            _call_seconds(call)
+        for name, taken in times.seconds.items():
+            seconds[name].append(taken)
+    if not seconds:
+        return "", 0.0
+    # A median ignores the calls during which the machine did other work.
+    medians = {name: statistics.median(taken) for name, taken in seconds.items()}
+    costliest = max(medians, key=medians.__getitem__)
+    return costliest, medians[costliest] / sum(medians.values())
 
 
 def _measure_by_turns(ways: tuple[Callable[[], Any], ...]) -> Iterator[tuple[float, ...]]:

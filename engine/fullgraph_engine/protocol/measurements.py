@@ -12,8 +12,9 @@ class Measurement:
 
     ``device`` is "cpu"; ``threads`` is the number of threads that torch uses. ``compiled`` is the
     time of a call compiled by Inductor, without the compilation itself, which took ``compiling``
-    seconds and produced ``graphs`` graphs. ``reason`` is a sentence that says why a time is
-    missing.
+    seconds and produced ``graphs`` graphs. ``costliest`` is the operator, such as ``aten.addmm``,
+    that takes most of the time of all operators in an eager call, and ``share`` its part of it (0
+    to 1). ``reason`` is a sentence that says why a time is missing.
     """
 
     device: str = ""
@@ -22,4 +23,6 @@ class Measurement:
     compiled: Union[float, None] = None
     compiling: Union[float, None] = None
     graphs: int = 0
+    costliest: str = ""
+    share: float = 0.0
     reason: str = ""

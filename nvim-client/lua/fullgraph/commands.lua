@@ -139,7 +139,7 @@ M.commands = {
     end,
   },
   measure = {
-    about = "measure the target at the cursor: eager, compiled, and compiled with the fixes",
+    about = "make the target at the cursor faster: measure it eager, compiled, and compiled with the fixes",
     of_text = true,
     run = at_target("measure"),
     words = targets,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from fullgraph.domain.positions import TextPositions
 
@@ -39,21 +39,41 @@ class CellPlace:
         return f"cell {self.cell}:{self.line + 1}"
 
 
+@dataclass(frozen=True)
+class JoinedCells:
+    """The Python text of a notebook's code cells. ``starts`` has the zero-based line at which each
+    cell begins, below its comment."""
+
+    text: str
+    starts: tuple[int, ...]
+
+
+def join_cells(cells: Iterable[tuple[int, str]]) -> JoinedCells:
+    """Join code cells, given as pairs of number and source; lines with magics become comments."""
+    lines, starts = [_PRELUDE], []
+    for number, source in cells:
+        lines.append(f"# %% cell {number}")
+        starts.append(len(lines))
+        lines += _cell_lines(source)
+    return JoinedCells("\n".join(lines) + "\n", tuple(starts))
+
+
 def notebook_to_python(data: str) -> str:
-    """Convert the code of a notebook to one Python text; lines with magics become comments.
+    """Convert the code of a notebook file to one Python text.
 
     Raises:
         NotANotebook: The data is not a notebook of format 4.
     """
     try:
         cells = json.loads(data)["cells"]
-        lines = [_PRELUDE]
-        for number, cell in enumerate(cells, 1):
-            if cell["cell_type"] == "code":
-                lines += [f"# %% cell {number}", *_cell_lines(cell["source"])]
+        code = [
+            (number, "".join(cell["source"]))
+            for number, cell in enumerate(cells, 1)
+            if cell["cell_type"] == "code"
+        ]
     except (ValueError, KeyError, TypeError) as error:
         raise NotANotebook(str(error)) from error
-    return "\n".join(lines) + "\n"
+    return join_cells(code).text
 
 
 def find_cell_in_file(path: str, text: TextPositions, line: int) -> CellPlace | None:
@@ -72,8 +92,8 @@ def find_cell(text: TextPositions, line: int) -> CellPlace | None:
     return None
 
 
-def _cell_lines(source: Any) -> list[str]:
-    lines = ("".join(source) if isinstance(source, list) else str(source)).split("\n")
+def _cell_lines(source: str) -> list[str]:
+    lines = source.split("\n")
     head = next((line.split(" ")[0] for line in lines if line.strip()), "")
     if head.startswith("%%") and head not in _PYTHON_CELL_MAGICS:
         return [f"# {line}" for line in lines]

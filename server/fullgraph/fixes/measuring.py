@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.fixing import fixed
 from fullgraph.fixes.tracing import events
-from fullgraph.fixes.verification import Fix, Tracer
+from fullgraph.fixes.verification import COMPARE_SECONDS, Fix, Tracer
 from fullgraph_engine.protocol import (
     Analyze,
+    Compare,
+    Compared,
     Failed,
     Measured,
     Measurement,
@@ -23,16 +25,42 @@ _SECONDS = 240.0
 """Maximum seconds to measure one function; Inductor's C++ compiler is slow."""
 
 
+MIN_GAIN = 1.05
+"""How many times as fast compiled code must be with fixes for the fixes to count as a gain; less
+is within the noise of a measurement."""
+
+
 @dataclass(frozen=True)
 class Timed:
-    """Run times of one function with one set of inputs. ``plain`` is without fixes, ``fixed``
-    with ``fixes``; None without any fix."""
+    """Run times of one function with one set of inputs.
+
+    ``plain`` is measured without fixes, ``fixed`` with ``fixes``, which turn the measured text into
+    the text ``changed``. ``compared`` says whether the function behaves the same in both texts.
+    Without any fix, ``fixed`` and ``compared`` are None and ``changed`` is the measured text.
+    """
 
     target: str
     inputs: str
     plain: Measurement
     fixed: Measurement | None = None
     fixes: tuple[Fix, ...] = ()
+    changed: str = ""
+    compared: Compared | None = None
+
+    @property
+    def gain(self) -> float | None:
+        """How many times as fast compiled code is with the fixes as without; None if one of them
+        was not measured."""
+        if self.fixed is None or not self.fixed.compiled or not self.plain.compiled:
+            return None
+        return self.plain.compiled / self.fixed.compiled
+
+    @property
+    def is_improved(self) -> bool:
+        """Whether the fixes make compiled code faster, beyond the noise of a measurement, and no
+        difference in behavior was seen."""
+        differs = self.compared is not None and self.compared.outcome == "differs"
+        return self.gain is not None and self.gain >= MIN_GAIN and not differs
 
 
 async def measured(
@@ -49,17 +77,27 @@ async def measured(
     traced = [(one, one.probe) for one in reports if one.status == "traced" and one.probe]
     given = [(one, probe) for one, probe in traced if probe.origin != "harvest"]
     wanted = given or traced
-    names = tuple(dict.fromkeys(one.name for one, _ in wanted))
+    last_probes = {
+        one.name: max(other.probe_number for other, _ in wanted if other.name == one.name)
+        for one, _ in wanted
+    }
     text = request.text
     applied: tuple[Fix, ...] = ()
     after: dict[tuple[str, int], Measurement] = {}
+    same: dict[str, Compared] = {}
     if any(one.breaks or one.skips for one, _ in traced):
-        changed = await fixed(tracer, request, grades=("safe", "unsafe"))
+        tell("looking for fixes")
+        changed = await fixed(tracer, request, grades=("safe", "unsafe"), tell=tell)
         text, applied = changed.text, changed.applied
-    before = await _measure_targets(tracer, request, names, tell)
+    before = await _measure_targets(tracer, request, tuple(last_probes), tell)
     if applied:
         other = dataclasses.replace(request, text=text, generation=text_hash(text))
-        after = await _measure_targets(tracer, other, names, tell)
+        after = await _measure_targets(
+            tracer, other, tuple(last_probes), lambda name: tell(f"{name} with fixes")
+        )
+        for name, last_probe in last_probes.items():
+            tell(f"comparing {name} with the original")
+            same[name] = await _compare_texts(tracer, request, text, name, last_probe)
     return tuple(
         Timed(
             one.name,
@@ -67,9 +105,22 @@ async def measured(
             before.get((one.name, one.probe_number), Measurement(reason=_NOTHING)),
             after.get((one.name, one.probe_number)),
             applied,
+            text,
+            same.get(one.name),
         )
         for one, probe in wanted
     )
+
+
+async def _compare_texts(
+    tracer: Tracer, request: Analyze, changed: str, target: str, last_probe: int
+) -> Compared:
+    """Compare the behavior of a function in the text of the request and in the changed text."""
+    asked = Compare(
+        0, request, target, changed, seconds=COMPARE_SECONDS, covering=False, last_probe=last_probe
+    )
+    found = [event async for event in events(tracer.compare(asked)) if isinstance(event, Compared)]
+    return found[-1] if found else Compared(0, "unverified", reason="The engine gave no answer.")
 
 
 _NOTHING = "It was not called a second time."

@@ -15,6 +15,7 @@ from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.server_capabilities import (
     ALLOW,
     ANALYZE,
+    APPLY_MEASURED,
     CANCEL,
     DEBUG_INFORMATION,
     MEASURE,
@@ -197,6 +198,12 @@ async def measure_targets(context: ServerContext, arguments: list[Any]) -> dict[
     return await context.measures.show_measurements(unit, target)
 
 
+async def apply_measured(context: ServerContext, arguments: list[Any]) -> dict[str, Any]:
+    """Apply the fixes with which a function was measured, as one edit."""
+    unit, target = _unit_and_target(context, arguments)
+    return await context.measures.apply_fixes(unit, target)
+
+
 def _only_target(unit: AnalysisUnit) -> str:
     names = list(dict.fromkeys(shown.report.name for shown in unit.view.reports()))
     if len(names) == 1:
@@ -285,6 +292,7 @@ COMMANDS_BY_NAME: Mapping[str, Callable[[ServerContext, list[Any]], Awaitable[An
     SHOW_BYTECODE: _show_command("bytecode"),
     SHOW_TIMINGS: show_timings,
     MEASURE: measure_targets,
+    APPLY_MEASURED: apply_measured,
     TOGGLE_GUARDS: toggle_guards,
     TOGGLE_UNTRACED: toggle_untraced,
     REPRO: emit_repro,

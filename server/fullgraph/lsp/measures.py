@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+
 from fullgraph import fixes
+from fullgraph.fixes.candidate import edits_between
 from fullgraph.lsp.connection import ClientConnection
 from fullgraph.lsp.document_service import short_name
+from fullgraph.lsp.edits import workspace_edit
 from fullgraph.lsp.progress import ClientProgress
 from fullgraph.lsp.virtual_documents import VirtualDocuments
 from fullgraph.session.analysis_unit import AnalysisUnit
@@ -79,7 +84,31 @@ class Measures:
             progress_bar.end()
         if task.cancelled():
             return {"shown": False, "reason": "Cancelled."}
-        return await self._documents.show_measured(unit, request.text, task.result())
+        shown = await self._documents.show_measured(unit, request.text, task.result())
+        if self._session.client.code_lens_refresh:
+            self._connection.request_in_background(types.WORKSPACE_CODE_LENS_REFRESH, None)
+        return shown
+
+    async def apply_fixes(self, unit: AnalysisUnit, target: str) -> dict[str, Any]:
+        """Apply the fixes with which a function was measured, as one edit that one undo reverts.
+
+        Refuse it with a message if the text was edited since, or the client cannot apply edits.
+        """
+        improved = [one for one in self._documents.find_measurements(unit, target) if one.fixes]
+        if not improved:
+            return self._refuse("The text was edited after it was measured. Measure it again.")
+        if not self._session.client.apply_edit:
+            return self._refuse("This editor cannot apply edits of a language server.")
+        edits = edits_between(unit.document.text, improved[0].changed)
+        params = types.ApplyWorkspaceEditParams(
+            workspace_edit(self._session.client, unit.document, edits),
+            label=f"Apply fixes to {target or short_name(unit)}",
+        )
+        try:
+            result = await self._connection.request(types.WORKSPACE_APPLY_EDIT, params)
+        except JsonRpcException as error:
+            return self._refuse(f"The editor did not apply the fixes: {error.message}")
+        return {"applied": bool(getattr(result, "applied", False))}
 
     def cancel(self, uri: str) -> None:
         """Cancel the measurements of a file, or all measurements if ``uri`` is empty."""

@@ -18,10 +18,13 @@ from typing import Any
 from lsprotocol import types
 from pygls.exceptions import (
     JsonRpcException,
+    JsonRpcInvalidParams,
     JsonRpcMethodNotFound,
     JsonRpcServerNotInitialized,
 )
 from pygls.protocol import LanguageServerProtocol
+
+from fullgraph.lsp.notebooks import NotebookTranslator
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +47,7 @@ class Protocol(LanguageServerProtocol):
         """Parameters of the handled message as the client sent them; pygls drops keys that its
         types do not have."""
         self.initialized = False
+        self.notebooks = NotebookTranslator()
         self.on_broken: Callable[[], None] = lambda: None
         self._open_requests: set[int | str] = set()
 
@@ -53,10 +57,16 @@ class Protocol(LanguageServerProtocol):
         if data.get("jsonrpc") and data.get("method") == types.INITIALIZE:
             self.initialize_params = data.get("params") or {}
         try:
-            return super().structure_message(data)
+            return super().structure_message(self._translate_notebook(data))
         except JsonRpcException as error:
             # pygls would never answer a request with bad parameters.
             return _MalformedMessage(data.get("id"), str(data.get("method", "")), error)
+
+    def _translate_notebook(self, data: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self.notebooks.translate_incoming(data)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise JsonRpcInvalidParams(f"Not a message about a notebook: {error!r}") from error
 
     def _handle_request(self, msg_id: int | str, method_name: str, params: Any) -> None:
         self._open_requests.add(msg_id)
@@ -160,9 +170,17 @@ class Protocol(LanguageServerProtocol):
         self._open_requests.discard(msg_id)
 
     def _send_data(self, data: Any) -> None:
+        body = json.dumps(data, default=self._serialize_message)
+        if not self.notebooks.is_used:
+            self._write_body(body)
+            return
+        for message in self.notebooks.translate_outgoing(json.loads(body)):
+            self._write_body(json.dumps(message))
+
+    def _write_body(self, text: str) -> None:
         if self.writer is None:
             return
-        body = json.dumps(data, default=self._serialize_message).encode()
+        body = text.encode()
         try:
             self.writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
         except (ConnectionError, OSError):

@@ -20,6 +20,7 @@ SHOW_EVENTS = "fullgraph.server.showEvents"
 SHOW_BYTECODE = "fullgraph.server.showBytecode"
 SHOW_TIMINGS = "fullgraph.server.showTimings"
 MEASURE = "fullgraph.server.measure"
+APPLY_MEASURED = "fullgraph.server.applyMeasured"
 TOGGLE_GUARDS = "fullgraph.server.toggleGuards"
 TOGGLE_UNTRACED = "fullgraph.server.toggleUntraced"
 REPRO = "fullgraph.server.repro"
@@ -36,6 +37,7 @@ COMMANDS = (
     SHOW_BYTECODE,
     SHOW_TIMINGS,
     MEASURE,
+    APPLY_MEASURED,
     TOGGLE_GUARDS,
     TOGGLE_UNTRACED,
     REPRO,
@@ -127,6 +129,9 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
                 REDUCE_KIND,
             ]
         }
+    if client.notebooks:
+        selector = {"notebook": "jupyter-notebook", "cells": [{"language": "python"}]}
+        capabilities["notebookDocumentSync"] = {"notebookSelector": [selector], "save": True}
     if client.pull_diagnostics:
         # Only offered to clients that support pulling; they pull as soon as they see the offer.
         capabilities["diagnosticProvider"] = {

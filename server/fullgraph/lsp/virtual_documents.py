@@ -137,11 +137,19 @@ class VirtualDocuments:
         self._refresh_open([str(address)])
         return await self._show_address(unit, address, focus=False)
 
+    def find_measurements(self, unit: AnalysisUnit, target: str = "") -> Sequence[Timed]:
+        """Return the measurements of the current text of a file, of one function or of all; none if
+        the text has changed since."""
+        text, timed = self._measurements.get(unit.document.uri, ("", ()))
+        if text != unit.document.text:
+            return ()
+        return [one for one in timed if target in ("", one.target)]
+
     async def _document_text(self, unit: AnalysisUnit, address: DocumentAddress) -> str:
         document = unit.document
         if address.kind == "measured":
             text, timed = self._measurements.get(document.uri, ("", ()))
-            return measured_document(document.name, timed, current=text == document.text)
+            return measured_document(document.name, timed, text, current=text == document.text)
         if address.kind == "timings":
             last = unit.traces.timings
             current = last.text == document.text

@@ -2,32 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from fullgraph.domain.phrases import amount, duration
 from fullgraph.render.paint import PLAIN, Paint, Style
-from fullgraph_engine.protocol import Measurement
+from fullgraph_engine.protocol import Compared, Measurement
 
 if TYPE_CHECKING:
     from fullgraph.fixes.measuring import Timed
 
 
-def measured_document(path: str, timed: Sequence[Timed], *, current: bool) -> str:
-    """Format the document with the run times of a file's functions; ``current`` is false if the
-    text was edited since."""
+_TIMES = "\N{MULTIPLICATION SIGN}"
+_LARGE_SHARE = 0.6
+"""Share of the time from which one operator explains why compiled code is not faster."""
+_SMALL_SECONDS = 100e-6
+"""Seconds of an eager call below which calling compiled code takes a large part of the time."""
+
+
+def measured_document(path: str, timed: Sequence[Timed], before: str, *, current: bool) -> str:
+    """Format the document with the run times of a file's functions, and the diff of the fixes.
+
+    ``before`` is the text that was measured; ``current`` is false if it was edited since.
+    """
     name = PurePath(path).name
     if not timed:
         return f"{name} has no measurements yet. Measure a target to see its time.\n"
-    lines = [f"Time of one call of each target of {name}: the median of many calls."]
+    lines = [f"{target.target}: {speed_verdict(target)}" for target in timed]
     if not current:
         lines.append("The text has been edited since.")
-    lines += ["", measured_text(timed)]
+    lines += ["", "Time of one call, the median of many calls:", "", measured_text(timed)]
     titles = dict.fromkeys(fix.candidate.title for target in timed for fix in target.fixes)
     if titles:
-        lines += ["", "The fixes:", *(f"  {title}" for title in titles)]
+        lines += ["", "The fixes:", *(f"  {title}" for title in titles), ""]
+        lines += _diff_lines(name, before, timed[0].changed)
     return "\n".join(lines) + "\n"
+
+
+def _diff_lines(name: str, before: str, after: str) -> Iterator[str]:
+    old, new = before.splitlines(), after.splitlines()
+    return difflib.unified_diff(old, new, name, f"{name} with the fixes", lineterm="")
+
+
+def speed_verdict(target: Timed) -> str:
+    """Describe in one line what fixes gain, such as "3 graphs → 1, identical output in 30 tests",
+    or why nothing makes the function faster."""
+    plain, fixed = target.plain, target.fixed
+    if plain.compiled is None:
+        return f"not measured: {plain.reason}"
+    if fixed is not None and fixed.compiled is None:
+        return f"with {fixes_words(target)}, it was not measured: {fixed.reason}"
+    if fixed is None or target.gain is None:
+        return _as_compiled(plain) + _why_not_faster(plain)
+    graphs = f"{plain.graphs} graph{'' if plain.graphs == 1 else 's'} → {fixed.graphs}"
+    same = _same_words(target.compared)
+    if target.is_improved:
+        slower = fixed.eager and fixed.compiled and fixed.compiled > fixed.eager
+        but = f"; eager is faster still: {duration(fixed.eager or 0.0)}" if slower else ""
+        return f"{graphs}, {target.gain:.2f}{_TIMES} faster, {same}{but}"
+    if target.compared is not None and target.compared.outcome == "differs":
+        return f"{graphs}, but {same}"
+    times = f"{duration(plain.compiled)} and {duration(fixed.compiled or 0.0)}"
+    return f"{graphs}, but not faster ({times}){_why_not_faster(fixed)}"
+
+
+def _as_compiled(plain: Measurement) -> str:
+    """Describe the graphs and the speed-up of a compiled function for which no fix was found."""
+    if plain.graphs > 1:
+        words = f"{amount(plain.graphs, 'graph')}, and no fix was found"
+    else:
+        words = "already one graph"
+    if plain.eager and plain.compiled:
+        words += f"; compiled is {plain.eager / plain.compiled:.2f} times as fast as eager"
+    return words
+
+
+def _why_not_faster(measurement: Measurement) -> str:
+    """Return a clause with the reason why compiled code gains little; empty if it gains much or the
+    reason is not known."""
+    eager, compiled = measurement.eager, measurement.compiled
+    if eager is None or compiled is None or eager / compiled >= 1.5:
+        return ""
+    if eager < _SMALL_SECONDS:
+        return f": too small, one eager call takes {duration(eager)}"
+    if measurement.share >= _LARGE_SHARE:
+        return f": `{measurement.costliest}` takes {measurement.share:.0%} of an eager call"
+    return ""
+
+
+def _same_words(compared: Compared | None) -> str:
+    """Describe in a clause whether the function behaves the same with the fixes."""
+    if compared is None or compared.outcome == "unverified":
+        reason = f": {compared.reason}" if compared is not None else ""
+        return f"output not compared{reason}"
+    tests = amount(len(compared.cases), "test")
+    if compared.outcome == "differs":
+        return f"its behavior differs: {compared.reason}"
+    return f"{'identical' if compared.exact else 'equal'} output in {tests}" + (
+        "" if compared.exact else ", up to rounding"
+    )
+
+
+def fixes_words(target: Timed) -> str:
+    """Return "the fix" or, of several, their number: "2 fixes"."""
+    return "the fix" if len(target.fixes) == 1 else f"{len(target.fixes)} fixes"
 
 
 def measured_text(timed: Sequence[Timed], paint: Paint = PLAIN) -> str:
@@ -46,8 +126,7 @@ def _target_lines(target: Timed, paint: Paint) -> list[str]:
         rows.append(f"  {'eager':<16}{duration(target.plain.eager):>10}")
     rows.append(_compiled_line("compiled", target.plain, target.plain))
     if target.fixed is not None:
-        fixes = "the fix" if len(target.fixes) == 1 else f"{len(target.fixes)} fixes"
-        rows.append(_compiled_line(f"with {fixes}", target.fixed, target.plain))
+        rows.append(_compiled_line(f"with {fixes_words(target)}", target.fixed, target.plain))
     return rows
 
 
@@ -79,6 +158,9 @@ def measured_json(target: Timed) -> dict[str, Any]:
         "compiled": _figures_json(target.plain),
         "fixed": _figures_json(target.fixed) if target.fixed is not None else None,
         "fixes": [fix.candidate.title for fix in target.fixes],
+        "verdict": speed_verdict(target),
+        "costliest": target.plain.costliest or None,
+        "share": round(target.plain.share, 3),
     }
 
 

@@ -24,6 +24,8 @@ class ClientCapabilities:
     Both are needed. Results arrive long after the edit, and a client without refresh (Neovim 0.11)
     would keep showing results of the edit before.
     """
+    notebooks: bool = False
+    """True if the client sends the cells of notebooks."""
     related_information: bool = False
     code_description: bool = False
     unnecessary_tag: bool = False
@@ -114,6 +116,7 @@ class ClientCapabilities:
         return ClientCapabilities(
             encoding=_choose_encoding(get_value("general.positionEncodings")),
             pull_diagnostics=pull,
+            notebooks=is_mapping("notebookDocument.synchronization"),
             related_information=any(is_true(f"{place}.relatedInformation") for place in where),
             code_description=any(is_true(f"{place}.codeDescriptionSupport") for place in where),
             unnecessary_tag=any(isinstance(tag, list) and 1 in tag for tag in tags),

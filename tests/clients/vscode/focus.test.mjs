@@ -26,6 +26,20 @@ class Small(nn.Module):
         return self.layer(x)
 `;
 
+// Each print costs two entries into compiled code, so the fix is faster beyond any noise.
+const PRINTS = `import torch
+from torch import nn
+
+
+class Steps(nn.Module):
+    def forward(self, x):  # fullgraph: x=f32[64, 16]
+        x = x * 2
+        print("doubled")
+        x = x + 1
+        print("added")
+        return x * x
+`;
+
 let host;
 let user;
 
@@ -37,6 +51,7 @@ before(async () => {
       "other.py": "words = 1\n",
       "slow.py": files.SLOW,
       "commented.py": COMMENTED,
+      "prints.py": PRINTS,
     },
   });
   await host.open({ width: 1800 });
@@ -107,8 +122,8 @@ test("timings open beside the text, are in the menu, and leave the focus", LONG,
 test("a measurement is asked for by a lens, opens beside, and leaves the focus", LONG, async () => {
   await user.file("broken.py");
   await user.cursor(files.BREAK.line);
-  await until("its lens", async () => (await user.lenses()).some((text) => text.includes("measure")));
-  await user.lens("measure").click();
+  await until("its lens", async () => (await user.lenses()).some((text) => text.includes("make faster")));
+  await user.lens("make faster").click();
   await user.tab("broken.py.measured.txt").first().waitFor({ timeout: 300_000 });
   const shown = user.page.locator(".editor-group-container .view-line");
   await until("its times", async () =>
@@ -116,6 +131,25 @@ test("a measurement is asked for by a lens, opens beside, and leaves the focus",
   );
   assert.equal(await user.line(), files.BREAK.line);
   await user.screenshot("measured");
+});
+
+test("one click applies the fixes that make a function faster, and one undo reverts them", LONG, async () => {
+  await user.file("prints.py");
+  await user.squiggled();
+  const lens = (words) => async () => (await user.lenses()).find((text) => text.includes(words));
+  await until("the lens", lens("make faster"));
+  await user.lens("make faster").click();
+  const gain = await until("the gain", lens("apply: "), 300_000);
+  assert.match(gain, /apply: 3 graphs → 1, \d+\.\d\d× faster, identical output in \d+ tests?/);
+  await user.screenshot("make-faster");
+  await user.lens("apply: ").click();
+  await until("the fix", async () => (await user.lines()).some((line) => line.includes("is_compiling")));
+  await user.screenshot("made-faster");
+  await user.cursor(1);
+  await user.keys("Control+z");
+  await until("the text from before", async () =>
+    !(await user.lines()).some((line) => line.includes("is_compiling")),
+  );
 });
 
 test("a repro waits behind a button while one types elsewhere", LONG, async () => {

@@ -151,6 +151,8 @@ def test_targets_are_timed_in_eager_mode_and_compiled(comparer: Comparer) -> Non
     assert found.compiling is not None
     assert found.compiling > found.compiled > 0
     assert found.eager > 0
+    assert found.costliest == "aten.mm"
+    assert 0.3 < found.share < 1
 
 
 TWO_CALLS = """

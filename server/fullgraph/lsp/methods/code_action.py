@@ -12,7 +12,7 @@ from fullgraph.lsp.action_kinds import is_requested
 from fullgraph.lsp.allow_actions import allow_actions
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.edits import workspace_edit
-from fullgraph.lsp.fix_actions import fix_actions, fix_all_actions
+from fullgraph.lsp.fix_actions import fix_actions, fix_all_actions, measured_actions
 from fullgraph.lsp.places import position_key, range_in
 from fullgraph.lsp.probe_actions import probe_fixes
 from fullgraph.lsp.repro_actions import reduce_actions, repro_actions
@@ -49,6 +49,7 @@ def handle(context: ServerContext, params: types.CodeActionParams) -> list[types
         # An action that ignores a finding does not improve the code, so it comes last.
         actions += _ignore_actions(context, unit, findings)
     if is_requested(_REWRITE, only):
+        actions += measured_actions(context, unit, params.range.start.line)
         actions += [
             types.CodeAction(
                 title=fix.title,

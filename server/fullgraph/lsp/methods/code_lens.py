@@ -1,5 +1,5 @@
-"""``textDocument/codeLens``: the result of each trace, its guards, and a command to measure graph
-breaks.
+"""``textDocument/codeLens``: the result of each trace, its guards, and a command that makes the
+function faster.
 
 A lens is shown above the comment with the inputs of its trace, else at the name of the function.
 """
@@ -15,8 +15,9 @@ from lsprotocol import types
 from fullgraph.domain.phrases import SEPARATOR, amount
 from fullgraph.domain.reports import ShownReport
 from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.fix_actions import improvement_words
 from fullgraph.lsp.places import range_in
-from fullgraph.lsp.server_capabilities import ANALYZE, MEASURE, SHOW_GUARDS
+from fullgraph.lsp.server_capabilities import ANALYZE, APPLY_MEASURED, MEASURE, SHOW_GUARDS
 from fullgraph.render.forecasts import forecast_clause
 from fullgraph.render.summary import lens_title, lens_tooltip
 from fullgraph.session.analysis_unit import AnalysisUnit
@@ -32,7 +33,8 @@ the function again."""
 _ICONS = {"traced": "git-compare", "no-probe": "add"}
 _FAILED = "error"
 _GUARDS = "shield"
-_MEASURE = "watch"
+_MEASURE = "rocket"
+_APPLY = "wand"
 
 
 def handle(context: ServerContext, params: types.CodeLensParams) -> list[types.CodeLens]:
@@ -79,8 +81,12 @@ def _target_lenses(
             shows = types.Command(title, SHOW_GUARDS, arguments=[{**about, **run}])
             yield types.CodeLens(range_, shows)
         if report.status == "traced" and report.breaks and report is runs[0].report:
-            title = with_icon(_MEASURE, "measure")
-            yield types.CodeLens(range_, types.Command(title, MEASURE, arguments=[about]))
+            improved = improvement_words(context, unit, report.name)
+            if improved:
+                title, shown_command = with_icon(_APPLY, f"apply: {improved}"), APPLY_MEASURED
+            else:
+                title, shown_command = with_icon(_MEASURE, "make faster"), MEASURE
+            yield types.CodeLens(range_, types.Command(title, shown_command, arguments=[about]))
 
 
 def _site_apart(unit: AnalysisUnit, report: TargetReport) -> Range | None:

@@ -21,5 +21,6 @@ def handle(context: ServerContext, params: types.InitializeParams) -> dict[str, 
         folders = [params.root_uri]
     context.session.initialize(client, raw.get("initializationOptions"), folders)
     context.connection.protocol.initialized = True
+    context.connection.protocol.notebooks.encoding = client.encoding
     context.connection.watch_parent(params.process_id)
     return initialize_result(client)
