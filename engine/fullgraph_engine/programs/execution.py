@@ -73,7 +73,8 @@ class Program(Attribution):
     """One run of a user's program.
 
     ``stop`` reports the results and ends the process. The run calls it from inside the program when
-    further calls would show nothing new.
+    further calls would show nothing new. ``bottom`` is the code object of the function that starts
+    the user's code, by default the function that executes the program's text.
     """
 
     def __init__(
@@ -83,11 +84,13 @@ class Program(Attribution):
         request: ProgramRequest,
         stop: Callable[[Ending], None],
         lacks: Lack = "",
+        bottom: types.CodeType | None = None,
     ) -> None:
         self.path, self.text, self.request, self.lacks = path, text, request, lacks
-        self.recorder = ProgramRecorder(bottom=_run_code.__code__, file=path)
+        bottom = bottom or _run_code.__code__
+        self.recorder = ProgramRecorder(bottom=bottom, file=path)
         super().__init__(self.recorder.recording)
-        self.regions = Regions(_run_code.__code__, self)
+        self.regions = Regions(bottom, self)
         self.warnings: list[DynamoWarning] = []
         self.on_new_work: Callable[[], None] = lambda: None
         """Function called after each outermost call of a compiled callable in which Dynamo did

@@ -91,10 +91,20 @@ class Regions:
         self._by_key: dict[object, LiveRegion] = {}
         self._note = dynamo.disable(self._note_region)
 
-    def watch(self) -> None:
-        """Start to record every callable that this process compiles or exports."""
-        upstream.CONTEXT.wrap(self._around_context)
-        upstream.EXPORT.wrap(self._around_export)
+    def watch(self) -> Callable[[], None]:
+        """Start to record every callable that this process compiles or exports; return a function
+        that stops it."""
+        undone = (
+            upstream.CONTEXT.wrap(self._around_context),
+            upstream.EXPORT.wrap(self._around_export),
+        )
+
+        def unwatch() -> None:
+            for undo in undone:
+                if undo is not None:
+                    undo()
+
+        return unwatch
 
     # -- torch.compile and Module.compile -----------------------------------------------------
 

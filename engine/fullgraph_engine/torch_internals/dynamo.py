@@ -55,6 +55,13 @@ def phase_times_since(before: dict[str, int]) -> tuple[DynamoTime, ...]:
     return tuple(sorted(found, key=lambda phase: -phase.seconds))
 
 
+def is_compiled(function: Any) -> bool:
+    """Whether ``torch.compile`` returned this function or module."""
+    return hasattr(function, "_torchdynamo_orig_callable") or isinstance(
+        function, torch._dynamo.OptimizedModule
+    )
+
+
 def dynamic_dimensions(tensor: torch.Tensor) -> tuple[int, ...]:
     """Return the dimensions of a tensor that :func:`mark_dynamic` has marked."""
     return tuple(getattr(tensor, "_dynamo_weak_dynamic_indices", ()))
