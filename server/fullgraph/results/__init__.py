@@ -6,6 +6,5 @@
 
 from __future__ import annotations
 
-from .file_results import STORED as STORED
 from .file_results import Results as Results
 from .file_results import collect_results as collect_results

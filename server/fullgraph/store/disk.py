@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph.engines import EngineStatus
-from fullgraph.results import STORED, Results
+from fullgraph.results.file_results import STORED, Results
 from fullgraph.store.files import FilesRecorder
 from fullgraph.store.folder import SUFFIX, prune_folder, results_folder
 from fullgraph.store.keys import request_key

@@ -87,9 +87,8 @@ class TraceBasis:
         """Return the mapping of source ranges from this text to a text with these lines; None if
         more than comments and layout differs, or the text cannot be parsed.
         """
-        if not may_be_same_code(self.lines, lines) or self.parsed is None:
-            return None
-        return same_code(self.parsed, lines)
+        may_be = may_be_same_code(self.lines, lines)  # without parsing this text
+        return same_code(self.parsed, lines) if may_be and self.parsed is not None else None
 
 
 @dataclass(frozen=True)
