@@ -18,8 +18,9 @@ PACKAGES = {
 LAYERS = (
     ("fullgraph_engine.protocol",),
     ("fullgraph.domain", "fullgraph.engines", "fullgraph.operators"),
-    ("fullgraph.incremental", "fullgraph.kept"),
+    ("fullgraph.incremental",),
     ("fullgraph.results",),
+    ("fullgraph.store",),
     ("fullgraph.fixes", "fullgraph.probes"),
     ("fullgraph.session", "fullgraph.render"),
     ("fullgraph.lsp",),

@@ -891,29 +891,38 @@ async def changed_on_disk(editor: Any, path: Path) -> None:
     await editor.command("fullgraph.server.debugInformation")
 
 
-async def test_what_was_found_before_is_shown_until_the_text_is_traced(
+async def test_what_an_earlier_session_found_is_not_traced_again(
     open_editor: Any, counter: Any, tmp_path: Path
 ) -> None:
     ready = tmp_path / "ready"
     ready.touch()
     engine = f"waits={ready}"
     first = await open_editor(engine=engine)
-    text = f"# stub: files\n{NET}"
+    text = f"# stub: files\n{PAIR}"
     uri = first.open("model.py", text)
-    await first.until_seen(uri, BREAK)
+    await first.until_seen(uri, IN_A, IN_B)
     await first.until_state("ready")
     await first.shut_down()
+    assert counter.analyzed == 1
     ready.unlink()
     again = await open_editor(engine=engine)
-    uri = again.open("model.py", text)
-    await again.until_seen(uri, BREAK)
-    assert (await again.titles(uri))[0].endswith(" · from the cache")
-    assert counter.analyzed == 1
+    # Something wrote a comment meanwhile.
+    uri = again.open("model.py", text.replace("class B", "# a note\nclass B"))
+    await again.until_seen(uri, IN_A, IN_B)
+    titles = await again.titles(uri)
+    assert titles and not any("cache" in title or "tracing" in title for title in titles)
     ready.touch()
-    await again.until(lambda: counter.analyzed == 2)
     await again.until_state("ready")
-    assert await again.seen(uri) == [BREAK]
-    assert "from the cache" not in (await again.titles(uri))[0]
+    await again.until_rest()
+    assert await again.seen(uri) == [IN_A, IN_B]
+    assert counter.analyzed == 1
+    again.edit(uri, "        second()", "        x = 2\n        second()")
+    await until_run(again, counter, 2)
+    assert await again.seen(uri) == [IN_A, IN_B]
+    assert last_analyzed(counter).endswith(" -A")
+    await again.command("fullgraph.server.analyze", uri)
+    await again.until(lambda: counter.analyzed == 3)
+    assert " -" not in last_analyzed(counter)
 
 
 async def test_of_a_run_that_did_not_end_is_shown_what_it_had_found(

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fullgraph.kept import results_folder
+from fullgraph.store.folder import results_folder
 
 HERE = Path(__file__).parent
 INITIALIZE: dict[str, Any] = {

@@ -12,6 +12,7 @@ from fullgraph.results.file_results import Results
 from fullgraph.session.findings import merge_findings
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
+    CalledAgain,
     Finding,
     FindingFound,
     Position,
@@ -223,8 +224,8 @@ def test_what_is_taken_again_is_told_again() -> None:
         before.apply_event(event)
     before.complete_run()
     results = before.snapshot()
-    results.begin_run()
-    results.adopt_called(before, "A", ("line 3",))
+    results.begin_run(called=before)
+    assert results.apply_event(CalledAgain(1, "A", ("line 3",)))
     results.complete_run()
     assert results.target_details("A").trace_steps
 

@@ -36,13 +36,14 @@ from soak.window import ROOT
 from fullgraph.domain.findings import keep_latest
 from fullgraph.domain.positions import Encoding
 from fullgraph.engines import Engine, EngineListener
-from fullgraph.kept import SETTLED
+from fullgraph.results.file_results import SETTLED
 from fullgraph.results.seen import SeenByTarget
 from fullgraph.session.analysis_unit import AnalysisUnit
-from fullgraph.session.documents import Document, TextChange, is_on_disk
+from fullgraph.session.documents import Document, TextChange
 from fullgraph.session.request import TraceInputs, analyze_request
 from fullgraph.session.settings import Settings
 from fullgraph.session.unit_events import ResultsChanged, RunBegan, TraceDue, UnitEvent
+from fullgraph.store.files import is_on_disk
 from fullgraph_engine.protocol import Finding, Log, OpenFile, TargetReport, TargetStarted
 
 FIXTURES = ROOT / "tests" / "fixtures"

@@ -16,9 +16,8 @@ from fullgraph.domain.causes import group_by_cause
 from fullgraph.domain.positions import TextPositions, text_hash
 from fullgraph.engines import EngineState, EngineStatus, sentences
 from fullgraph.fixes.tracing import Asked
-from fullgraph.kept import EngineStore, ResultRecorder
 from fullgraph.render.checked import CheckedFile, CheckResults
-from fullgraph.results import Results, collect_results
+from fullgraph.results import Results
 from fullgraph.session.findings import merge_findings
 from fullgraph.session.ignores import remove_ignored
 from fullgraph.session.probe_runs import place_probe_findings
@@ -26,8 +25,12 @@ from fullgraph.session.programs import WorkspacePrograms, with_programs
 from fullgraph.session.request import analyze_request, may_have_targets
 from fullgraph.session.settings import Settings
 from fullgraph.session.unseen import hidden_facts, hidden_warning
+from fullgraph.store.disk import ResultFile
+from fullgraph.store.runs import StoredRun, TraceBasis, begin_run
+from fullgraph.store.store import ResultStore
 from fullgraph_engine.protocol import (
     Analyze,
+    Analyzed,
     Compare,
     Event,
     Importing,
@@ -121,7 +124,7 @@ class FileCheck:
         measure: bool = False,
         timings: bool = False,
         hide_known: Callable[[CheckedFile], CheckedFile] = lambda file: file,
-        result_cache: EngineStore | None = None,
+        result_file: Callable[[Analyze], ResultFile | None] = lambda request: None,
     ) -> None:
         self._files = files
         self._settings = settings
@@ -134,8 +137,9 @@ class FileCheck:
         self._timings = timings
         self._hide_known = hide_known
         """Function that removes the findings of a baseline from a checked file."""
-        self._result_cache = result_cache
-        """Results of earlier checks on disk; None if each file is traced again."""
+        self._result_file = result_file
+        """Function that returns the file with earlier results of a request; None if it is traced
+        again."""
         self._status_before: EngineStatus | None = None
         """Status of the engine that computed the cached results; None if none were used."""
         self._texts = texts or {}
@@ -221,21 +225,29 @@ class FileCheck:
             require_usable(self._status)
         return self._engine
 
-    async def _read_events(self, request: Analyze) -> AsyncIterator[Event]:
-        """Yield the events of a file's analysis, from the cache of earlier results if possible."""
-        known = self._result_cache.find(request) if self._result_cache is not None else None
-        if known is not None and known.is_whole:
-            self._status_before = known.status
-            for event in known.events:
-                yield event
-            return
+    async def _find_results(self, request: Analyze, watch: Callable[[Event], None]) -> Results:
+        """Return the results of a file; targets without valid earlier results are traced."""
+        file, basis = self._result_file(request), TraceBasis(request.text, (), (), ())
+        store = ResultStore(request.path)
+        stored = file.read() if file is not None else None
+        if stored is not None and stored.is_complete:
+            store.add(stored)
+            self._status_before = stored.status
+        known, results = store.find(basis), Results()
+        if known is not None and known.is_complete:
+            return known.results
         tracer = await self._ready_engine()
-        recorder = ResultRecorder()
+        request, files = begin_run(results, request, known)
+        completed = False
         async for event in tracer.analyze(request):
-            recorder.record_event(event)
-            yield event
-        if self._result_cache is not None and self._status is not None:
-            self._result_cache.keep(request, recorder.build_results(self._status))
+            files.record_event(event)
+            results.apply_event(event)
+            watch(event)
+            completed = isinstance(event, Analyzed) and not event.cancelled
+        results.complete_run()
+        if completed and file is not None and self._status is not None:
+            file.write(StoredRun(basis, results, files, self._status))
+        return results
 
     async def _trace_file(self, file: CheckedFile, text: str) -> CheckedFile:
         began = time.monotonic()
@@ -260,7 +272,7 @@ class FileCheck:
             elif isinstance(event, TargetStarted):
                 self._listener.on_target(file.path, event.name)
 
-        results = await collect_results(self._read_events(request), watch)
+        results = await self._find_results(request, watch)
         placed = place_probe_findings(
             results.findings(), results.reports(), file.text, file.absolute
         )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,11 +22,12 @@ from fullgraph.cli.sources import SourceFile, UnreadableFile
 from fullgraph.cli.terminal import Color, Format, as_utf8, write
 from fullgraph.domain.codes import Severity
 from fullgraph.engines import InterpreterNotFound, find_interpreter
-from fullgraph.kept import EngineStore, ResultStore, engine_basis
 from fullgraph.render.checked import CheckResults
 from fullgraph.session.allowances import resolve_allowances
 from fullgraph.session.recordings import recording_of
 from fullgraph.session.settings import Project, Resolved, Settings
+from fullgraph.store.disk import ResultFile
+from fullgraph_engine.protocol import Analyze
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class CheckJob:
             measure=self.measure,
             timings=self.timings,
             hide_known=known.hide_known,
-            result_cache=self._result_cache(resolved.settings, project),
+            result_file=self._result_files(resolved.settings, project),
         )
         try:
             checked = interruption.run(check.run())
@@ -105,18 +107,20 @@ class CheckJob:
         report.finish(checked)
         return _exit_status(checked, resolved.settings)
 
-    def _result_cache(self, settings: Settings, project: Project) -> EngineStore | None:
-        """Return the cache of earlier results; None if the options require a new run."""
+    def _result_files(
+        self, settings: Settings, project: Project
+    ) -> Callable[[Analyze], ResultFile | None]:
+        """Return a function that returns the file with earlier results of a request; None if the
+        options require a new run."""
         if not settings.cache or self.measure or self.timings or self.verbose:
-            return None
+            return lambda request: None
         try:
             interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
         except InterpreterNotFound:
-            return None  # starting the engine reports this error
+            return lambda request: None  # starting the engine reports this error
         may = resolve_allowances(settings.sandbox_allow, Path.cwd())
-        return EngineStore(
-            ResultStore(), engine_basis(interpreter.path, may, settings.engine_processes)
-        )
+        processes = settings.engine_processes
+        return functools.partial(ResultFile.of_request, interpreter.path, may, processes)
 
     def _read_paths(self, texts: dict[str, str]) -> _NamedPaths:
         """Return the paths to check; the text of standard input is added to ``texts`` by its

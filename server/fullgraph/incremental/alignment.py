@@ -67,9 +67,7 @@ def same_code(before: ParsedText, after: Sequence[str]) -> Moves | None:
     head, tail = _equal_ends(old, after)
     if head == len(old) == len(after):
         return Moves([(0, len(old), Shifted(0))])
-    if _text_without_layout(old[head : len(old) - tail]) != _text_without_layout(
-        after[head : len(after) - tail]
-    ):
+    if not may_be_same_code(old, after):
         return None
     one, other = before.statement_at(head), before.statement_at(max(len(old) - tail - 1, head))
     first, last = before.statements[one].first, before.statements[other].last

@@ -108,8 +108,8 @@ async def _start_early_engine(interpreter: str, boot: Path | None) -> EarlyEngin
     if not interpreter:
         return None
     from fullgraph.engines import EarlyEngine, InterpreterNotFound, find_interpreter, torch_on_disk
-    from fullgraph.kept import any_results
     from fullgraph.session.settings import environment_source, resolve_settings
+    from fullgraph.store.folder import any_results
 
     if any_results():
         # Cached results are shown first. Importing torch at the same time would more than double

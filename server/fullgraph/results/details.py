@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -16,6 +16,7 @@ from fullgraph.results.trace_steps import ProbeSteps, TraceStepsByTarget
 from fullgraph_engine.protocol import GuardsFound, ShapesFound, TraceStepsFound, ValuesSeen
 
 DETAIL_EVENTS = (ValuesSeen, ShapesFound, GuardsFound, TraceStepsFound)
+DetailEvent = ValuesSeen | ShapesFound | GuardsFound | TraceStepsFound
 
 
 class _Mergeable(Protocol):
@@ -38,9 +39,7 @@ class TargetDetails:
     trace_steps: Located[TraceStepsByTarget] | None = None
 
     @classmethod
-    def from_event(
-        cls, event: ValuesSeen | ShapesFound | GuardsFound | TraceStepsFound
-    ) -> TargetDetails:
+    def from_event(cls, event: DetailEvent) -> TargetDetails:
         """Return the details in an event. It is decoded when they are read, because there may be
         thousands."""
         if isinstance(event, ValuesSeen):
@@ -63,6 +62,21 @@ class TargetDetails:
                 )
             )
         return cls(trace_steps=Located.wrap(TraceStepsByTarget((ProbeSteps(number, event.steps),))))
+
+    def list_events(self, target: str) -> Iterator[DetailEvent]:
+        """Yield the engine events that would produce these details of a target again."""
+        if self.seen is not None:
+            yield ValuesSeen.from_values(0, target, self.seen.current.values)
+        if self.shapes is not None:
+            shapes = self.shapes.current
+            for run in shapes.runs:
+                yield ShapesFound.from_places(0, target, run.places, shapes.note, run.probe_number)
+        if self.guards is not None:
+            for one in self.guards.current.runs:
+                yield GuardsFound.from_frames(0, target, one.frames, one.note, one.probe_number)
+        if self.trace_steps is not None:
+            for steps in self.trace_steps.current.runs:
+                yield TraceStepsFound(0, target, steps.steps, probe_number=steps.probe_number)
 
     def merge_with(self, other: TargetDetails) -> TargetDetails:
         """Return the details combined with details of a run with another probe (other inputs)."""

@@ -16,7 +16,6 @@ from fullgraph.incremental.affected import Inputs, KnownTarget
 from fullgraph.incremental.moves import LineLost
 from fullgraph.incremental.relocation import Relocation
 from fullgraph.incremental.text_maps import AppliedEdit, CodeMap
-from fullgraph.kept import SETTLED
 from fullgraph.results.details import DETAIL_EVENTS, TargetDetails
 from fullgraph.results.forecasts import Forecasts
 from fullgraph.results.guards import GuardsByTarget
@@ -24,7 +23,7 @@ from fullgraph.results.located import Located
 from fullgraph.results.seen import SeenByTarget
 from fullgraph.results.shapes import ShapesByTarget
 from fullgraph_engine.protocol import (
-    Analyzed,
+    CalledAgain,
     Event,
     Failed,
     Finding,
@@ -35,6 +34,7 @@ from fullgraph_engine.protocol import (
     ProbeOrigin,
     Restarted,
     RunId,
+    Status,
     TargetDone,
     TargetInfo,
     TargetReport,
@@ -63,6 +63,17 @@ _ORIGINS: dict[ProbeOrigin, Inputs] = {
 _INPUTS: tuple[Inputs, ...] = get_args(Inputs)
 
 SYNTAX_ERROR = "trace/syntax-error"
+
+SETTLED: tuple[Status, ...] = ("traced", "no-probe", "failed")
+"""Statuses of traces that would be the same if the trace were repeated: traced, without inputs, or
+failed with an exception.
+"""
+
+STORED = (
+    *(TargetsFound, FindingFound, TargetDone, ForecastFound, OperatorsRegistered),
+    *DETAIL_EVENTS,
+)
+"""Events from which results on disk are read."""
 
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -177,17 +188,35 @@ class Results:
         """Reason why the file could not be traced; None if it was traced."""
         self.timings: list[Timings] = []
         """Durations that the current run, or else the last one, has reported."""
+        self._called: Results | None = None
+        """Earlier results to use for targets that other code still calls as before."""
+
+    @classmethod
+    def from_events(cls, events: Iterable[Event]) -> Results:
+        """Return the results of a complete run with these events."""
+        results = cls()
+        results.begin_run()
+        for event in events:
+            results.apply_event(event)
+        results.complete_run()
+        return results
 
     # -- events of the run --------------------------------------------------------------------
 
-    def begin_run(self, only: Iterable[str] = (), kept: Iterable[str] = ()) -> None:
+    def begin_run(
+        self,
+        only: Iterable[str] = (),
+        kept: Iterable[str] = (),
+        called: Results | None = None,
+    ) -> None:
         """Begin a run of the current text.
 
         With ``only``, results of other targets stay unchanged. Results of targets in ``kept`` also
-        stay unchanged, because they are valid for the current text.
+        stay unchanged, because they are valid for the current text. ``called`` are earlier results
+        to use for targets that other code still calls as before.
         """
         self._merge_new_into_old()
-        self._only, self._kept = frozenset(only), frozenset(kept)
+        self._only, self._kept, self._called = frozenset(only), frozenset(kept), called
         self.forecasts.mark_outdated(self._is_left_alone)
         self._current = True
         self._found = ()
@@ -224,6 +253,9 @@ class Results:
                 del self._old[name]
             self.forecasts.keep_targets(names)
             return bool(gone or self.untold)
+        if isinstance(event, CalledAgain) and self._called is not None:
+            self._adopt_called(self._called, event.target, event.sources)
+            return True
         if isinstance(event, Timings):
             self.timings.append(event)
             return False
@@ -232,7 +264,7 @@ class Results:
             return False
         if isinstance(event, Restarted):
             self._new = {}
-            self.begin_run(self._only, self._kept)
+            self.begin_run(self._only, self._kept, self._called)
             return True
         if isinstance(event, OperatorsRegistered):
             self.operators, self._registers = event.operators, True
@@ -335,26 +367,42 @@ class Results:
             self._old[name] = other._shown_part(name)
         self.forecasts.adopt_targets(other.forecasts, names)
 
-    def adopt_called(self, other: Results, name: str, sources: Sequence[str]) -> None:
+    def _adopt_called(self, other: Results, name: str, sources: Sequence[str]) -> None:
         """Copy the results of a target from ``other``; ``sources`` are the calls that provide the
         inputs, as new descriptions of their positions.
         """
         self._new[name] = other._shown_part(name).with_callers(sources)
         self.forecasts.adopt_targets(other.forecasts, frozenset([name]))
 
-    def list_events(self, generation: str) -> tuple[Event, ...]:
-        """Return the engine events that would produce these results again, without details such as
-        shapes.
-        """
+    def list_events(self, *, forecasts: bool = False) -> tuple[Event, ...]:
+        """Return the engine events that would produce these results again. ``forecasts`` includes
+        forecasts of recompiles."""
         reports = [shown.report for shown in self.reports()]
         infos = {one.name: TargetInfo(one.name, one.kind, one.range) for one in reversed(reports)}
         names = (name for name in self.names if name in infos)
+        parts = dict.fromkeys((*self._new, *self._old))
+        details = (self.target_details(name).list_events(name) for name in parts)
         return (
             TargetsFound(0, tuple(infos[name] for name in names), self.note),
+            OperatorsRegistered(0, self.operators),
             *(FindingFound(0, finding) for finding in self.findings(with_forecasts=False)),
             *(TargetDone(0, report) for report in reports),
-            Analyzed(0, generation, 0.0),
+            *itertools.chain.from_iterable(details),
+            *(self.forecasts.list_events() if forecasts else ()),
         )
+
+    def without_earlier(self) -> Results:
+        """Return a copy without results of earlier runs that the current run has not confirmed."""
+        copy = self.snapshot()
+        copy._old = {name: part for name, part in self._old.items() if name in self._kept}
+        return copy
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether tracing each target again would give the same status (traced, without inputs, or
+        failed with an exception).
+        """
+        return all(shown.report.status in SETTLED for shown in self.reports())
 
     @property
     def targets(self) -> tuple[KnownTarget, ...]:

@@ -10,7 +10,6 @@ from fullgraph.incremental.text_maps import AppliedEdit
 from fullgraph.results import Results
 from fullgraph.session.documents import Document, TextChange
 from fullgraph.session.file_traces import FileTraces
-from fullgraph.session.history import TraceBasis
 from fullgraph.session.indices import ExtendedIndex
 from fullgraph.session.request import TraceInputs
 from fullgraph.session.runs import RunEnding, RunWaiters
@@ -25,6 +24,7 @@ from fullgraph.session.unit_events import (
 )
 from fullgraph.session.unit_forecasts import UnitForecasts
 from fullgraph.session.unit_view import UnitView
+from fullgraph.store.runs import StoredRun, TraceBasis
 
 
 class AnalysisUnit:
@@ -83,7 +83,11 @@ class AnalysisUnit:
 
     # -- editor events ------------------------------------------------------------------------
 
-    def open(self) -> None:
+    def open(self, stored: StoredRun | None = None) -> None:
+        """Show the results of the text, or trace it; ``stored`` is the run that an earlier session
+        stored on disk."""
+        if stored is not None:
+            self.traces.add_stored(stored)
         self._request_trace(Reason.OPENED)
 
     def change(self, changes: Sequence[TextChange], version: int) -> None:
@@ -95,20 +99,20 @@ class AnalysisUnit:
         self._apply_edits(edits)
 
     def save(self) -> None:
-        self.traces.drop_outdated()
+        self.traces.store.drop_outdated()
         self._request_trace(Reason.SAVED)
         self.traces.save_latest()
 
     def refresh(self) -> None:
         """Schedule a trace because something other than the text has changed."""
-        self.traces.forget_runs()
+        self.traces.store.clear()
         self.forecasts.end()
         self._request_trace(Reason.OPENED)
 
     def reconsider(self) -> None:
         """Schedule a trace if a file or setting that the latest results depend on has changed."""
-        self.traces.drop_outdated()
-        if not self.traces.is_known():
+        self.traces.store.drop_outdated()
+        if not self.traces.store.is_latest(self.current_basis()):
             self.forecasts.end()
             self._request_trace(Reason.OPENED)
 
@@ -125,7 +129,7 @@ class AnalysisUnit:
         Targets of a current or waiting run are traced as well, because other callers wait for them.
         """
         ending = self._waiters.add()
-        self.traces.forget_runs()
+        self.traces.store.clear()
         ahead = self._ahead
         if ahead is None:
             self._asked, self._only = True, only

@@ -12,6 +12,7 @@ from urllib.request import url2pathname
 
 from fullgraph.domain.positions import Encoding, TextPositions, text_hash
 from fullgraph.incremental.text_maps import AppliedEdit
+from fullgraph.store.files import is_on_disk
 from fullgraph_engine.protocol import OpenFile, Position
 from fullgraph_engine.protocol.files import FileState, file_state
 
@@ -190,18 +191,6 @@ class ImportableText:
         if self._on_disk is None or self._on_disk[0] != compared:
             self._on_disk = compared, is_on_disk(path, self.text)
         return None if self._on_disk[1] else OpenFile(self._document.name, self.text)
-
-
-def is_on_disk(path: Path, text: str) -> bool:
-    """Return whether the file on disk contains exactly this text in UTF-8."""
-    encoded = text.encode("utf-8", "surrogatepass")
-    try:
-        return path.stat().st_size == len(encoded) and (
-            # An empty file may be a pipe, and reading it would block.
-            not encoded or path.read_bytes() == encoded
-        )
-    except OSError:
-        return False
 
 
 def path_of(uri: str) -> Path | None:

@@ -30,6 +30,7 @@ from fullgraph.session.settings import Settings
 from fullgraph.session.unit_events import Reason
 from fullgraph.session.unseen import hidden_facts, hidden_warning
 from fullgraph.session.workspace import Workspace
+from fullgraph.store.disk import ResultFile
 
 LONGEST_READ = 300_000
 """Maximum length in characters of a file whose names are resolved on the event loop after each
@@ -102,6 +103,17 @@ class FileEngines:
         except InterpreterNotFound:
             return None
         return EngineKey(interpreter, self._workspace.resolve_allowed(unit.document))
+
+    def find_result_file(self, unit: AnalysisUnit) -> ResultFile | None:
+        """Return the file on disk for the results of a file's current settings; None if it may not
+        be used."""
+        settings, key = self._workspace.settings(unit.document), self.find_key(unit)
+        if not settings.cache or self._permission.explain_refusal(unit, Reason.OPENED):
+            return None
+        if key is None:
+            return None
+        request, processes = self._files.build_request(unit, ()), settings.engine_processes
+        return ResultFile.of_request(key.interpreter, key.allowed, processes, request)
 
     def find_status(self, unit: AnalysisUnit) -> EngineStatus | None:
         """Return the status of the engine that traces a file; None if it was not started."""

@@ -13,10 +13,8 @@ from typing import Protocol
 
 from fullgraph.engines import AnyEngine, sentences
 from fullgraph.incremental.text_maps import CodeMap
-from fullgraph.kept import KeptResults, ResultRecorder
 from fullgraph.results import Results
 from fullgraph.session.documents import Document, ImportableText
-from fullgraph.session.history import LONGEST_PARSE, CompleteRun, History, TraceBasis
 from fullgraph.session.request import may_have_targets
 from fullgraph.session.runs import RunEnding, RunWaiters, ShownResults, UnitRun
 from fullgraph.session.scheduling import Schedule
@@ -30,6 +28,8 @@ from fullgraph.session.unit_events import (
     TraceDue,
     UnitEvent,
 )
+from fullgraph.store.runs import LONGEST_PARSE, StoredRun, TraceBasis, begin_run
+from fullgraph.store.store import ResultStore
 from fullgraph_engine.protocol import (
     Analyze,
     Analyzed,
@@ -90,7 +90,7 @@ class FileTraces:
         self._schedule = schedule
         self._waiters = waiters
         self._emit = emit
-        self._history = History(document.name)
+        self.store = ResultStore(document.name)
         self._engine: AnyEngine | None = None
         """Engine that produced the results."""
         self.shown = ShownResults()
@@ -107,38 +107,39 @@ class FileTraces:
         self.timings = RunTimings()
 
     @property
-    def complete(self) -> CompleteRun | None:
+    def complete(self) -> StoredRun | None:
         """The latest run that was not interrupted, of this text or of an earlier one."""
-        return self._history.latest
+        return self.store.latest
 
     @property
     def reads(self) -> frozenset[str] | None:
         """Paths of the files that the last complete run read; None if unknown."""
-        return self.complete.recorder.reads if self.complete is not None else None
+        return self.complete.files.reads if self.complete is not None else None
 
     def depends_on(self, paths: Set[str]) -> bool:
         """Return whether the last complete run or the current run read, or looked for, one of the
         files."""
-        runs = (one.recorder for one in (self.complete, self.run) if one is not None)
-        return any(not paths.isdisjoint(recorder.reads or ()) for recorder in runs)
+        runs = (one.files for one in (self.complete, self.run) if one is not None)
+        return any(not paths.isdisjoint(files.reads or ()) for files in runs)
 
     # -- earlier results ----------------------------------------------------------------------
 
-    def show_kept(self, kept: KeptResults) -> None:
-        """Show results that an earlier session stored on disk, until the text is traced."""
-        if not self.shown.current.empty or self.complete is not None:
+    def add_stored(self, run: StoredRun) -> None:
+        """Add the results of a run that an earlier session stored on disk. If it was interrupted,
+        they are shown until the text is traced."""
+        if run.is_complete:
+            self.store.add(run)
             return
-        known = Results()
-        for event in kept.events:
-            known.apply_event(event)
-        self.shown.current.adopt_targets(known, known.placed)
-        self.from_cache = True
-        self._emit(ResultsChanged(final=False))
+        known = run.find_all(self._owner.current_basis(), self._document.name)
+        if known is not None:
+            self.shown.current.adopt_targets(known, known.placed)
+            self.from_cache = True
+            self._emit(ResultsChanged(final=False))
 
     def restore_known(self) -> bool:
         """Show the results of an earlier run of the current text; return whether there were any."""
         latest = self.complete
-        known = self._history.find(self._owner.current_basis())
+        known = self.store.find_all(self._owner.current_basis())
         if known is None:
             return False
         self._schedule.withdraw()
@@ -146,19 +147,6 @@ class FileTraces:
         if self.complete is not latest:
             self._save_results()
         return True
-
-    def is_known(self) -> bool:
-        """Return whether a run of the current text would only repeat the latest complete run."""
-        return self._history.find_latest(self._owner.current_basis()) is not None
-
-    def drop_outdated(self) -> None:
-        """Forget the latest complete run if a file that it read has changed on disk."""
-        self._history.drop_outdated()
-
-    def forget_runs(self) -> None:
-        """Forget all complete runs, because their results may be wrong. They stay visible until the
-        next trace."""
-        self._history.clear()
 
     def update_latest(self) -> bool:
         """Store the displayed results as the results of the latest complete run, so that undo can
@@ -168,7 +156,7 @@ class FileTraces:
         """
         if self.run is not None or self._schedule.pending:
             return False
-        return self._history.update_latest(self._owner.current_basis(()), self.shown.current)
+        return self.store.update_latest(self._owner.current_basis(()), self.shown.current)
 
     def save_latest(self) -> None:
         """Save the results to disk, after the user saved a text that differs only in layout."""
@@ -182,7 +170,8 @@ class FileTraces:
     def _restore(self, known: Results) -> None:
         self.shown.replace(known)
         self.importable.update()
-        self.unparsed = False
+        self.from_cache = self.unparsed = False
+        self._schedule.at_rest = known.ran_program
         self._settle()
         self._owner.results_completed()
 
@@ -222,7 +211,8 @@ class FileTraces:
 
     def begin(self, due: TraceDue, engine: AnyEngine, request: Analyze) -> None:
         """Start the run that the event ``TraceDue`` requested: send ``request`` to ``engine``."""
-        if engine is not self._engine and (self._engine is not None or not self.from_cache):
+        stored = self._engine is None and (self.from_cache or self.complete is not None)
+        if engine is not self._engine and not stored:
             # Results of another torch do not apply to this engine.
             self._forget_results()
         self._engine = engine
@@ -240,23 +230,15 @@ class FileTraces:
             self.leave_untraced("The text has a syntax error.", forget=False)
             return
         self.importable.update()
-        before = self.complete
-        reused = None if due.only else self._history.reuse(basis)
-        results = self.shown.current
-        if before is None or reused is None:
-            kept, recorder = frozenset[str](), ResultRecorder()
-        elif reused.is_complete:
-            self._history.latest = CompleteRun(basis, reused.results, before.recorder)
+        reused = self.store.find(basis)
+        if reused is not None and reused.is_complete:
             self._restore(reused.results.snapshot())
             return
-        else:
-            kept, recorder = reused.targets, ResultRecorder(before.recorder)
-            results.adopt_targets(reused.results, kept)
-            request = dataclasses.replace(request, without=tuple(sorted(kept)), given=reused.calls)
+        results = self.shown.current
+        request, files = begin_run(results, request, reused)
         # Ask for timings in every run, because they add only one event.
         analysis = engine.analyze(dataclasses.replace(request, timings=True))
-        results.begin_run(due.only, kept)
-        self.run = UnitRun(self, analysis, basis, recorder, reused)
+        self.run = UnitRun(self, analysis, basis, files)
         self._schedule.run_started(self.run)
         self._emit(RunBegan(due.reason is Reason.ASKED))
         if results.empty:
@@ -272,6 +254,7 @@ class FileTraces:
         # Results of a trace by command stay visible, and their ranges move with edits of the text.
         if self._engine is None or reason is Reason.OPENED:
             self._engine = None
+            self.store.clear()
             results = self.shown.current
             results.begin_run()
             results.apply_event(_file_finding(self._document, TOO_LONG, message))
@@ -282,7 +265,7 @@ class FileTraces:
     def _forget_results(self) -> None:
         """Discard all results of the file, including results of earlier runs."""
         self._engine = None
-        self._history.clear()
+        self.store.clear()
         if not self.shown.current.empty:
             self.shown.replace(Results())
             self._emit(ResultsChanged(final=True))
@@ -311,7 +294,7 @@ class FileTraces:
         return True
 
     def apply_event(self, event: Event) -> None:
-        changed = self.shown.apply_event(event, self.run.reused if self.run is not None else None)
+        changed = self.shown.apply_event(event)
         self._emit(RunAdvanced(event))
         if changed:
             self._emit(ResultsChanged(final=False))
@@ -362,8 +345,8 @@ class FileTraces:
         """
         results = self.shown.complete_run()
         self._schedule.at_rest = results.ran_program
-        if not run.only:
-            self._history.add(CompleteRun(run.basis, results, run.recorder))
+        if not run.only and self._engine is not None:
+            self.store.add(StoredRun(run.basis, results, run.files, self._engine.status))
         moved = run.now is not run.basis
         whole = self.shown.is_whole
         self.shown.stop_following()
@@ -379,19 +362,16 @@ class FileTraces:
 
     def _save_results(self) -> None:
         """Ask the session to save the latest results to disk."""
-        if self.complete is None or self._engine is None:
-            return
-        events = self.complete.results.list_events(self._document.generation)
-        kept = self.complete.recorder.build_results(self._engine.status, events)
-        if kept is not None:
-            self._emit(ResultsSettled(kept))
+        if self.complete is not None:
+            self._emit(ResultsSettled(self.complete))
 
     def settle_so_far(self, run: UnitRun) -> None:
         if run.obsolete or run.is_partial or self._engine is None:
             return
-        kept = run.recorder.partial_results(self._engine.status)
-        if kept is not None:
-            self._emit(ResultsSettled(kept))
+        results, status = self.shown.traced.without_earlier(), self._engine.status
+        if not results.empty:
+            so_far = StoredRun(run.basis, results, run.files.copy(), status, is_complete=False)
+            self._emit(ResultsSettled(so_far))
 
 
 def _file_finding(document: Document, code: str, message: str, *hints: str) -> FindingFound:

@@ -9,12 +9,11 @@ from typing import Protocol
 
 from fullgraph.engines import AnalysisRequest
 from fullgraph.incremental.text_maps import CodeMap
-from fullgraph.kept import ResultRecorder
-from fullgraph.results.file_results import Results
-from fullgraph.session.history import Reused, TraceBasis
+from fullgraph.results import Results
+from fullgraph.store.files import FilesRecorder
+from fullgraph.store.runs import TraceBasis
 from fullgraph_engine.protocol import (
     Analyzed,
-    CalledAgain,
     Event,
     Failed,
     FindingFound,
@@ -141,18 +140,11 @@ class ShownResults:
         """Keep the results for the current text, because the run will not report more."""
         self.replace(self.current)
 
-    def apply_event(self, event: Event, reused: Reused | None) -> bool:
-        """Apply an event of the current run; return whether the displayed results changed.
-
-        ``reused``: results of an earlier run, for targets that other code still calls in the same
-        way.
-        """
+    def apply_event(self, event: Event) -> bool:
+        """Apply an event of the current run; return whether the displayed results changed."""
         if isinstance(event, (Importing, Log, TargetStarted)):
             return False
         self._moved = None
-        if isinstance(event, CalledAgain) and reused is not None:
-            self.traced.adopt_called(reused.results, event.target, event.sources)
-            return True
         return self.traced.apply_event(event)
 
     def complete_run(self) -> Results:
@@ -172,8 +164,7 @@ class UnitRun:
         owner: RunOwner,
         analysis: AnalysisRequest,
         basis: TraceBasis,
-        recorder: ResultRecorder,
-        reused: Reused | None,
+        files: FilesRecorder,
     ) -> None:
         self._owner = owner
         self._analysis = analysis
@@ -181,8 +172,7 @@ class UnitRun:
         """Inputs of the run with the traced text, and the same inputs with the current text, which
         has the same code.
         """
-        self.recorder = recorder
-        self.reused = reused
+        self.files = files
         self.generation = analysis.request.generation
         self.only = analysis.request.only
         self.obsolete = False
@@ -194,11 +184,12 @@ class UnitRun:
         """Whether the run does not trace all targets, so that others have results of another
         run.
         """
-        return bool(self.only) or self.reused is not None
+        request = self._analysis.request
+        return bool(request.only or request.without or request.given)
 
     def covers(self, basis: TraceBasis) -> bool:
         """Whether a new run with the inputs ``basis`` would only repeat this run."""
-        return not self.obsolete and self.now.is_as(basis) and self.recorder.is_current()
+        return not self.obsolete and self.now.is_as(basis) and self.files.is_current()
 
     def cancel(self) -> None:
         """Cancel the run in the engine, and discard further events of its request."""
@@ -226,7 +217,7 @@ class UnitRun:
         # delay after an edit.
         paths_begun: float | None = None
         async for event in self._analysis:
-            self.recorder.record_event(event)
+            self.files.record_event(event)
             if isinstance(event, (Analyzed, Failed)):
                 ended = loop.time() if paths_begun is None else paths_begun
                 self._owner.run_ended(self, event, ended - begun)

@@ -20,7 +20,6 @@ from fullgraph.session.permission import TracePermission
 from fullgraph.session.request import TraceInputs
 from fullgraph.session.runs import RunEnding
 from fullgraph.session.scheduling import Turns
-from fullgraph.session.stored_results import StoredResults
 from fullgraph.session.unit_events import (
     ForecastDue,
     ForecastEnded,
@@ -68,7 +67,6 @@ class Session:
             boot=boot,
             early=early,
         )
-        self._stored = StoredResults(self.workspace, self.files, self.permission, self.engines)
         self._turns = Turns(self.files.is_busy, self._begin_forecast)
 
     # -- events of the editor window ----------------------------------------------------------
@@ -164,10 +162,8 @@ class Session:
             self._open_unit(unit)
 
     def _open_unit(self, unit: AnalysisUnit) -> None:
-        found = self._stored.find(unit)
-        if found is not None:
-            unit.traces.show_kept(found)
-        unit.open()
+        file = self.engines.find_result_file(unit)
+        unit.open(file.read(unit.current_basis().settings) if file is not None else None)
         self.engines.prepare_engine(unit)
 
     def close_text(self, uri: str) -> None:
@@ -194,8 +190,10 @@ class Session:
             case ResultsChanged(final):
                 if self.files.units.get(unit.document.uri) is unit:
                     self._listener.results_changed(unit, final=final)
-            case ResultsSettled(kept):
-                self._stored.save(unit, kept)
+            case ResultsSettled(run):
+                if (file := self.engines.find_result_file(unit)) is not None:
+                    # Write in a thread, so that requests such as hovers do not wait for the disk.
+                    asyncio.get_running_loop().run_in_executor(None, file.write, run)
             case RunBegan(asked):
                 self._listener.run_began(unit, asked=asked)
                 self.engines.refresh_status(unit)

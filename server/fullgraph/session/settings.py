@@ -295,9 +295,8 @@ class Settings:
     cache: bool = _setting(
         True,
         FlagKind(),
-        "Save results in the user's cache folder, and reuse them while the file, what it imports "
-        "and reads, torch and the settings are unchanged. An editor shows them until the file is "
-        "traced.",
+        "Save results in the user's cache folder, and reuse them in later sessions while the code, "
+        "what it imports and reads, torch and the settings are unchanged.",
         option=CommandOption(_CHECK),
     )
     methods: tuple[str, ...] = _setting(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from fullgraph.kept import KeptResults
 from fullgraph.session.settings import TraceOn
+from fullgraph.store.runs import StoredRun
 from fullgraph_engine.protocol import Event, Failed
 
 
@@ -78,7 +78,7 @@ class ResultsChanged:
 class ResultsSettled:
     """Results are ready to be saved to disk for the next time that the file is opened."""
 
-    kept: KeptResults
+    run: StoredRun
 
 
 @dataclass(frozen=True)

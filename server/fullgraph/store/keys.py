@@ -1,0 +1,61 @@
+"""Keys of stored results: hashes of all inputs of a trace but its text and the files that it reads,
+whose states are stored with the results.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from fullgraph import __version__
+from fullgraph.engines import boot_script, packages_state, stable_variables
+from fullgraph.engines.installation import file_states
+from fullgraph_engine.protocol import Allowed, Analyze, to_plain
+
+
+def request_key(
+    interpreter: Path,
+    allowed: Allowed,
+    processes: str,
+    request: Analyze,
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """Return the key of a request to an engine that would be started now with these parameters."""
+    asked = dataclasses.replace(
+        request,
+        request=0,
+        generation="",
+        text="",
+        focus=0,
+        jobs=0,
+        files=False,
+        nice=0,
+        calls=False,
+        # The texts of open files are left out, because results that depend on them are not stored.
+        open_files=(),
+    )
+    parts = (
+        __version__,
+        _engine_files(boot_script().parent),
+        str(interpreter),
+        packages_state(interpreter),
+        to_plain(allowed),
+        processes,
+        stable_variables(os.environ if env is None else env),
+        to_plain(asked),
+    )
+    words = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+
+@functools.cache
+def _engine_files(engine: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return path and state (modification time and size) of each file of the engine, because a
+    changed engine may give other results.
+    """
+    return tuple(file_states([engine]))
