@@ -51,9 +51,7 @@ class BatchSizes:
         self._changes = CallChanges(call, self._inputs)
         wished = {(id(tensor), dim) for tensor, dim in batch}
         self._group = [
-            (at, 0)
-            for at, leaf in enumerate(self._inputs.leaves)
-            if (id(leaf.value), 0) in wished
+            (at, 0) for at, leaf in enumerate(self._inputs.leaves) if (id(leaf.value), 0) in wished
         ]
         self._size = batch[0][0].shape[0] if batch else 0
 

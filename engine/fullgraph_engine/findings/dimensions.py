@@ -81,8 +81,8 @@ def limit_finding(
         code=code,
         message=f"`{name}` is limited to {event.low} to {event.high}: another size recompiles",
         range=place.range,
-        explanation=f"{_limited_in_words(event, tried)} The compiled code is only for sizes for which "
-        f"`{condition}` holds.",
+        explanation=f"{_limited_in_words(event, tried)} The compiled code is only for sizes for "
+        f"which `{condition}` holds.",
         hints=(
             "If these are all the sizes that there are, nothing is to be done.",
             "If any size should fit, leave numbers out that are for some sizes only: `-1` in a "

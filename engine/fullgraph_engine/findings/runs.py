@@ -354,9 +354,14 @@ class _TargetRun:
             self.info, inputs=inputs, same_as=call.same_as, context=call.context.words
         )
         if call.source:
-            origin: ProbeOrigin = "synthesis" if call.comment else "harvest"
+            origin: ProbeOrigin = "synthesis" if call.source == "synthesis" else "harvest"
             self.info = dataclasses.replace(
-                self.info, origin=origin, init=call.init, source=call.source, comment=call.comment
+                self.info,
+                origin=origin,
+                init=call.init,
+                source=call.source,
+                comment=call.comment,
+                unusual=call.unusual,
             )
         self.findings.given = value_guards.CalledWith.from_call(
             call.function, call.args, call.kwargs
@@ -401,7 +406,7 @@ class _TargetRun:
             except BaseException:
                 return
             wishes = batch_dimensions(call)
-            if call.dynamic or not wishes:
+            if call.dynamic or not wishes or call.unusual:
                 return
             sizes = BatchSizes(call, wishes)
             recording = self._trace_varied(call, wishes)
@@ -484,6 +489,10 @@ class _TargetRun:
 
                 return branch(run_chosen, seconds, name)
 
+            if call.unusual:
+                return ForecastResult(
+                    note=f"Skipped: the guessed inputs are unusual ({call.unusual})."
+                )
             batch = batch_dimensions(call)
             range_ = self.target.range
             with call.context.enter():
@@ -676,6 +685,8 @@ class _TargetRun:
         )
         if self.recording is not None:
             finding = self.findings.explain_failure(finding, self.recording)
+        if call is not None and call.guess_note:
+            finding = dataclasses.replace(finding, notes=(*finding.notes, call.guess_note))
         self.ledger.add(finding)
         self._raises = finding.code == failures.RAISES
 

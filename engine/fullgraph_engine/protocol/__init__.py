@@ -218,6 +218,9 @@ class ProbeInfo:
     context: str = ""
     """Modes and settings of the call that differ from the defaults, in words: ``in eval mode,
     without gradients``."""
+    unusual: str = ""
+    """Why guessed inputs are unusual although the code accepts them, in words: ```conv2d` gets 3
+    dimensions instead of 4``."""
 
 
 @dataclass(frozen=True)

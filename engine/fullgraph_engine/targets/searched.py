@@ -91,6 +91,7 @@ def searched_probes(target: Target, namespace: Namespace, users: Sequence[Target
 
 
 _INFO = ProbeInfo("synthesis", inputs="")
+_CERTAIN = "The inputs are guessed: `{}`. Other sizes were tried and lead to the same error."
 
 
 def _searched_probe(target: Target) -> Probe:
@@ -112,7 +113,7 @@ class _Searched:
     init: notation.Arguments | None = None
 
     def __call__(self, namespace: Namespace) -> Call:
-        from .synthesis import FoundInputs, InputSearch
+        from .synthesis import CertainError, InputSearch, NotFound
 
         name = self.target.name
         if self.init is not None:  # exceptions of this call are reported at the comment
@@ -134,7 +135,7 @@ class _Searched:
         real = tensors.fake_mode() is None
         with enclosing.ignore_calls() if real else contextlib.nullcontext():
             found = search.run(TENTATIVE if tentative else SECONDS, before)
-        if not isinstance(found, FoundInputs):
+        if isinstance(found, NotFound):
             words = f"No inputs were found under which {name} runs; the last try: {found.obstacle}."
             if not placeholder.find_raised_error(
                 words
@@ -144,9 +145,15 @@ class _Searched:
                 )
             raise NoProbe(words)
         unfound.pop(name, None)
-        comment = known[name] = notation.show_notation(found.notation)
+        comment = notation.show_notation(found.notation)
+        if isinstance(found, CertainError):
+            # The run shows the error at its line.
+            call = call_of(self.target, found.notation, namespace)
+            call.source, call.guess_note = "synthesis", _CERTAIN.format(comment)
+            return call
+        known[name] = comment
         call = call_of(self.target, found.notation, namespace)
-        call.source, call.comment = "synthesis", comment
+        call.source, call.comment, call.unusual = "synthesis", comment, found.unusual
         return call
 
     def _search_digest(self, search: InputSearch) -> str:

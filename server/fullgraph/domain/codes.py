@@ -562,7 +562,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "probe/missing",
         Severity.HINT,
-        "No inputs are known for this target",
+        "fullgraph doesn't know the inputs of this function",
         "The target was not traced, because fullgraph does not know its inputs: it did not find a "
         "probe, a call from another traced target, or arguments by search. Write a probe above "
         "it, `# fullgraph: x=f32[8, 16]`, with constructor arguments as `# fullgraph: init(d=16) "
