@@ -362,6 +362,7 @@ class _TargetRun:
                 source=call.source,
                 comment=call.comment,
                 unusual=call.unusual,
+                shortened=call.shortened,
             )
         self.findings.given = value_guards.CalledWith.from_call(
             call.function, call.args, call.kwargs

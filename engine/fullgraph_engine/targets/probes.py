@@ -105,6 +105,8 @@ class Call:
     """Further calls of the same object, made in this order after the first one."""
     unusual: str = ""
     """Why guessed inputs are unusual although the code accepts them, in words."""
+    shortened: str = ""
+    """Which sizes of guessed inputs are smaller than usual, in words."""
     guess_note: str = ""
     """Sentence about guessed inputs with which the code raises, as with all others."""
     is_stated: bool = False

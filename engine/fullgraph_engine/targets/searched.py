@@ -32,6 +32,9 @@ SECONDS, TENTATIVE = 6.0, 1.0
 known: dict[str, str] = {}
 """Probe comments that earlier searches found, by the name of the target."""
 
+shortened: dict[str, str] = {}
+"""Which sizes of the inputs in ``known`` are smaller than usual, in words."""
+
 settled: set[str] = set()
 """Names of targets traced with their comment in ``known``; no other call is tried for them."""
 
@@ -47,7 +50,7 @@ def remember_found(found: Iterable[FoundProbe]) -> None:
     """Store the results of searches that ran in other processes."""
     for one in found:
         if one.comment:
-            known[one.target] = one.comment
+            known[one.target], shortened[one.target] = one.comment, one.shortened
         else:
             unfound[one.target] = one
         if one.comment and one.settled:
@@ -151,9 +154,12 @@ class _Searched:
             call = call_of(self.target, found.notation, namespace)
             call.source, call.guess_note = "synthesis", _CERTAIN.format(comment)
             return call
+        if found.shortened or known.get(name) != comment:
+            shortened[name] = found.shortened
         known[name] = comment
         call = call_of(self.target, found.notation, namespace)
         call.source, call.comment, call.unusual = "synthesis", comment, found.unusual
+        call.shortened = shortened.get(name, "")
         return call
 
     def _search_digest(self, search: InputSearch) -> str:

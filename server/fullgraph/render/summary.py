@@ -102,6 +102,8 @@ def lens_tooltip(report: TargetReport) -> str:
         found.append(probe_inputs(probe))
     if probe is not None and probe.unusual:
         found.append(f"The guessed inputs are unusual: {probe.unusual}.")
+    if probe is not None and probe.shortened:
+        found.append(f"The code loops over a size, so a smaller one was traced: {probe.shortened}.")
     found += [lines_words(report)] if report.lines else []
     return "\n".join([*found, *paths_words(report)])
 
@@ -125,6 +127,7 @@ def _with_source(probe: ProbeInfo, inputs: str) -> str:
         words = f"{inputs} {probe.source}"
     elif probe.origin == "synthesis":
         words = f"{_guess_words(probe)}: {inputs}" if probe.inputs else "guessed inputs"
+        words += " (shortened)" if probe.shortened else ""
     else:
         words = f"{inputs} from {probe.source or probe.origin}"
     return f"{words}, {probe.context}" if probe.context else words

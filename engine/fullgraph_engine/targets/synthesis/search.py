@@ -10,7 +10,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
@@ -30,6 +30,7 @@ from .obstacle import error_words
 from .repair import repairs_for
 from .repair_shapes import usual_ranks
 from .repair_sizes import Gap, gap_of, solve_between
+from .shortened import shorten_loops
 from .subject import SearchSubject
 from .trial import InputTrials, TrialOutcome, skip_initialization
 
@@ -64,6 +65,8 @@ class FoundInputs:
     seconds: float
     unusual: str = ""
     """Why the inputs are unusual, in words; empty if they are not."""
+    shortened: str = ""
+    """Which sizes are smaller than usual because the code loops over them, in words."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,7 @@ class InputSearch:
                 notation = notation_of(candidate, self.trials.positional, self.method)
                 found_ = FoundInputs(notation, self.trials.count, spent, outcome.unusual)
                 if not outcome.unusual or candidate == before or self.given is not None:
-                    return found_
+                    return found_ if candidate == before else self._shorten(found_, outcome)
                 if unusual is None:
                     unusual, seconds = found_, min(seconds, spent + _BETTER)
                     for cost, changed in usual_ranks(candidate):
@@ -197,6 +200,16 @@ class InputSearch:
         if best is None:
             return NotFound("there was no time to try anything", 0, spent)
         return NotFound(last_obstacle(best), self.trials.count, spent)
+
+    def _shorten(self, found: FoundInputs, outcome: TrialOutcome) -> FoundInputs:
+        """Return found inputs with fewer steps of loops, if the code makes many calls."""
+        candidate, words = shorten_loops(
+            outcome.candidate, outcome.calls, functools.partial(self.trials.run, seconds=_TRY)
+        )
+        if not words or self.trials.run(candidate, _TRY, afresh=True).phase != 2:
+            return found
+        notation = notation_of(candidate, self.trials.positional, self.method)
+        return replace(found, notation=notation, tries=self.trials.count, shortened=words)
 
     def _find_certain(
         self,
