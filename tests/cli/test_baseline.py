@@ -135,3 +135,17 @@ def test_a_baseline_that_is_not_there_or_would_be_overwritten(command_line: Comm
     same = command_line.check("--baseline", "known.json", "--output", "./known.json", "model.py")
     assert same.status == 2 and "would keep only what is new" in " ".join(same.err.split())
     assert known.read_text() == '{"version": 1, "files": []}'
+
+
+def test_a_baseline_may_have_the_former_name_of_a_code(tmp_path: Path) -> None:
+    found = Finding("guard/specialised-dimension", "`x` is specialized to 8", on(1, 4, 9), "f")
+    text = TextPositions(ONE)
+
+    def report(finding: Finding) -> CheckedFile:
+        item = FileFinding(finding, Severity.WARNING, ("f",), "")
+        return CheckedFile("model.py", "/p/model.py", text, findings=(item,))
+
+    renamed = dataclasses.replace(found, code="guard/specialized-dimension")
+    assert new_lines(report(found), report(renamed), tmp_path) == []
+    other = dataclasses.replace(found, code="guard/limited-dimension")
+    assert new_lines(report(found), report(other), tmp_path) == [1]

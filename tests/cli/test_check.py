@@ -529,7 +529,10 @@ def test_notes_of_the_engine_are_shown(command_line: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("report", "line"),
     [
-        (TargetReport("Net", "module", on(3, 6, 9), "no-probe"), "not traced, no inputs are known"),
+        (
+            TargetReport("Net", "module", on(3, 6, 9), "no-probe"),
+            "not traced: fullgraph doesn't know this function's inputs",
+        ),
         (
             TargetReport(
                 "Net",

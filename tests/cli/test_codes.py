@@ -15,7 +15,7 @@ from fullgraph.domain.codes import Severity
         ("graph-break/some-slug", "graph-break", "warning"),
         ("frame-skipped/with-block", "frame-skipped", "warning"),
         ("op/not-pt2-compliant", "op/not-pt2-compliant", "warning"),
-        ("guard/specialised-dimension", "guard/specialised-dimension", "warning"),
+        ("guard/specialized-dimension", "guard/specialized-dimension", "warning"),
         ("guard/type-match", "guard", "off"),
         ("recompile/unheard-of", "recompile", "information"),
         ("trace/import-error", "trace/import-error", "error"),
@@ -74,12 +74,24 @@ def test_the_more_specific_of_select_and_ignore_decides(
     assert codes.is_selected("graph-break/GB0059", select, ignore) is shown
 
 
+@pytest.mark.parametrize("former", ["guard/specialised-dimension", "specialised-dimension"])
+def test_the_former_name_of_a_code_still_selects_it(former: str) -> None:
+    code = "guard/specialized-dimension"
+    assert codes.is_known_selector(former)
+    assert codes.matches_selector(code, former)
+    assert codes.is_selected(code, (former,), ()) and not codes.is_selected(code, (), (former,))
+    assert codes.may_be_selected(code, (former,), (), {})
+    assert codes.effective_severity(code, {former: Severity.ERROR}) == Severity.ERROR
+    assert codes.specificity(code, former) == codes.specificity(code, codes.current_name(former))
+    assert not codes.matches_selector("guard/limited-dimension", former)
+
+
 def test_every_row_is_explained_and_known_as_a_selector() -> None:
     for code in codes.CODES:
         assert code.title and code.help.endswith("."), code.name
         assert codes.is_known_selector(code.name)
     assert codes.is_known_selector("GB0059")
-    assert codes.is_known_selector("specialised-dimension")
+    assert codes.is_known_selector("specialized-dimension")
     assert not codes.is_known_selector("trace/nonsense")
 
 

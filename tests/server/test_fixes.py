@@ -202,7 +202,7 @@ def test_breaks_behind_one_that_hid_them_are_revealed(outcome: BreakOutcome) -> 
 
 def test_a_size_that_is_pinned_where_the_break_was_is_revealed() -> None:
     before = traced("a\nb\n", wanted := break_at(1))
-    size = dataclasses.replace(break_at(1, "Pinned"), code="guard/specialised-dimension")
+    size = dataclasses.replace(break_at(1, "Pinned"), code="guard/specialized-dimension")
     judgment = judged(
         before,
         traced(
@@ -820,8 +820,8 @@ class Guarding(Engine):
 @pytest.mark.parametrize(
     ("code", "brought", "grades"),
     [
-        ("guard/specialised-dimension", "guard_b", ["unsafe"]),
-        ("guard/specialised-dimension", "guard_a", ["unsafe"]),
+        ("guard/specialized-dimension", "guard_b", ["unsafe"]),
+        ("guard/specialized-dimension", "guard_a", ["unsafe"]),
         ("guard/mutated", "guard_a", ["unsafe"]),
         ("guard/mutated", "guard_b", []),
         ("export/mutation", "guard_a", []),

@@ -1259,7 +1259,7 @@ def test_what_is_no_condition_is_no_branch() -> None:
 
 def test_only_a_graph_break_is_rewritten() -> None:
     text = "import torch\n\n\ndef f(x):\n    if x.sum() > 0:\n        x = x + 1\n    return x\n"
-    assert candidates(Text(text), found(text, "x.sum() > 0", "guard/specialised-dimension")) == ()
+    assert candidates(Text(text), found(text, "x.sum() > 0", "guard/specialized-dimension")) == ()
 
 
 def test_a_number_that_data_decide_becomes_a_tensor_where_it_decides() -> None:

@@ -421,7 +421,7 @@ def test_nothing_is_made_for_other_findings() -> None:
         positions.position_at(text.index(")\n    return")),
     )
     finding = Finding(
-        "guard/specialised-dimension",
+        "guard/specialized-dimension",
         "A size",
         range_,
         evidence=SpecializationEvidence("s0", "L['x']", "3"),

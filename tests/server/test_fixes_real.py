@@ -407,7 +407,7 @@ def grown(x):
 
 
 async def test_rows_at_once(engine: Engine) -> None:
-    found = await searched(engine, ROWS, "guard/specialised-dimension", "first", "second")
+    found = await searched(engine, ROWS, "guard/specialized-dimension", "first", "second")
     rewrites = {
         target: [fix.candidate.rewrite for fix in search.fixes] for target, search in found.items()
     }

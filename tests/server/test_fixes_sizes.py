@@ -27,7 +27,7 @@ def tried(body: str, place: str, params: str = "x", evidence: Evidence = EVIDENC
     start = text.index(place, len(head))
     positions = TextPositions(text)
     range_ = Range(positions.position_at(start), positions.position_at(start + len(place)))
-    site = Site(Text(text), Finding("guard/specialised-dimension", "", range_, evidence=evidence))
+    site = Site(Text(text), Finding("guard/specialized-dimension", "", range_, evidence=evidence))
     found = []
     for candidate in sizes(site):
         assert candidate.extends == (candidate.rewrite != "diagonal-of-part")
@@ -196,7 +196,7 @@ def test_constants_that_are_not_written_as_numbers() -> None:
     place = "x.expand"
     start, positions = CONSTANTS.index(place), TextPositions(CONSTANTS)
     range_ = Range(positions.position_at(start), positions.position_at(start + len(place)))
-    finding = Finding("guard/specialised-dimension", "", range_, evidence=EVIDENCE)
+    finding = Finding("guard/specialized-dimension", "", range_, evidence=EVIDENCE)
     titles = [one.title for one in sizes(Site(Text(CONSTANTS), finding))]
     words = ("`BATCH`", "`CONFIG['batch']`", "`self.rows`", "`n`", "each 4")
     assert titles[:5] == [f"Write `x.shape[0]` for {one}" for one in words]
@@ -214,7 +214,7 @@ def test_a_name_that_is_assigned_twice_is_no_constant(text: str) -> None:
     place = "x.expand"
     start, positions = text.index(place), TextPositions(text)
     range_ = Range(positions.position_at(start), positions.position_at(start + len(place)))
-    finding = Finding("guard/specialised-dimension", "", range_, evidence=EVIDENCE)
+    finding = Finding("guard/specialized-dimension", "", range_, evidence=EVIDENCE)
     assert not any("`BATCH`" in one.title for one in sizes(Site(Text(text), finding)))
 
 
@@ -418,7 +418,7 @@ class Up(nn.Module):
     start, positions = text.index(place), TextPositions(text)
     range_ = Range(positions.position_at(start), positions.position_at(start + len(place)))
     evidence = SpecializationEvidence("s0", "L['skip'].size()[2]", "8")
-    finding = Finding("guard/specialised-dimension", "", range_, evidence=evidence)
+    finding = Finding("guard/specialized-dimension", "", range_, evidence=evidence)
     (found,) = (one for one in sizes(Site(Text(text), finding)) if one.rewrite == "interpolate")
     new = 'torch.nn.functional.interpolate(x, size=skip.shape[2:], mode="bilinear") + skip'
     assert found.text == text.replace(place, new)

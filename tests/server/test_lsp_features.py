@@ -31,7 +31,7 @@ async def test_a_lens_on_each_target(editor: Any) -> None:
         "2 graphs · 1 break · f32[4, 16] from get_inputs",
         "41 guards",
         "make faster",
-        "not traced, no inputs are known",
+        "not traced: fullgraph doesn't know this function's inputs",
     ]
     command = lenses[0].command
     # A client names the commands that it has; to any other the server offers its own.
@@ -118,7 +118,7 @@ async def test_a_probe_that_was_found_can_be_written_above_its_target(editor: An
     uri = editor.open("model.py", text)
     await editor.until_state("ready")
     assert await editor.titles(uri) == [
-        "1 graph · no breaks · f32[4, 16] from synthesis",
+        "1 graph · no breaks · guessed inputs: f32[4, 16]",
         "41 guards",
     ]
     actions = await editor.actions(uri, "Net")

@@ -44,6 +44,11 @@ def test_it_hides(text: str) -> None:
     assert hidden(text)
 
 
+def test_the_former_name_of_a_code_hides_it() -> None:
+    text = "f()  # fullgraph: ignore[guard/specialised-dimension]"
+    assert hidden(text, "guard/specialized-dimension")
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -17,36 +17,47 @@ _SYMBOL = re.compile(r"\b[a-z]+\d+\b")
 _SIZE = re.compile(r"^(?P<tensor>.+?)\.size\(\)\[(?P<axis>\d+)\]$")
 
 
-_ASKED = {
-    True: "No size was given as symbolic, so first dimensions were tried as dynamic in a second "
-    "run.",
-    False: "The probe gives this size as symbolic.",
-}
-"""First sentences of explanations, by whether the dimension was dynamic only by experiment."""
+_STATED = "The probe gives this size as symbolic."
+_RETRACED = "Traced again with a variable batch size: this line {}."
+"""First sentences of explanations: for a symbolic size of the probe, and for an experiment."""
 
+_STATED_HINTS = (
+    "If the size really is fixed, write the number in the probe and this goes away.",
+    "If it should vary, avoid comparing it with constants or converting it here.",
+)
+_RETRACED_HINTS = (
+    "To allow other sizes, take the size from the input's `shape`, and avoid constants, `int(...)` "
+    "and Python branches on it.",
+    "If the size never varies, ignore this: `# fullgraph: ignore[guard/specialized-dimension]`.",
+)
 _GUIDE = "https://docs.pytorch.org/docs/stable/torch.compiler_dynamic_shapes.html"
 _INDEPENDENT = "The probe gives them as `{}` and `{}`, as if each could be any size."
 
 
 def specialization_finding(
-    event: Specialization, recording: Recording, source: SourceText, fallback: Range, tried: bool
+    event: Specialization,
+    recording: Recording,
+    source: SourceText,
+    fallback: Range,
+    tried: bool,
+    *,
+    raises: bool = False,
 ) -> Finding:
     """Return the finding for a dynamic dimension that the code specialized to a constant.
 
-    ``tried``: the dimension was dynamic by experiment, not by the user's request.
+    ``tried``: the dimension was dynamic by experiment, not by the user's request. ``raises``: the
+    code raises an exception for another size.
     """
     place = source.locate(event.stack, fallback)
     name = in_user_words(symbol_source(event, recording)) or event.symbol
-    code = "guard/specialised-dimension"
+    code = "guard/specialized-dimension"
     return Finding(
         code=code,
-        message=f"`{name}` is specialized to {event.value}: another size recompiles",
+        message=f"`{name}` is specialized to {event.value}: another size "
+        + ("raises an error" if raises else "recompiles"),
         range=place.range,
-        explanation=f"{_ASKED[tried]} {reason_in_words(event, name)}",
-        hints=(
-            "If the size really is fixed, write the number in the probe and this goes away.",
-            "If it should vary, avoid comparing it with constants or converting it here.",
-        ),
+        explanation=f"{_origin_in_words(tried, event.value)} {reason_in_words(event, name)}",
+        hints=_RETRACED_HINTS if tried else _STATED_HINTS,
         href=_GUIDE,
         stack=place.stack,
         related=related_to(place),
@@ -70,8 +81,8 @@ def limit_finding(
         code=code,
         message=f"`{name}` is limited to {event.low} to {event.high}: another size recompiles",
         range=place.range,
-        explanation=f"{_ASKED[tried]} The compiled code is only for sizes for which "
-        f"`{condition}` holds.",
+        explanation=f"{_limited_in_words(event, tried)} The compiled code is only for sizes for "
+        f"which `{condition}` holds.",
         hints=(
             "If these are all the sizes that there are, nothing is to be done.",
             "If any size should fit, leave numbers out that are for some sizes only: `-1` in a "
@@ -144,6 +155,15 @@ def _equal_dimensions(
     )
 
 
+def _origin_in_words(tried: bool, value: str) -> str:
+    return _RETRACED.format(f"fixes it to {value}") if tried else _STATED
+
+
+def _limited_in_words(event: Limit, tried: bool) -> str:
+    limits = f"limits it to {event.low} to {event.high}"
+    return _RETRACED.format(limits) if tried else _STATED
+
+
 def _name_symbols(expression: str, names: dict[str, str]) -> str:
     return _SYMBOL.sub(lambda match: names[match[0]], expression)
 
@@ -154,8 +174,9 @@ def explain_finding(finding: Finding, why: Why) -> Finding:
     if why.text and finding.code == "guard/equal-dimensions":
         explanation = f"{explanation} {why.text}"
     elif why.text:
-        asked = next(words for words in _ASKED.values() if explanation.startswith(words))
-        explanation = f"{asked} {why.text}"
+        evidence = finding.evidence
+        assert isinstance(evidence, SpecializationEvidence)
+        explanation = f"{_origin_in_words(evidence.tried, evidence.value)} {why.text}"
     return replace(
         finding,
         explanation=explanation,
@@ -181,6 +202,11 @@ def is_size(event: Specialization | Limit, recording: Recording) -> bool:
         return False
     words = symbol_source(event, recording)
     return not words or _SIZE.match(words) is not None
+
+
+def has_specialized_size(recording: Recording) -> bool:
+    """Whether a known size of a dimension was specialized."""
+    return any(is_size(event, recording) for event in recording.specializations)
 
 
 def reason_in_words(event: Specialization, name: str) -> str:

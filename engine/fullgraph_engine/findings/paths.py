@@ -44,7 +44,7 @@ PATIENCE = 8
 """Number of times a condition gets its natural value before the other value is tried, so that loops
 end.
 """
-TOLD = ("graph-break/", "frame-skipped/", "op/", "guard/specialised-dimension")
+TOLD = ("graph-break/", "frame-skipped/", "op/", "guard/specialized-dimension")
 """Finding codes reported for other execution paths. Codes about the number of compilations are left
 out because they depend on chosen values.
 """

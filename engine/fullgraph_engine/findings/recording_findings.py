@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..protocol import Finding
+from ..protocol import Finding, Range
 from ..targets import Target
 from ..tracing.recording import Equality, Recording, Specialization
 from . import (
@@ -39,6 +39,8 @@ class RecordingFindings:
         """Arguments of the traced call."""
         self.asked_dynamic = False
         """True if the probe or the file makes dimensions dynamic."""
+        self.retraced_raises = False
+        """True if the code raises an exception for other batch sizes."""
         self._tapes: Sequence[Tape] = ()
         self._explainer: explanations.Explainer | None = None
         self._unexplained: dict[str, Specialization | Equality] = {}
@@ -82,18 +84,26 @@ class RecordingFindings:
 
         ``tried``: the run made them dynamic, not the probe.
         """
-        known: set[tuple[int, str]] = set()
+        found: dict[tuple[int, object], tuple[Specialization, Finding]] = {}
         for event in recording.specializations:
             if not dimensions.is_size(event, recording):
                 continue  # an integer argument that Dynamo made symbolic by itself
             finding = dimensions.specialization_finding(
-                event, recording, self.source, self.target.range, tried
+                event,
+                recording,
+                self.source,
+                self.target.range,
+                tried,
+                raises=self.retraced_raises,
             )
-            # If Dynamo restarts its analysis, it specializes the dimension again.
-            if (event.frame, finding.identity) not in known:
-                known.add((event.frame, finding.identity))
-                self.ledger.add(finding)
-                self._unexplained.setdefault(finding.identity, event)
+            # If Dynamo restarts its analysis, it specializes the dimension again. The batch sizes
+            # of several inputs are one size for the user.
+            key = (event.frame, finding.range.start.line if tried else finding.identity)
+            if key not in found or (tried and _is_narrower(finding.range, found[key][1].range)):
+                found[key] = event, finding
+        for event, finding in found.values():
+            self.ledger.add(finding)
+            self._unexplained.setdefault(finding.identity, event)
         constant = {(event.frame, event.symbol) for event in recording.specializations}
         for limit in recording.limits:
             if dimensions.is_size(limit, recording) and (limit.frame, limit.symbol) not in constant:
@@ -133,3 +143,9 @@ class RecordingFindings:
     def explain_failure(self, finding: Finding, recording: Recording) -> Finding:
         """Return the finding for a failure with an explanation of the sizes involved, if any."""
         return self._make_explainer(recording).with_explanation(finding) if self._tapes else finding
+
+
+def _is_narrower(one: Range, other: Range) -> bool:
+    """Whether a range is inside another one on one line, and smaller."""
+    inside = other.start <= one.start and one.end <= other.end
+    return inside and one != other

@@ -52,6 +52,7 @@ from ..tracing.tensors import RunTensorMode
 from ..tracing.variations import Inputs, replace_arguments
 from . import (
     breaks,
+    dimensions,
     explanations,
     exports,
     failures,
@@ -61,6 +62,7 @@ from . import (
     value_guards,
     values,
 )
+from .batch_sizes import BatchSizes
 from .forecast import Branch, Forecaster, ForecastResult, WorkAnswer
 from .ledger import Ledger
 from .paths import (
@@ -352,9 +354,15 @@ class _TargetRun:
             self.info, inputs=inputs, same_as=call.same_as, context=call.context.words
         )
         if call.source:
-            origin: ProbeOrigin = "synthesis" if call.comment else "harvest"
+            origin: ProbeOrigin = "synthesis" if call.source == "synthesis" else "harvest"
             self.info = dataclasses.replace(
-                self.info, origin=origin, init=call.init, source=call.source, comment=call.comment
+                self.info,
+                origin=origin,
+                init=call.init,
+                source=call.source,
+                comment=call.comment,
+                unusual=call.unusual,
+                shortened=call.shortened,
             )
         self.findings.given = value_guards.CalledWith.from_call(
             call.function, call.args, call.kwargs
@@ -399,22 +407,39 @@ class _TargetRun:
             except BaseException:
                 return
             wishes = batch_dimensions(call)
-            if call.dynamic or not wishes:
+            if call.dynamic or not wishes or call.unusual:
                 return
-            with (
-                self._document_writer(sizes_only=True),
-                self.findings.record_tapes(),
-                call.context.enter(),
-            ):
-                self.watch.enter_phase("trace")
-                recording = tracing.trace(call.function, call.args, call.kwargs, dynamic=wishes)
-                self.watch.enter_phase("findings")
-            self.all_frames += recording.frames
+            sizes = BatchSizes(call, wishes)
+            recording = self._trace_varied(call, wishes)
+            if dimensions.has_specialized_size(recording):
+                with call.context.enter():
+                    trial = sizes.try_sizes()
+                if trial.verdict == "fixed":
+                    return  # a parameter or another input fixes the size, not the code
+                if len(trial.dimensions) > len(wishes):
+                    # Other inputs have the batch in another dimension.
+                    dynamo.reset()
+                    call = self.tracee.call()
+                    recording = self._trace_varied(call, sizes.find_tensors(call, trial.dimensions))
+                self.findings.retraced_raises = trial.verdict == "constant"
             failure = recording.failure
             if failure is not None and failure.kind == "ConstraintViolationError":
                 return  # the file requests dynamic sizes: the first part reports them
             self.findings.report_specialized(recording, tried=True)
             self.findings.explain(recording)
+
+    def _trace_varied(self, call: Call, wishes: list[tuple[torch.Tensor, int]]) -> Recording:
+        """Trace a call with dynamic dimensions ``wishes``."""
+        with (
+            self._document_writer(sizes_only=True),
+            self.findings.record_tapes(),
+            call.context.enter(),
+        ):
+            self.watch.enter_phase("trace")
+            recording = tracing.trace(call.function, call.args, call.kwargs, dynamic=wishes)
+            self.watch.enter_phase("findings")
+        self.all_frames += recording.frames
+        return recording
 
     def export(self) -> None:
         """Export the same call with ``torch.export``, with real tensors if they fit."""
@@ -465,6 +490,10 @@ class _TargetRun:
 
                 return branch(run_chosen, seconds, name)
 
+            if call.unusual:
+                return ForecastResult(
+                    note=f"Skipped: the guessed inputs are unusual ({call.unusual})."
+                )
             batch = batch_dimensions(call)
             range_ = self.target.range
             with call.context.enter():
@@ -657,6 +686,8 @@ class _TargetRun:
         )
         if self.recording is not None:
             finding = self.findings.explain_failure(finding, self.recording)
+        if call is not None and call.guess_note:
+            finding = dataclasses.replace(finding, notes=(*finding.notes, call.guess_note))
         self.ledger.add(finding)
         self._raises = finding.code == failures.RAISES
 

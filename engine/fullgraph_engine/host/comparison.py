@@ -136,7 +136,7 @@ class ComparisonSession:
         elif isinstance(message, TargetDone):
             report = message.report
             if report.status == "no-probe":
-                text.ended = f"no inputs are known for {report.name}"
+                text.ended = f"fullgraph doesn't know the inputs of {report.name}"
             elif report.error and not text.ended:
                 text.ended = report.error
         elif isinstance(message, (Analyzed, Failed)):

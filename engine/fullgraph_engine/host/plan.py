@@ -454,7 +454,9 @@ class RunPlan:
             if done.unfound is not None:
                 self._found.add(path, done.unfound.target, done.unfound)
         elif probe is not None and probe.origin == "synthesis" and probe.comment:
-            self._found.add(path, report.name, FoundProbe(report.name, probe.comment))
+            self._found.add(
+                path, report.name, FoundProbe(report.name, probe.comment, shortened=probe.shortened)
+            )
         elif report.status == "traced":
             self._found.forget(path, report.name)  # the text calls it
 

@@ -107,7 +107,9 @@ class ReproSession:
         elif isinstance(message, TargetDone):
             report = message.report
             if report.status == "no-probe":
-                self._trouble = f"No inputs are known for {report.name}; give it a probe comment."
+                self._trouble = (
+                    f"fullgraph doesn't know the inputs of {report.name}; give it a probe comment."
+                )
             elif report.error:
                 self._trouble = f"{report.name} was not traced again: {report.error}"
         elif isinstance(message, Failed):

@@ -218,6 +218,12 @@ class ProbeInfo:
     context: str = ""
     """Modes and settings of the call that differ from the defaults, in words: ``in eval mode,
     without gradients``."""
+    unusual: str = ""
+    """Why guessed inputs are unusual although the code accepts them, in words: ```conv2d` gets 3
+    dimensions instead of 4``."""
+    shortened: str = ""
+    """Which sizes of guessed inputs are smaller than usual because the code loops over them, in
+    words: ```x.shape[1]` is 4 instead of 1,024``."""
 
 
 @dataclass(frozen=True)
@@ -235,6 +241,8 @@ class FoundProbe:
     settled: bool = False
     obstacle: str = ""
     rests_on: str = ""
+    shortened: str = ""
+    """``shortened`` of the found inputs' ``ProbeInfo``."""
 
 
 @dataclass(frozen=True)

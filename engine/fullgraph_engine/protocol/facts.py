@@ -34,7 +34,7 @@ CODES: dict[Fact, tuple[str, ...]] = {
     "recompiles": ("recompile/",),
     "guards": ("guard/mutated", "guard/value", "guard/global", "guard/identity"),
     "specializations": (
-        "guard/specialised-dimension",
+        "guard/specialized-dimension",
         "guard/limited-dimension",
         "guard/equal-dimensions",
     ),

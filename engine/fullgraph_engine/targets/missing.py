@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..protocol import Finding, Fix, Position, Range, TextEdit
 from .discovery import Target
+from .first_probe import write_first_probe
 from .source import byte_lines
 
 _NOTHING = (
@@ -23,10 +24,15 @@ def missing_probe(target: Target, text: str, obstacle: str = "") -> Finding:
     raw = encoded[line] if line < len(encoded) else b""
     indent = raw[: len(raw) - len(raw.lstrip())].decode()
     newline = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
-    off = TextEdit(Range(start, start), f"{indent}# fullgraph: off{newline}")
+
+    def comment(words: str) -> tuple[TextEdit, ...]:
+        return (TextEdit(Range(start, start), f"{indent}# fullgraph: {words}{newline}"),)
+
+    probe = write_first_probe(target, text)
+    first = (Fix(f"Write a first probe comment: {probe}", comment(probe)),) if probe else ()
     return Finding(
         code="probe/missing",
-        message=f"{target.name} is not traced: no example inputs.",
+        message=f"{target.name} is not traced: fullgraph doesn't know its inputs",
         range=target.range,
         target=target.name,
         explanation=obstacle or _NOTHING,
@@ -34,6 +40,6 @@ def missing_probe(target: Target, text: str, obstacle: str = "") -> Finding:
             "Write its inputs above it, as `# fullgraph: init(dim=16) forward(f32[4, 16])`, or "
             "trace what calls it.",
         ),
-        fixes=(Fix(f"Do not trace {target.name}", (off,)),),
+        fixes=(*first, Fix(f"Do not trace {target.name}", comment("off"))),
         identity=f"probe/missing:{target.name}",
     )

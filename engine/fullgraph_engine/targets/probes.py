@@ -103,6 +103,12 @@ class Call:
     """Modes of torch in which the call is made."""
     then: tuple[BuiltFurtherCall, ...] = ()
     """Further calls of the same object, made in this order after the first one."""
+    unusual: str = ""
+    """Why guessed inputs are unusual although the code accepts them, in words."""
+    shortened: str = ""
+    """Which sizes of guessed inputs are smaller than usual, in words."""
+    guess_note: str = ""
+    """Sentence about guessed inputs with which the code raises, as with all others."""
     is_stated: bool = False
     """True if the inputs come from notation, which states which tensors require grad."""
 

@@ -32,6 +32,9 @@ SECONDS, TENTATIVE = 6.0, 1.0
 known: dict[str, str] = {}
 """Probe comments that earlier searches found, by the name of the target."""
 
+shortened: dict[str, str] = {}
+"""Which sizes of the inputs in ``known`` are smaller than usual, in words."""
+
 settled: set[str] = set()
 """Names of targets traced with their comment in ``known``; no other call is tried for them."""
 
@@ -47,7 +50,7 @@ def remember_found(found: Iterable[FoundProbe]) -> None:
     """Store the results of searches that ran in other processes."""
     for one in found:
         if one.comment:
-            known[one.target] = one.comment
+            known[one.target], shortened[one.target] = one.comment, one.shortened
         else:
             unfound[one.target] = one
         if one.comment and one.settled:
@@ -91,6 +94,7 @@ def searched_probes(target: Target, namespace: Namespace, users: Sequence[Target
 
 
 _INFO = ProbeInfo("synthesis", inputs="")
+_CERTAIN = "The inputs are guessed: `{}`. Other sizes were tried and lead to the same error."
 
 
 def _searched_probe(target: Target) -> Probe:
@@ -112,7 +116,7 @@ class _Searched:
     init: notation.Arguments | None = None
 
     def __call__(self, namespace: Namespace) -> Call:
-        from .synthesis import FoundInputs, InputSearch
+        from .synthesis import CertainError, InputSearch, NotFound
 
         name = self.target.name
         if self.init is not None:  # exceptions of this call are reported at the comment
@@ -134,7 +138,7 @@ class _Searched:
         real = tensors.fake_mode() is None
         with enclosing.ignore_calls() if real else contextlib.nullcontext():
             found = search.run(TENTATIVE if tentative else SECONDS, before)
-        if not isinstance(found, FoundInputs):
+        if isinstance(found, NotFound):
             words = f"No inputs were found under which {name} runs; the last try: {found.obstacle}."
             if not placeholder.find_raised_error(
                 words
@@ -144,9 +148,18 @@ class _Searched:
                 )
             raise NoProbe(words)
         unfound.pop(name, None)
-        comment = known[name] = notation.show_notation(found.notation)
+        comment = notation.show_notation(found.notation)
+        if isinstance(found, CertainError):
+            # The run shows the error at its line.
+            call = call_of(self.target, found.notation, namespace)
+            call.source, call.guess_note = "synthesis", _CERTAIN.format(comment)
+            return call
+        if found.shortened or known.get(name) != comment:
+            shortened[name] = found.shortened
+        known[name] = comment
         call = call_of(self.target, found.notation, namespace)
-        call.source, call.comment = "synthesis", comment
+        call.source, call.comment, call.unusual = "synthesis", comment, found.unusual
+        call.shortened = shortened.get(name, "")
         return call
 
     def _search_digest(self, search: InputSearch) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fullgraph.cli.matching import Trait
 from fullgraph.cli.sources import UnreadableFile
-from fullgraph.domain.codes import Severity
+from fullgraph.domain.codes import Severity, current_name
 from fullgraph.render.json import VERSION
 
 
@@ -180,7 +180,7 @@ def _parse_finding(plain: Mapping[str, Any]) -> ReportedFinding:
     start = plain["range"]["start"]
     target = plain["target"]
     return ReportedFinding(
-        code=plain["code"],
+        code=current_name(plain["code"]),
         severity=Severity(plain["severity"]),
         message=plain["message"],
         target=target,

@@ -120,7 +120,7 @@ CODES: tuple[Code, ...] = (
         "model has hundreds of guards, so they are hidden unless you set a severity.",
     ),
     Code(
-        "guard/specialised-dimension",
+        "guard/specialized-dimension",
         Severity.WARNING,
         "A dynamic dimension was fixed to one size",
         "The probe makes a dimension dynamic, but this line allows only one size. Each new size "
@@ -562,7 +562,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "probe/missing",
         Severity.HINT,
-        "No inputs are known for this target",
+        "fullgraph doesn't know the inputs of this function",
         "The target was not traced, because fullgraph does not know its inputs: it did not find a "
         "probe, a call from another traced target, or arguments by search. Write a probe above "
         "it, `# fullgraph: x=f32[8, 16]`, with constructor arguments as `# fullgraph: init(d=16) "
@@ -632,16 +632,25 @@ CODES: tuple[Code, ...] = (
     ),
 )
 
+_FORMER = {"guard/specialised-dimension": "guard/specialized-dimension"}
+"""Current names of codes that were renamed, by their former names, which users may still write."""
+_FORMER_TAILS = {old.rpartition("/")[2]: new.rpartition("/")[2] for old, new in _FORMER.items()}
+
 _UNKNOWN = Code("", Severity.WARNING, "A finding", "")
 _ROWS: Mapping[str, Code] = {code.name: code for code in CODES}
 _HEADS = frozenset(name.partition("/")[0] for name in _ROWS)
+
+
+def current_name(name: str) -> str:
+    """Return the current name of a code or selector: the name itself unless it was renamed."""
+    return _FORMER.get(name) or _FORMER_TAILS.get(name, name)
 
 
 @functools.lru_cache(maxsize=1024)
 def find_row(code: str) -> Code:
     """Return the row of the table for ``code``, or for its nearest parent in the table:
     ``graph-break`` for ``graph-break/GB0059``."""
-    parts = code.split("/")
+    parts = current_name(code).split("/")
     for length in range(len(parts), 0, -1):
         found = _ROWS.get("/".join(parts[:length]))
         if found is not None:
@@ -719,6 +728,7 @@ def specificity(code: str, selector: str) -> int:
     The full code is the most specific selector, then its last part alone (``GB0059``), then its
     parents from the longest to the shortest.
     """
+    code, selector = current_name(code), current_name(selector)
     parts = code.count("/") + 1
     if selector == code:
         return parts + 1

@@ -9,7 +9,7 @@ from fullgraph_engine.protocol import Finding
 _FIXABLE = (
     "graph-break",
     "frame-skipped",
-    "guard/specialised-dimension",
+    "guard/specialized-dimension",
     "guard/limited-dimension",
     "guard/mutated",
     "recompile",

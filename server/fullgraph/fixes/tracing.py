@@ -219,7 +219,7 @@ def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
 
 
 _CONSTANT_SIZES = (
-    "guard/specialised-dimension",
+    "guard/specialized-dimension",
     "guard/limited-dimension",
     "recompile/every-size",
 )

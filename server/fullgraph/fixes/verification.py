@@ -387,7 +387,7 @@ class Verifier:
             kept = line < len(after) and after[line] in before
             changing = one.code == "guard/mutated" or one.code.startswith("recompile")
             eager = whole and (kept or candidate.compiles_more)
-            pins = one.code == "guard/specialised-dimension"
+            pins = one.code == "guard/specialized-dimension"
             if not (pins or (changing and eager)):
                 return False
         return not judgment.appeared or finding.code.startswith(("graph-break", "frame-skipped"))

@@ -265,7 +265,7 @@ def _run_troubles(reports: list[TargetReport], *, written: bool = False) -> Iter
     for report in reports:
         if report.status == "no-probe":
             yield (
-                f"`{report.name}` is not traced, no inputs are known: "
+                f"`{report.name}` is not traced, fullgraph doesn't know its inputs: "
                 "write a probe comment above it, as in `# fullgraph: f32[4, 16]`."
             )
         elif report.status != "traced":

@@ -47,7 +47,7 @@ def _is_inside(report: TargetReport) -> bool:
 def _untraced_words(report: TargetReport) -> str:
     if report.compiled is False:
         return f"not traced, {report.error or 'the program does not compile it'}"
-    return "not traced, no inputs are known"
+    return "not traced: fullgraph doesn't know this function's inputs"
 
 
 def lens_title(report: TargetReport, *, with_probe: bool = True) -> str:
@@ -65,7 +65,7 @@ def lens_title(report: TargetReport, *, with_probe: bool = True) -> str:
         facts += [*graphs, *_break_words(report)]
     if report.probe is not None and report.probe.origin == "program":
         facts += _origin_words(report)
-    elif with_probe and report.probe is not None:
+    elif with_probe and report.probe is not None and not _is_without_inputs(report, report.probe):
         facts.append(_with_source(report.probe, _brief_inputs(report.probe)))
     return SEPARATOR.join(facts)
 
@@ -100,6 +100,10 @@ def lens_tooltip(report: TargetReport) -> str:
     found = [words for words in _outcome_words(report) if _cut_message(words) != words]
     if (probe := report.probe) is not None and _brief_inputs(probe) != probe_inputs(probe):
         found.append(probe_inputs(probe))
+    if probe is not None and probe.unusual:
+        found.append(f"The guessed inputs are unusual: {probe.unusual}.")
+    if probe is not None and probe.shortened:
+        found.append(f"The code loops over a size, so a smaller one was traced: {probe.shortened}.")
     found += [lines_words(report)] if report.lines else []
     return "\n".join([*found, *paths_words(report)])
 
@@ -121,9 +125,21 @@ def probe_words(probe: ProbeInfo) -> str:
 def _with_source(probe: ProbeInfo, inputs: str) -> str:
     if probe.origin == "harvest":  # its source says that it happened, not where it stands
         words = f"{inputs} {probe.source}"
+    elif probe.origin == "synthesis":
+        words = f"{_guess_words(probe)}: {inputs}" if probe.inputs else "guessed inputs"
+        words += " (shortened)" if probe.shortened else ""
     else:
         words = f"{inputs} from {probe.source or probe.origin}"
     return f"{words}, {probe.context}" if probe.context else words
+
+
+def _is_without_inputs(report: TargetReport, probe: ProbeInfo) -> bool:
+    """Whether inputs were to be guessed, but the code raised an exception before the call."""
+    return probe.origin == "synthesis" and report.status == "failed" and not probe.inputs
+
+
+def _guess_words(probe: ProbeInfo) -> str:
+    return "unusual guessed inputs" if probe.unusual else "guessed inputs"
 
 
 def probe_inputs(probe: ProbeInfo) -> str:
@@ -162,7 +178,7 @@ def _break_words(report: TargetReport) -> Iterable[str]:
 def _origin_words(report: TargetReport) -> list[str]:
     """Describe where the inputs of a function come from; for a program, the number of calls and the
     compile options."""
-    if report.probe is None:
+    if report.probe is None or _is_without_inputs(report, report.probe):
         return []
     if report.probe.origin != "program":
         return [probe_words(report.probe)]

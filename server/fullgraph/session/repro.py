@@ -28,7 +28,7 @@ _REPRODUCIBLE = (
     "graph-break",
     "frame-skipped",
     "op",
-    "guard/specialised-dimension",
+    "guard/specialized-dimension",
     "guard/mutated",
     "recompile",
     "trace/compile-error",

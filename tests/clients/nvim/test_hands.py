@@ -154,11 +154,11 @@ def test_inlay_hints_are_drawn_though_lines_were_drawn_while_they_were_asked_for
 
 def test_an_action_writes_the_probe_that_was_found(nvim: Neovim, workspace: Path) -> None:
     opened(nvim, workspace / f"loose_{nvim.terminal}.py", LOOSE)
-    nvim.sees("from synthesis")
+    nvim.sees("guessed inputs")
     nvim.to("class Loose", "Loose")
     nvim.choose(["gra"], "Write the probe")
     nvim.until("the probe is there", lambda: "# fullgraph: " in "\n".join(nvim.text()))
-    nvim.until("the lens repeats no probe", lambda: "from synthesis" not in nvim.seen())
+    nvim.until("the lens repeats no probe", lambda: "guessed inputs" not in nvim.seen())
     nvim.sees("1 graph")
 
 

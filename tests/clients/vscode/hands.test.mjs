@@ -229,7 +229,7 @@ test("an action writes the probe that was found", LONG, async () => {
   await user.file("unprobed.py");
   await user.cursor(5, 8);
   await until("a probe that was found", async () =>
-    (await user.lenses()).some((text) => text.includes("from synthesis")),
+    (await user.lenses()).some((text) => text.includes("guessed inputs")),
   );
   await user.action("Write the probe");
   await until("a probe comment", async () =>

@@ -38,7 +38,7 @@ def run(text: str, path: str, emit: Callable[[Finding], None]) -> runs.RunOutcom
 
 def finding_of(text: str, path: str) -> Finding:
     (finding,) = run(text, path, lambda _: None).findings
-    assert finding.code == "guard/specialised-dimension"
+    assert finding.code == "guard/specialized-dimension"
     return finding
 
 
@@ -86,13 +86,13 @@ def test_nothing_waits_for_what_explains_a_finding(
     first, second, *rest = told
     assert {first, second} == {
         ("graph-break/GB0059", False),
-        ("guard/specialised-dimension", False),
+        ("guard/specialized-dimension", False),
     }
     # What a break costs is known in the end.
     assert rest == [
         ("explaining", False),
         ("graph-break/GB0059", False),
-        ("guard/specialised-dimension", True),
+        ("guard/specialized-dimension", True),
     ]
 
 

@@ -221,7 +221,7 @@ class Net(nn.Module):
     )
     assert (reports["Part"].status, reports["Part"].uncalled) == ("traced", True)
     tried = "second" in engine.parts
-    assert (("guard/specialised-dimension", 7) in places(findings)) == tried
+    assert (("guard/specialized-dimension", 7) in places(findings)) == tried
 
 
 LAYERS = tuple(f"Layer{number}" for number in range(10))

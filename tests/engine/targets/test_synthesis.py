@@ -17,7 +17,13 @@ from torch import nn
 from fullgraph_engine import tracing
 from fullgraph_engine.targets import notation, notation_parser, tensors
 from fullgraph_engine.targets.deadline import limit_seconds
-from fullgraph_engine.targets.synthesis import FoundInputs, InputSearch, NotFound, trial
+from fullgraph_engine.targets.synthesis import (
+    CertainError,
+    FoundInputs,
+    InputSearch,
+    NotFound,
+    trial,
+)
 from fullgraph_engine.targets.synthesis import search as searching
 
 PATH = Path(__file__).parents[2] / "fixtures" / "targets" / "to_be_found.py"
@@ -44,7 +50,7 @@ CLASSES = [
 
 def search(
     subject: Any, namespace: dict[str, Any], seconds: float = 20.0, before: str = ""
-) -> FoundInputs | NotFound:
+) -> FoundInputs | NotFound | CertainError:
     said = notation_parser.parse_probe(before) if before else None
     with tracing.tensor_mode(True):
         return InputSearch(subject, namespace).run(seconds, said)
@@ -221,3 +227,74 @@ def test_initialization_is_as_it_was_behind_a_search() -> None:
     search(NAMESPACE["Block"], NAMESPACE)
     assert nn.init.zeros_ is before
     assert nn.init.zeros_(torch.ones(2)).tolist() == [0.0, 0.0]
+
+
+class Scan(nn.Module):
+    """A loop over the steps of a sequence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(1, 4, 1)
+
+    def forward(self, wav: torch.Tensor) -> torch.Tensor:
+        x = self.conv(wav)
+        state = torch.zeros_like(x[:, :, 0])
+        for step in range(x.shape[2]):
+            state = state * 0.5 + x[:, :, step]
+        return state
+
+
+def test_a_loop_over_a_long_input_is_shortened() -> None:
+    found = search(Scan, {"Scan": Scan})
+    assert isinstance(found, FoundInputs)
+    assert notation.show_notation(found.notation) == "forward(f32[2, 1, 4])"
+    assert found.shortened == "`wav.shape[2]` is 4 instead of 1,024"
+
+
+class Unbatched(nn.Module):
+    """Only an input without a batch fits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        channels, _, _ = self.conv(x).shape
+        return x * channels
+
+
+def test_inputs_that_fit_by_accident_are_unusual() -> None:
+    found = search(Unbatched, {"Unbatched": Unbatched})
+    assert isinstance(found, FoundInputs)
+    assert found.unusual == "`conv2d` gets 3 dimensions instead of 4"
+
+
+class Doubled(nn.Module):
+    """The width of the second layer is wrong, whatever ``dim`` is."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(dim, dim)
+        self.second = nn.Linear(dim * 2, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x))
+
+
+class Independent(nn.Module):
+    """The widths are two arguments, which have to be equal."""
+
+    def __init__(self, dim: int, other: int = 48) -> None:
+        super().__init__()
+        self.first = nn.Linear(dim, dim)
+        self.second = nn.Linear(other, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x))
+
+
+def test_an_error_that_no_sizes_avoid_is_certain() -> None:
+    wrong = search(Doubled, {"Doubled": Doubled}, 2.0)
+    assert isinstance(wrong, CertainError)
+    assert "mat1 and mat2" in wrong.obstacle or "reduction dim" in wrong.obstacle
+    assert isinstance(search(Independent, {"Independent": Independent}), FoundInputs)

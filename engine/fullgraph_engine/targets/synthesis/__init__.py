@@ -2,6 +2,7 @@
 exception.
 """
 
+from .certain import CertainError
 from .search import FoundInputs, InputSearch, NotFound
 
-__all__ = ["FoundInputs", "InputSearch", "NotFound"]
+__all__ = ["CertainError", "FoundInputs", "InputSearch", "NotFound"]

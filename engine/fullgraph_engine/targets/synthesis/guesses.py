@@ -553,6 +553,12 @@ class Guesses:
         except (OSError, TypeError):
             return ""
 
+    def is_assigned(self, attribute: str) -> bool:
+        """Whether the file may assign an attribute: in an assignment, or by its name in quotes."""
+        spelled = re.escape(attribute)
+        assigned = rf"\.{spelled}\s*(:[^=\n]+)?[-+*/|&]?=(?!=)|\.{spelled}\s*,|['\"]{spelled}['\"]"
+        return re.search(assigned, self._file_text) is not None
+
     # -- inputs --
 
     def input(

@@ -177,6 +177,20 @@ def change_ranks(outcome: TrialOutcome, met: int | None, wanted: int) -> Iterato
             yield 2.0, candidate.with_value(path, Sequence("tuple", (value_,) * wanted))
 
 
+def usual_ranks(candidate: InputCandidate) -> Iterator[Repair]:
+    """Yield candidates with more dimensions, or with square images, for inputs that worked."""
+    for path, _, shape in candidate.input_tensors():
+        if len(shape) in (1, 2, 3):
+            for at, other in enumerate(shapes_of_rank(shape, len(shape) + 1)[:2]):
+                yield 0.3 + 0.1 * at, candidate.with_shape(path, other)
+            yield 0.3, candidate.with_shape(path, (BATCH, *shape))
+        if len(shape) == 2:
+            yield 0.5, candidate.with_shape(path, shapes_of_rank(shape, 4)[0])
+        if len(shape) == 4 and shape[2] != shape[3]:
+            for side in dict.fromkeys((max(shape[2:]), SIDE)):
+                yield 0.2, candidate.with_shape(path, (*shape[:2], side, side))
+
+
 def of_length(found: Sequence, count: int) -> Sequence:
     """Return a list of ``count`` items: the items of another list, repeated."""
     items = tuple(found.items[at % len(found.items)] for at in range(count))

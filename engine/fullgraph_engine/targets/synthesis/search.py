@@ -10,17 +10,27 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
 from ..notation import Arguments, LiteralValue, Notation, Value
 from ..silence import silence_output
 from .candidate import InputCandidate, candidate_of, notation_of
-from .guesses import Guesses, Namespace, SignatureParameter, is_depth, parameters_of
+from .certain import (
+    CertainError,
+    is_about_names,
+    is_certain,
+    is_shape_error,
+    is_without_arguments,
+    unequal_sizes,
+)
+from .guesses import Guesses, Namespace, SignatureParameter, is_depth, is_width, parameters_of
 from .obstacle import error_words
 from .repair import repairs_for
+from .repair_shapes import usual_ranks
 from .repair_sizes import Gap, gap_of, solve_between
+from .shortened import shorten_loops
 from .subject import SearchSubject
 from .trial import InputTrials, TrialOutcome, skip_initialization
 
@@ -36,6 +46,12 @@ failed.
 """
 _FARTHER = 0.5
 """Minimum score for a trial that passes the line where the previous trial stopped."""
+_BETTER, _CERTAIN = 1.0, 3.0
+"""Maximum processor seconds of the search for usual inputs after unusual ones were found, and of
+the test whether an error depends on the inputs.
+"""
+_MOST_DOUBTFUL = 3
+"""Maximum number of errors tested for whether they depend on the inputs."""
 _TRY = 3.0
 """Maximum processor seconds of one trial call."""
 
@@ -47,6 +63,10 @@ class FoundInputs:
     notation: Notation
     tries: int
     seconds: float
+    unusual: str = ""
+    """Why the inputs are unusual, in words; empty if they are not."""
+    shortened: str = ""
+    """Which sizes are smaller than usual because the code loops over them, in words."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +103,9 @@ class InputSearch:
         searched for.
         """
 
-    def run(self, seconds: float, before: Notation | None = None) -> FoundInputs | NotFound:
+    def run(
+        self, seconds: float, before: Notation | None = None
+    ) -> FoundInputs | NotFound | CertainError:
         """Search for at most ``seconds`` of processor time.
 
         First try ``before``, inputs in notation that worked earlier.
@@ -97,10 +119,11 @@ class InputSearch:
 
     def _run_queue(
         self, seconds: float, starts: list[InputCandidate], before: InputCandidate | None
-    ) -> FoundInputs | NotFound:
+    ) -> FoundInputs | NotFound | CertainError:
         """Try candidates in order of cost.
 
-        First try ``before``, which may take the whole time.
+        First try ``before``, which may take the whole time. Inputs that work but are unusual are
+        returned only if nothing better is found soon.
         """
         began = time.process_time()
         count = itertools.count()
@@ -114,8 +137,13 @@ class InputSearch:
                 known.add(candidate)
                 heapq.heappush(queue, (rank, next(count), cost, candidate, before))
 
+        unusual: FoundInputs | None = None
+        first: TrialOutcome | None = None
+        doubtful: dict[object, TrialOutcome] = {}
+        reasons: set[object] = set()
         for number, start in enumerate(starts):
             push(-1e6 + number, 0.0, start, None)
+        remaining = len(queue)
         while queue:
             left = seconds - (time.process_time() - began)
             if left <= 0:
@@ -127,9 +155,27 @@ class InputSearch:
                 candidate = outcome.candidate
                 if outcome.used:
                     outcome = self.trials.run(candidate, _TRY, afresh=True)
+            outcome.unusual = outcome.unusual or self._unusual_number(outcome.candidate)
             if outcome.phase == 2:
                 notation = notation_of(candidate, self.trials.positional, self.method)
-                return FoundInputs(notation, self.trials.count, spent)
+                found_ = FoundInputs(notation, self.trials.count, spent, outcome.unusual)
+                if not outcome.unusual or candidate == before or self.given is not None:
+                    return found_ if candidate == before else self._shorten(found_, outcome)
+                if unusual is None:
+                    unusual, seconds = found_, min(seconds, spent + _BETTER)
+                    for cost, changed in usual_ranks(candidate):
+                        push(cost - 1e3, cost, changed, None)
+                continue
+            first = first or outcome
+            if is_shape_error(self.subject, outcome):
+                doubtful.setdefault((outcome.place, unequal_sizes(outcome)), outcome)
+            is_bug = is_about_names(self.subject, outcome) or is_without_arguments(
+                self.subject, outcome
+            )
+            reasons.add(outcome.place if is_bug else None)
+            remaining -= 1
+            if remaining <= 0 and len(reasons) == 1 and None not in reasons:
+                return self._make_error(first)
             if best is None or outcome.score > best.score:
                 best = outcome
             place = (*outcome.place, _dimension_words(outcome))
@@ -145,10 +191,68 @@ class InputSearch:
                 steps = [one for one in steps if one[1].init == self.given]
             for step, changed in steps[:_MOST_STEPS]:
                 push(_PAST * cost + step - reached, cost + step, changed, stop)
+        certain = self._find_certain(first, best, doubtful)
+        if certain is not None:
+            return certain
+        if unusual is not None:
+            return unusual
         spent = time.process_time() - began
         if best is None:
             return NotFound("there was no time to try anything", 0, spent)
         return NotFound(last_obstacle(best), self.trials.count, spent)
+
+    def _shorten(self, found: FoundInputs, outcome: TrialOutcome) -> FoundInputs:
+        """Return found inputs with fewer steps of loops, if the code makes many calls."""
+        candidate, words = shorten_loops(
+            outcome.candidate, outcome.calls, functools.partial(self.trials.run, seconds=_TRY)
+        )
+        if not words or self.trials.run(candidate, _TRY, afresh=True).phase != 2:
+            return found
+        notation = notation_of(candidate, self.trials.positional, self.method)
+        return replace(found, notation=notation, tries=self.trials.count, shortened=words)
+
+    def _find_certain(
+        self,
+        first: TrialOutcome | None,
+        best: TrialOutcome | None,
+        doubtful: dict[object, TrialOutcome],
+    ) -> CertainError | None:
+        """Return an error that the trials raised due to the code, not due to their inputs.
+
+        ``first`` is the first trial and ``best`` the one that got farthest, ``doubtful`` has trials
+        that stopped because two sizes differ.
+        """
+        if first is not None and is_without_arguments(self.subject, first):
+            return self._make_error(first)
+        if best is not None and is_about_names(self.subject, best):
+            return self._make_error(best)
+        if not doubtful:
+            return None
+        until = time.process_time() + _CERTAIN
+
+        def run(candidate: InputCandidate) -> TrialOutcome:
+            return self.trials.run(candidate, max(until - time.process_time(), 0.01))
+
+        last = sorted(doubtful.values(), key=lambda one: one.score, reverse=True)
+        for one in last[:_MOST_DOUBTFUL]:
+            # A trial with usual inputs that got farther shows that they can avoid the error.
+            farthest = best is None or bool(best.unusual) or best.score <= one.score
+            if farthest and is_certain(self.subject, one, run):
+                return self._make_error(one)
+        return None
+
+    def _make_error(self, outcome: TrialOutcome) -> CertainError:
+        notation = notation_of(outcome.candidate, self.trials.positional, self.method)
+        return CertainError(notation, last_obstacle(outcome))
+
+    def _unusual_number(self, candidate: InputCandidate) -> str:
+        """Return why the constructor's arguments are unusual, in words; empty if they are not."""
+        for name, value in candidate.init:
+            parameter = self.subject.init.get(name)
+            default = parameter.default if parameter is not None else None
+            if value == LiteralValue(1) and is_width(name) and default != 1:
+                return f"`{name}` is 1"
+        return ""
 
     @functools.cached_property
     def constructed_arguments(self) -> list[dict[str, Value]]:

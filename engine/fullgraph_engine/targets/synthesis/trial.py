@@ -8,9 +8,10 @@ import contextlib
 import dis
 import functools
 import math
+import pathlib
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +44,24 @@ _REAL_MODULE = 1 << 28
 """Maximum bytes of the parameters of a module called with real tensors, since a call reads them
 all.
 """
+
+
+_USUAL_RANKS = {
+    "conv1d": 3,
+    "conv2d": 4,
+    "conv3d": 5,
+    "conv_transpose1d": 3,
+    "conv_transpose2d": 4,
+    "conv_transpose3d": 5,
+    "linear": 2,
+    "layer_norm": 2,
+}
+"""Number of dimensions that a layer's input usually has at least."""
+_RECURRENT = "rnn.py"
+_BROADCASTING = frozenset(["add", "sub", "rsub", "mul", "div"])
+
+
+_ENGINE = str(pathlib.Path(__file__).parents[2])
 
 
 class TimeIsUp(BaseException):
@@ -78,6 +97,8 @@ class TrialOutcome:
     """Object made from each value of the candidate; the references keep the ids unique."""
     used: bool = False
     """True if an earlier trial had called the module."""
+    unusual: str = ""
+    """Why the inputs are unusual although the code may accept them, in words; empty otherwise."""
 
     @property
     def frames(self) -> list[tuple[types.FrameType, int, int]]:
@@ -98,7 +119,7 @@ class TrialOutcome:
         return tuple(
             (frame.f_code, line)
             for frame, line, _ in self.frames
-            if "/torch/" not in frame.f_code.co_filename
+            if "/torch/" not in (path := frame.f_code.co_filename) and not path.startswith(_ENGINE)
         )
 
     @property
@@ -191,13 +212,14 @@ class InputTrials:
                 module = built.module
                 args, kwargs = self._make_arguments(maker, candidate.inputs, "inputs")
                 outcome.phase, watch.count, watch.constructs = 1, 0, False
+                watch.leaves = outcome.leaves
                 with _limit_time(_REAL_SECONDS if self.real else seconds):
                     called = module if self.method == "forward" else getattr(module, self.method)
                     called(*args, **kwargs)
                 outcome.phase = 2
         except (Exception, TimeIsUp, SystemExit) as error:
             outcome.error = error
-        outcome.calls = watch.count
+        outcome.calls, outcome.unusual = watch.count, watch.unusual
         if watch.failed is not None and _leads_to(outcome.error, watch.error):
             outcome.failed = watch.failed
         return outcome
@@ -278,6 +300,10 @@ class _TorchCallWatch(TorchFunctionMode):
         self.count = 0
         self.failed: FailedCall | None = None
         self.error: BaseException | None = None
+        self.leaves: Collection[int] = ()
+        """Identities of the call's inputs."""
+        self.unusual = ""
+        """Why the inputs are unusual, in words; empty if they are not."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -291,10 +317,44 @@ class _TorchCallWatch(TorchFunctionMode):
         except Exception as error:
             name = getattr(func, "__name__", "")
             self.failed, self.error = FailedCall(name, tuple(args), kwargs), error
+            self.unusual = self.unusual or _unusual_input(func, args, None, self.leaves)
             raise
         if getattr(func, "__name__", "") != "__get__":
             self.count += 1
+        if not self.constructs and not self.unusual:
+            self.unusual = _unusual_input(func, args, out, self.leaves)
         return out
+
+
+def _unusual_input(func: Any, args: tuple[Any, ...], out: Any, leaves: Collection[int]) -> str:
+    """Return why a call that worked is unusual, in words; empty if it is not.
+
+    Layers accept inputs without a batch, and parameters broadcast, which few models rely on.
+    """
+    name = getattr(func, "__name__", "")
+    tensors = [one for one in args if isinstance(one, torch.Tensor)]
+    if not tensors:
+        return ""
+    first = tensors[0]
+    if name in _USUAL_RANKS:
+        is_input = id(first) in leaves
+        own = isinstance(first, torch.nn.Parameter)
+        if first.dim() < _USUAL_RANKS[name] and not own:
+            return f"`{name}` gets {first.dim()} dimensions instead of {_USUAL_RANKS[name]}"
+        if name == "conv2d" and is_input and first.shape[-1] != first.shape[-2]:
+            return "the image is not square"
+    elif name == "unsqueeze":
+        # Recurrent layers add the batch to inputs without one.
+        if sys._getframe(2).f_code.co_filename.endswith(_RECURRENT):
+            return f"a recurrent layer gets {first.dim()} dimensions instead of 3"
+    elif name in _BROADCASTING and len(tensors) > 1 and isinstance(out, torch.Tensor):
+        for one, other in (tensors[:2], tensors[1::-1]):
+            is_own = isinstance(other, torch.nn.Parameter) and not isinstance(
+                one, torch.nn.Parameter
+            )
+            if is_own and 1 < one.dim() < other.dim():
+                return f"`{name}` gets fewer dimensions than a parameter has"
+    return ""
 
 
 def _initialize_small(

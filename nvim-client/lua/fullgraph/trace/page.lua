@@ -40,7 +40,7 @@ local BAR = 16
 
 local STATUSES = {
   tracing = "is being traced for the first time",
-  ["no-probe"] = "not traced, no inputs are known",
+  ["no-probe"] = "not traced: fullgraph doesn't know this function's inputs",
   timeout = "took too long and was ended",
 }
 

@@ -305,7 +305,7 @@ _STATUS_WORDS = {
     "failed": "failed",
     "timeout": "reached the time limit",
     "crashed": "crashed",
-    "no-probe": "no inputs are known",
+    "no-probe": "fullgraph doesn't know its inputs",
     "cancelled": "cancelled",
 }
 

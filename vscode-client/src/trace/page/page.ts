@@ -124,7 +124,7 @@ function drawn(trace: Trace): HTMLElement[] {
 function nothingTraced(trace: Trace): string {
   switch (trace.status) {
     case "no-probe":
-      return "Nothing is known of what it is called with. A comment above it says so, such as `# fullgraph: f32[b=4, 16]`";
+      return "fullgraph doesn't know this function's inputs. Write them in a comment above it, such as `# fullgraph: f32[b=4, 16]`";
     case "tracing":
       return trace.target
         ? `${trace.target} is being traced for the first time.`

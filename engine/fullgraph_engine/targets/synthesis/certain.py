@@ -1,0 +1,196 @@
+"""Errors that the code raises with any plausible inputs, as opposed to errors of wrong guesses.
+
+Such an error is reported to the user, so it has to be certain: it names something that does not
+exist, or it remains for all other sizes of the inputs and all other numbers of the constructor.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from ..notation import LiteralValue, Notation, TensorText
+from .candidate import InputCandidate, number_sites
+from .guesses import is_width
+from .obstacle import error_words
+from .subject import SearchSubject
+from .trial import TrialOutcome
+
+_ELEMENTWISE = frozenset(["add", "sub", "mul", "div", "__add__", "__mul__", "add_", "mul_"])
+_MOST_TRIALS = 48
+"""Maximum number of trials that test one error."""
+
+
+_BUGS = (TypeError, AttributeError, NameError, IndexError, KeyError, ZeroDivisionError)
+"""Types of exceptions that constructors rarely raise due to their surroundings."""
+
+
+@dataclass(frozen=True)
+class CertainError:
+    """An error that does not depend on the inputs; ``notation`` states inputs that show it."""
+
+    notation: Notation
+    obstacle: str
+
+
+def is_about_names(subject: SearchSubject, outcome: TrialOutcome) -> bool:
+    """Whether a trial failed because the code names something that does not exist.
+
+    Attributes count if their owner is a Python module, or an ``nn.Module`` and the file never
+    assigns the attribute. An input may lack an attribute because it was guessed.
+    """
+    error = outcome.error
+    if not isinstance(error, (NameError, ImportError, AttributeError)):
+        return False
+    name = str(getattr(error, "name", None) or "")
+    if not name or _is_guessed(name, outcome.candidate):
+        return False
+    if not isinstance(error, AttributeError):
+        return True
+    owner = getattr(error, "obj", None)
+    if isinstance(owner, torch.nn.Module):
+        return not subject.guesses.is_assigned(name)
+    return isinstance(owner, types.ModuleType)
+
+
+def _is_guessed(name: str, candidate: InputCandidate) -> bool:
+    """Whether a name comes from a guessed argument, as in ``getattr(nn, activation)``."""
+    return any(
+        isinstance(value, LiteralValue) and isinstance(value.value, str) and value.value in name
+        for _, value in candidate.values()
+    )
+
+
+def is_without_arguments(subject: SearchSubject, outcome: TrialOutcome) -> bool:
+    """Whether a trial failed due to a bug in a constructor that does not need arguments.
+
+    Exceptions about the surroundings, such as missing files, and abstract classes do not count.
+    """
+    error = outcome.error
+    plain = not outcome.candidate.init and not any(one.required for one in subject.init.values())
+    if outcome.phase != 0 or not plain or not isinstance(error, _BUGS):
+        return False
+    if isinstance(error, AttributeError):
+        return is_about_names(subject, outcome)
+    return "abstract" not in error_words(error)
+
+
+def is_shape_error(subject: SearchSubject, outcome: TrialOutcome) -> bool:
+    """Whether a trial stopped in ``forward`` because two sizes differ, although its arguments are
+    plain: numbers for the constructor, one tensor for each input.
+    """
+    candidate = outcome.candidate
+    if outcome.phase != 1 or outcome.failed is None or outcome.unusual:
+        return False
+    plain = all(isinstance(value, LiteralValue) for _, value in candidate.init)
+    tensors = all(isinstance(value, TensorText) for _, value in candidate.inputs)
+    if not plain or not tensors or any(subject.left_out(candidate)):
+        return False
+    return unequal_sizes(outcome) is not None
+
+
+def is_certain(
+    subject: SearchSubject,
+    outcome: TrialOutcome,
+    run: Callable[[InputCandidate], TrialOutcome],
+) -> bool:
+    """Whether a shape error remains with other sizes; ``run`` tries a candidate.
+
+    The error has to be the same with other sizes of the inputs where the code gets that far. With
+    other numbers of the constructor, the code must not get any farther.
+    """
+    same = 0
+    for number, (varies_inputs, candidate) in enumerate(_variations(subject, outcome)):
+        if number >= _MOST_TRIALS:
+            break
+        other = run(candidate)
+        if other.phase == 2:
+            return False
+        if other.phase == 0:
+            continue
+        if _is_same_stop(other, outcome):
+            if varies_inputs and unequal_sizes(other) != unequal_sizes(outcome):
+                return False  # the code computes the size from the inputs
+            same += varies_inputs
+        elif not _is_before(other, outcome):
+            return False
+    return same > 0
+
+
+def _variations(
+    subject: SearchSubject, outcome: TrialOutcome
+) -> Iterator[tuple[bool, InputCandidate]]:
+    """Yield candidates with one number changed, and whether it is a size of an input."""
+    candidate = outcome.candidate
+    wrong = unequal_sizes(outcome) or ()
+    for site in number_sites(candidate):
+        others = (site.number + 1, 2 * site.number, *wrong)
+        if site.path[0] == "init":
+            name = subject.value_name(candidate, site.path)
+            others = (2 * site.number, *wrong) if is_width(name) else others
+        for other in dict.fromkeys(others):
+            if other != site.number:
+                yield site.path[0] == "inputs", site.put(candidate, other)
+    for path, default in subject.integer_defaults(candidate):
+        for other in dict.fromkeys((2 * default, *wrong)):
+            if other != default and other > 0:
+                yield False, candidate.with_value(path, LiteralValue(other))
+
+
+def unequal_sizes(outcome: TrialOutcome) -> tuple[int, int] | None:
+    """Return the two sizes that should be equal in the call of torch that raised; None if the call
+    is of another kind.
+    """
+    call = outcome.failed
+    given = (*call.args, *call.kwargs.values()) if call is not None else ()
+    joins = call is not None and call.name in ("cat", "concat", "concatenate")
+    values = given[0] if joins and isinstance(given[0], (list, tuple)) else given
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    if call is None or len(tensors) < 2:
+        return None
+    one, other = tensors[0].shape, tensors[1].shape
+    if call.name == "linear" and one and other:
+        pairs = [(one[-1], other[-1])]
+    elif call.name in ("conv1d", "conv2d", "conv3d") and len(one) == len(other):
+        groups = call.kwargs.get("groups", call.args[6] if len(call.args) > 6 else 1)
+        pairs = [(one[1], other[1] * groups)]
+    elif call.name in ("batch_norm", "group_norm", "instance_norm") and len(one) > 1:
+        weight = next((tensor.shape for tensor in tensors[1:] if tensor.dim() == 1), (one[1],))
+        pairs = [(one[1], weight[0])]
+    elif call.name in ("matmul", "bmm", "__matmul__") and len(one) > 1 and len(other) > 1:
+        pairs = [(one[-1], other[-2])]
+    elif joins:
+        along = call.kwargs.get("dim", given[1] if len(given) > 1 else 0)
+        if type(along) is not int or len(one) != len(other):
+            return None
+        pairs = [
+            pair
+            for at, pair in enumerate(zip(one, other, strict=True))
+            if at != along % max(len(one), 1)
+        ]
+    elif call.name in _ELEMENTWISE:
+        ends = zip(reversed(one), reversed(other))  # noqa: B905 - shapes broadcast from their ends
+        pairs = [pair for pair in ends if 1 not in pair]
+    else:
+        return None
+    return next((pair for pair in pairs if pair[0] != pair[1]), None)
+
+
+def _is_same_stop(one: TrialOutcome, other: TrialOutcome) -> bool:
+    """Whether two trials stopped at the same call of torch, with exceptions of one type."""
+    names = [trial.failed.name if trial.failed is not None else "" for trial in (one, other)]
+    same_call = names[0] == names[1] and one.calls == other.calls
+    return same_call and one.path == other.path and one.place == other.place
+
+
+def _is_before(one: TrialOutcome, other: TrialOutcome) -> bool:
+    """Whether a trial stopped before another one did, in the same functions."""
+    for (function, line), (other_function, other_line) in zip(one.path, other.path):  # noqa: B905
+        if function is not other_function:
+            return False
+        if line != other_line:
+            return line < other_line
+    return one.calls <= other.calls

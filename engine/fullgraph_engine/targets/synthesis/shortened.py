@@ -1,0 +1,42 @@
+"""Shorter inputs for code that loops over a dimension, such as the steps of a scan.
+
+Dynamo unrolls such loops, so a long sequence takes too much time, and shows no more than a short
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .candidate import InputCandidate
+from .trial import TrialOutcome
+
+_MOST_CALLS = 800
+"""Number of calls of torch above which a shorter input is tried."""
+_SHORT = (4, 8)
+"""Sizes that are tried in place of longer ones."""
+_LESS = 0.6
+"""Maximum ratio of the calls with a shorter input, if the code loops over the dimension."""
+
+
+def shorten_loops(
+    candidate: InputCandidate, calls: int, run: Callable[[InputCandidate], TrialOutcome]
+) -> tuple[InputCandidate, str]:
+    """Return a candidate with fewer steps of loops, and what was shortened, in words.
+
+    ``calls`` is the number of calls of torch with the candidate, and ``run`` tries another one.
+    """
+    words: list[str] = []
+    for path, _, shape in candidate.input_tensors():
+        sizes = list(shape)
+        for dim, size in enumerate(shape):
+            for short in _SHORT if calls > _MOST_CALLS else ():
+                if short >= size:
+                    break
+                shorter = candidate.with_shape(path, (*sizes[:dim], short, *sizes[dim + 1 :]))
+                outcome = run(shorter)
+                if outcome.phase == 2 and outcome.calls <= _LESS * calls:
+                    candidate, calls, sizes[dim] = shorter, outcome.calls, short
+                    words.append(f"`{path[1]}.shape[{dim}]` is {short} instead of {size:,}")
+                    break
+    return candidate, " and ".join(words)
