@@ -16,7 +16,7 @@ local M = {}
 ---@field targets integer
 ---@field tracing boolean
 ---@field relevant boolean false where there is no code for torch
----@field lines string[] sentences on what was traced, what was not, why, and what to do
+---@field lines string[] sentences on what was not traced, why, and what to do
 ---@field missedLines integer[] lines of traced functions that no trace reached, from zero
 ---@field notTraced fullgraph.NotTraced[]
 
@@ -63,8 +63,8 @@ function M.text(bufnr)
   if not summary then
     return { "The server has not said anything about this file yet." }
   end
-  local first = summary.findings ~= "" and { summary.findings .. "." } or {}
-  local lines = vim.list_extend(first, summary.lines)
+  local findings = summary.findings ~= "" and summary.findings .. ", " or ""
+  local lines = vim.list_extend({ findings .. summary.title }, summary.lines)
   for _, one in ipairs(summary.notTraced) do
     lines[#lines + 1] = ("line %d: %s is not traced, %s"):format(one.line + 1, one.name, one.why)
   end

@@ -62,15 +62,13 @@ def _has_any(counts: FindingCounts) -> bool:
 
 
 def summary_lines(summary: FileSummary) -> list[str]:
-    """Return sentences on what was traced, what was not, why, and what the user can do."""
+    """Return sentences on what was not traced, why, and what the user can do; empty if nothing was
+    left out."""
     if not summary.relevant:
         return ["This file has no PyTorch code to trace."]
     if summary.obstacle is not None:
         return [obstacle_words(summary.obstacle), summary.obstacle.next_step]
-    lines = []
-    if summary.targets:
-        lines.append(f"{summary.traced:,} of {amount(summary.targets, 'target')} traced.")
-    lines += _gap_sentences(summary.not_traced)
+    lines = list(_gap_sentences(summary.not_traced))
     if missed := summary.missed_lines:
         are = "was" if len(missed) == 1 else "were"
         lines.append(f"{amount(len(missed), 'line')} {are} not reached: {line_blocks(missed)}.")
