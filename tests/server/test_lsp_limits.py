@@ -420,3 +420,21 @@ async def test_a_folder_that_is_removed_from_the_disk(editor: Any) -> None:
     await editor.until_seen(uri, ("A break", "x = call(1)"))
     await editor.until_state("ready")
     assert editor.client.messages == []
+
+
+async def test_a_file_outside_of_the_folder_has_the_interpreter_of_the_workspace(
+    open_editor: Any, tmp_path: Path
+) -> None:
+    editor = await open_editor(configuration={"interpreter": ""})
+    python = interpreter(editor.root / ".venv" / "bin")
+    outside = tmp_path / "elsewhere"
+    outside.mkdir()
+    uri = editor.open((outside / "sample.py").as_uri(), NET)
+    await editor.until_seen(uri, BREAK)
+    await until_engines(editor, str(python))
+    # A project with an environment of its own keeps it.
+    own = interpreter(outside / "project" / ".venv" / "bin")
+    (outside / "project" / "pyproject.toml").write_text("")
+    other = editor.open((outside / "project" / "model.py").as_uri(), NET)
+    await editor.until_seen(other, BREAK)
+    await until_engines(editor, str(python), str(own))

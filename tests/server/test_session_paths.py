@@ -140,7 +140,7 @@ def test_the_tooltip_says_what_was_traced() -> None:
         PathReport("if `mask` is None", "failed", "it raised ValueError: no mask"),
     )
     assert lens_tooltip(report(paths=paths)) == (
-        "lines traced 3 of 5\n"
+        "2 of 5 lines were not reached: lines 4 and 9\n"
         "also in training mode\n"
         "not if `mask` is None: it raised ValueError: no mask"
     )

@@ -25,6 +25,13 @@ CLIENT: dict[str, dict[str, Any]] = {
         "the target under the cursor, and where the breaks between them are.",
         "scope": "window",
     },
+    "fullgraph.gutter.untraced": {
+        "type": "boolean",
+        "default": True,
+        "markdownDescription": "Mark beside the line numbers which lines of traced functions no "
+        "trace has reached, so that nothing is known about their graph breaks.",
+        "scope": "window",
+    },
     "fullgraph.trace.server": {
         "type": "string",
         "enum": ["off", "messages", "verbose"],
@@ -35,10 +42,46 @@ CLIENT: dict[str, dict[str, Any]] = {
 }
 """Settings of the extension alone, which the server never reads."""
 
+FIRST = (
+    "interpreter",
+    "traceOn",
+    "severity",
+    "ignore",
+    "select",
+    "exclude",
+    "codeLens.enabled",
+    "inlayHints.shapes",
+    "inlayHints.parameters",
+    "inlayHints.returns",
+    "inlayHints.constants",
+    "gutter.untraced",
+    "gutter.enabled",
+    "untraced.faded",
+    "fixes",
+    "forecast",
+    "methods",
+    "program.run",
+    "program.arguments",
+    "program.files",
+    "program.seconds",
+    "probesFromFile",
+    "probesFromTests",
+    "mode",
+    "sandbox.allow",
+    "extraPaths",
+)
+"""The settings that most users look for, the most important first; the others follow in the order
+of their declaration."""
+
 
 def configuration() -> dict[str, Any]:
+    """Return ``contributes.configuration``, with the settings in the order of importance."""
     ours = vscode_configuration()
-    return {**ours, "properties": {**ours["properties"], **CLIENT}}
+    properties = {**ours["properties"], **CLIENT}
+    first = [f"fullgraph.{name}" for name in FIRST]
+    names = [*first, *(name for name in properties if name not in first)]
+    ordered = {name: {**properties[name], "order": at} for at, name in enumerate(names)}
+    return {**ours, "properties": ordered}
 
 
 def main() -> int:

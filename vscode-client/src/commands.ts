@@ -2,21 +2,24 @@
 
 import * as vscode from "vscode";
 
+import { pythonEditor } from "./documents";
 import { Environments } from "./environments";
-import { installedPythons } from "./interpreter";
-import { type FindingTexts, goToFinding } from "./findings";
+import { type Installed, installedPythons } from "./interpreter";
+import { type Texts, goToFinding } from "./findings";
 import { showMenu } from "./menu";
 import { type Place, server as names } from "./protocol";
 import type { Server } from "./server";
 import type { LanguageStatus } from "./status";
+import type { Summaries } from "./summaries";
 import type { TraceView } from "./trace/view";
 
 interface Parts {
   readonly context: vscode.ExtensionContext;
   readonly server: Server;
   readonly status: LanguageStatus;
+  readonly summaries: Summaries;
   readonly view: TraceView;
-  readonly texts: FindingTexts;
+  readonly texts: Texts;
   readonly log: vscode.LogOutputChannel;
 }
 
@@ -28,7 +31,7 @@ interface Spot {
 }
 
 export function registerCommands(parts: Parts): vscode.Disposable[] {
-  const { context, server, status, view, texts, log } = parts;
+  const { context, server, status, summaries, view, texts, log } = parts;
   const commands: Record<string, (...parameters: never[]) => unknown> = {
     "fullgraph.showTrace": (spot?: Spot | vscode.Uri) =>
       spot === undefined || spot instanceof vscode.Uri
@@ -41,7 +44,10 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
       texts.show(vscode.Uri.parse(spot.uri), new vscode.Position(spot.line, spot.character)),
     "fullgraph.nextFinding": () => goToFinding(true),
     "fullgraph.previousFinding": () => goToFinding(false),
-    "fullgraph.showMenu": () => showMenu(context.extension, status),
+    "fullgraph.showFixes": showFixes,
+    "fullgraph.showMenu": () => showMenu(context.extension, status, summaries),
+    // What the lens of a file does of which nothing was traced.
+    "fullgraph.explainFile": () => showMenu(context.extension, status, summaries),
     "fullgraph.copyIssue": async (place: Place) => {
       const answer = await server.command<{ text?: string }>(names.reproIssue, place);
       if (answer?.text) {
@@ -69,11 +75,11 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
       const now = settings.get<boolean>("gutter.enabled") === true;
       await settings.update("gutter.enabled", !now, vscode.ConfigurationTarget.Global);
     },
-    "fullgraph.selectInterpreter": selectInterpreter,
+    "fullgraph.selectInterpreter": () => selectInterpreter(status.current?.interpreter ?? ""),
     "fullgraph.restartEngine": () => server.command(names.restartEngine),
     "fullgraph.restartServer": () => server.restart(),
     "fullgraph.showLogs": () => log.show(),
-    "fullgraph.debugInformation": () => showDebugInformation(server),
+    "fullgraph.debugInformation": () => showDebugInformation(server, texts),
     "fullgraph.openSample": () => openSample(context),
   };
   return Object.entries(commands).map(([name, command]) =>
@@ -113,16 +119,29 @@ async function reproTimeBudget(): Promise<void> {
   }
 }
 
+/** Puts the cursor at a finding, and opens the list of its fixes there. */
+async function showFixes(): Promise<void> {
+  const editor = pythonEditor();
+  if (editor) {
+    await vscode.window.showTextDocument(editor.document, editor.viewColumn);
+    goToFinding(true);
+    await vscode.commands.executeCommand("editor.action.quickFix");
+  } else {
+    void vscode.window.showInformationMessage("fullgraph: Open a Python file first.");
+  }
+}
+
 async function inEditor(work: (uri: string) => Promise<unknown>): Promise<void> {
-  const document = vscode.window.activeTextEditor?.document;
-  if (document?.languageId === "python") {
+  const document = pythonEditor()?.document;
+  if (document) {
     await work(document.uri.toString());
   } else {
     void vscode.window.showInformationMessage("fullgraph: Open a Python file first.");
   }
 }
 
-async function selectInterpreter(): Promise<void> {
+/** `current`: the interpreter that traces now; empty before there is one. */
+async function selectInterpreter(current: string): Promise<void> {
   const select = Environments.selectCommand;
   const set = vscode.workspace.getConfiguration("fullgraph").get<string>("interpreter");
   if (select && !set?.trim()) {
@@ -130,7 +149,7 @@ async function selectInterpreter(): Promise<void> {
     return;
   }
   const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
-  const python = await pickInterpreter(folder);
+  const python = await pickInterpreter(folder, current);
   if (python) {
     const target = folder
       ? vscode.ConfigurationTarget.Workspace
@@ -139,18 +158,25 @@ async function selectInterpreter(): Promise<void> {
   }
 }
 
+interface PythonItem extends vscode.QuickPickItem {
+  /** Empty to look for another file. */
+  readonly path?: string;
+}
+
 /** One of the environments that are found here, or a file that the user looks for. */
-async function pickInterpreter(folder: vscode.Uri | undefined): Promise<string | undefined> {
-  const found = (await installedPythons(folder)).map(({ path, name, version }) => ({
-    label: name,
-    description: version,
-    detail: path,
-    path,
-  }));
-  const browse = { label: "$(folder-opened) Browse…", description: "", detail: "", path: "" };
-  const title = "The Python that has torch";
-  const chosen = await vscode.window.showQuickPick([...found, browse], { title, matchOnDetail: true });
-  if (chosen !== browse) {
+async function pickInterpreter(
+  folder: vscode.Uri | undefined,
+  current: string,
+): Promise<string | undefined> {
+  const title = "Select the Python whose torch traces the code";
+  const items = installedPythons(folder, current).then((found) => pythonItems(found, current));
+  const chosen = await vscode.window.showQuickPick(items, {
+    title,
+    placeHolder: current ? `Now: ${current}` : "fullgraph uses no Python yet",
+    matchOnDetail: true,
+    matchOnDescription: true,
+  });
+  if (chosen?.path !== "") {
     return chosen?.path;
   }
   const files = await vscode.window.showOpenDialog({
@@ -162,12 +188,36 @@ async function pickInterpreter(folder: vscode.Uri | undefined): Promise<string |
   return files?.[0]?.fsPath;
 }
 
-async function showDebugInformation(server: Server): Promise<void> {
+/** Those with torch come first, and of them the one that is in use. */
+function pythonItems(found: readonly Installed[], current: string): PythonItem[] {
+  const item = ({ path, name, version, torch }: Installed): PythonItem => ({
+    label: `${path === current ? "$(check) " : ""}${name}`,
+    description: [version, torch ? `torch ${torch}` : "no torch", path === current ? "in use" : ""]
+      .filter(Boolean)
+      .join(" · "),
+    detail: path,
+    path,
+  });
+  const usable = found.filter(({ torch }) => torch);
+  const others = found.filter(({ torch }) => !torch);
+  const first = usable.filter(({ path }) => path === current);
+  const separator = (label: string): PythonItem => ({
+    label,
+    kind: vscode.QuickPickItemKind.Separator,
+  });
+  return [
+    ...first.map(item),
+    ...usable.filter((one) => !first.includes(one)).map(item),
+    { label: "$(folder-opened) Browse…", path: "" },
+    ...(others.length ? [separator("without torch"), ...others.map(item)] : []),
+  ];
+}
+
+async function showDebugInformation(server: Server, texts: Texts): Promise<void> {
   const answer = await server.command<{ text: string }>(names.debugInformation);
   if (answer) {
-    const content = `VS Code: ${vscode.version}\n${answer.text}\n`;
-    const document = await vscode.workspace.openTextDocument({ content, language: "yaml" });
-    await vscode.window.showTextDocument(document);
+    const text = `VS Code: ${vscode.version}\n${answer.text}\n`;
+    await texts.showText("fullgraph debug information.yaml", text);
   }
 }
 
@@ -176,5 +226,6 @@ async function openSample(context: vscode.ExtensionContext): Promise<void> {
   const source = vscode.Uri.joinPath(context.extensionUri, "walkthrough", "sample.py");
   const copy = vscode.Uri.joinPath(context.globalStorageUri, "sample.py");
   await vscode.workspace.fs.copy(source, copy, { overwrite: true });
-  await vscode.window.showTextDocument(copy);
+  // The walkthrough stays visible.
+  await vscode.window.showTextDocument(copy, { viewColumn: vscode.ViewColumn.Beside });
 }

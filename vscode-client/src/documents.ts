@@ -31,6 +31,16 @@ export async function showBeside(
   }
 }
 
+/**
+ * The editor of a Python file that a command is about: the active one, else one that is visible.
+ * Where a page such as the walkthrough has the focus, no text editor is active.
+ */
+export function pythonEditor(): vscode.TextEditor | undefined {
+  const { activeTextEditor, visibleTextEditors } = vscode.window;
+  const isPython = ({ document }: vscode.TextEditor): boolean => document.languageId === "python";
+  return activeTextEditor ? [activeTextEditor].find(isPython) : visibleTextEditors.find(isPython);
+}
+
 /** The column that has a tab of this document. */
 function columnOf(uri: vscode.Uri): vscode.ViewColumn | undefined {
   for (const { tabs, viewColumn } of vscode.window.tabGroups.all) {

@@ -4,12 +4,13 @@
 import * as vscode from "vscode";
 
 import { registerCommands } from "./commands";
-import { FindingTexts } from "./findings";
-import { Gutter } from "./gutter";
+import { Texts } from "./findings";
+import { Gutter, MissedLines } from "./gutter";
 import { Interpreters } from "./interpreter";
 import { Server } from "./server";
 import { StatusBar } from "./menu";
 import { LanguageStatus } from "./status";
+import { Summaries } from "./summaries";
 import { TraceView } from "./trace/view";
 import { Traces } from "./trace/traces";
 
@@ -22,8 +23,9 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   const interpreters = new Interpreters(log, context.globalState);
   server = new Server(context, interpreters, status, log);
   const traces = new Traces(server);
+  const summaries = new Summaries(server, status.onDidChange);
   const view = new TraceView(context, traces, server);
-  const texts = new FindingTexts();
+  const texts = new Texts();
   context.subscriptions.push(
     log,
     status,
@@ -32,9 +34,11 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     traces,
     view,
     texts,
+    summaries,
     new Gutter(context, traces),
-    new StatusBar(status),
-    ...registerCommands({ context, server, status, view, texts, log }),
+    new MissedLines(context, summaries),
+    new StatusBar(status, summaries),
+    ...registerCommands({ context, server, status, summaries, view, texts, log }),
   );
   log.info(`fullgraph ${version}, VS Code ${vscode.version}.`);
   await server.start();

@@ -72,8 +72,8 @@ export const hoverWithLinks: NonNullable<HoverMiddleware["provideHover"]> = asyn
   return new vscode.Hover([links, ...(hover?.contents ?? [])], hover?.range ?? first?.range);
 };
 
-/** Shows findings as text, each in a read-only document of its own. */
-export class FindingTexts implements vscode.TextDocumentContentProvider, vscode.Disposable {
+/** Shows findings, and facts for bug reports, as text: each in a read-only document of its own. */
+export class Texts implements vscode.TextDocumentContentProvider, vscode.Disposable {
   readonly #texts = new Map<string, string>();
   readonly #changed = new vscode.EventEmitter<vscode.Uri>();
   readonly #registration = vscode.workspace.registerTextDocumentContentProvider(SCHEME, this);
@@ -87,15 +87,28 @@ export class FindingTexts implements vscode.TextDocumentContentProvider, vscode.
   async show(uri: vscode.Uri, position: vscode.Position): Promise<void> {
     const texts = findingsAt(uri, position).map((one) => one.data?.rendered ?? one.message);
     const name = uri.path.split("/").pop() ?? "finding";
-    const shown = vscode.Uri.from({ scheme: SCHEME, path: `/${name}:${position.line + 1}.txt` });
-    this.#texts.set(shown.path, `${texts.join("\n\n")}\n`);
-    this.#changed.fire(shown);
-    const document = await vscode.workspace.openTextDocument(shown);
+    const document = await this.#open(
+      `${name}:${position.line + 1}.txt`,
+      `${texts.join("\n\n")}\n`,
+    );
     await vscode.window.showTextDocument(document, {
       viewColumn: columnBeside(),
       preserveFocus: true,
       preview: true,
     });
+  }
+
+  /** Shows a text that belongs to no file; closing it asks nothing. */
+  async showText(name: string, text: string): Promise<void> {
+    const document = await this.#open(name, text);
+    await vscode.window.showTextDocument(document, { preview: true });
+  }
+
+  async #open(name: string, text: string): Promise<vscode.TextDocument> {
+    const shown = vscode.Uri.from({ scheme: SCHEME, path: `/${name}` });
+    this.#texts.set(shown.path, text);
+    this.#changed.fire(shown);
+    return vscode.workspace.openTextDocument(shown);
   }
 
   dispose(): void {

@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 
+import type { Summaries } from "./summaries";
 import type { Trace } from "./trace/content";
 import type { Traces } from "./trace/traces";
 
@@ -68,6 +69,56 @@ export class Gutter implements vscode.Disposable {
 
   dispose(): void {
     clearTimeout(this.#timer);
+    vscode.Disposable.from(...this.#disposables).dispose();
+  }
+}
+
+const MISSED = "fullgraph.gutter.untraced";
+
+/** Quiet marks at the lines of traced functions that no trace reached. */
+export class MissedLines implements vscode.Disposable {
+  readonly #mark: vscode.TextEditorDecorationType;
+  readonly #disposables: vscode.Disposable[];
+
+  constructor(
+    context: vscode.ExtensionContext,
+    private readonly summaries: Summaries,
+  ) {
+    this.#mark = vscode.window.createTextEditorDecorationType({
+      gutterIconPath: vscode.Uri.joinPath(context.extensionUri, "media", "missed.svg"),
+      gutterIconSize: "contain",
+    });
+    this.#disposables = [
+      this.#mark,
+      summaries.onDidChange(() => this.#draw()),
+      vscode.workspace.onDidChangeConfiguration((event) => {
+        if (event.affectsConfiguration(MISSED)) {
+          this.#draw();
+        }
+      }),
+    ];
+  }
+
+  #draw(): void {
+    const editor = vscode.window.activeTextEditor;
+    const summary = this.summaries.current;
+    // Without a summary the marks stay: the next one is on its way.
+    if (!editor || !summary || summary.version !== editor.document.version) {
+      return;
+    }
+    const wanted = vscode.workspace.getConfiguration().get<boolean>(MISSED) === true;
+    const lines = wanted ? summary.missedLines : [];
+    const hoverMessage = "No trace reached this line, so its graph breaks are unknown.";
+    const { document } = editor;
+    editor.setDecorations(
+      this.#mark,
+      lines
+        .filter((line) => line < document.lineCount)
+        .map((line) => ({ range: document.lineAt(line).range, hoverMessage })),
+    );
+  }
+
+  dispose(): void {
     vscode.Disposable.from(...this.#disposables).dispose();
   }
 }

@@ -191,15 +191,22 @@ async function problemOf(interpreter: string): Promise<string> {
   }
 }
 
-/** A Python that was found; `version` is empty where no file says it. */
+/** A Python that was found, and the version of its torch; `torch` is empty without it. */
 export interface Installed {
   readonly path: string;
   readonly name: string;
   readonly version: string;
+  readonly torch: string;
 }
 
-/** Environments in the usual places: of the folder, of conda, of pyenv, and what is active. */
-export async function installedPythons(folder: vscode.Uri | undefined): Promise<Installed[]> {
+/**
+ * Environments in the usual places: of the folder, of conda, of pyenv, and what is active; and
+ * `current`, the Python in use.
+ */
+export async function installedPythons(
+  folder: vscode.Uri | undefined,
+  current: string,
+): Promise<Installed[]> {
   const home = os.homedir();
   const conda = process.env["CONDA_PREFIX"];
   const inside = [folder?.fsPath, path.join(home, ".virtualenvs"), path.join(home, ".pyenv/versions")];
@@ -207,14 +214,58 @@ export async function installedPythons(folder: vscode.Uri | undefined): Promise<
     inside.push(path.join(home, base, "envs"));
   }
   const roots = [process.env["VIRTUAL_ENV"], conda, ...(await foldersIn(inside))];
-  const found = new Map<string, Installed>();
+  const pythons = new Map<string, string>();
   for (const root of roots) {
     for await (const python of root ? pythonsOf(root) : []) {
-      const version = await versionOf(root ?? "");
-      found.set(python, { path: python, name: path.basename(root ?? ""), version });
+      pythons.set(python, path.basename(root ?? ""));
     }
   }
-  return [...found.values(), { path: "python3", name: "python3", version: "on PATH" }];
+  if (current && !pythons.has(current)) {
+    pythons.set(current, nameOf(current));
+  }
+  const known = new Set(pythons.keys());
+  if (!pythons.has("python3")) {
+    pythons.set("python3", "python3 on PATH");
+  }
+  const found = await Promise.all([...pythons].map(([python, name]) => describe(python, name)));
+  // That on PATH is often one of the others.
+  return found
+    .filter((one) => one !== undefined)
+    .filter(({ path: python }, at) => at < known.size || !known.has(python));
+}
+
+/** The environment's folder of a Python in `bin` or `Scripts`. */
+function nameOf(python: string): string {
+  const folder = path.dirname(python);
+  const inside = ["bin", "Scripts"].includes(path.basename(folder));
+  return path.basename(inside ? path.dirname(folder) : folder);
+}
+
+/** Asks a Python for its version, and whether it has torch, without importing it. */
+const DESCRIBE = `
+import importlib.util, json, os, re, sys
+spec = importlib.util.find_spec("torch")
+version = ""
+if spec is not None and spec.origin:
+    version = "of unknown version"
+    try:
+        with open(os.path.join(os.path.dirname(spec.origin), "version.py")) as file:
+            version = re.search("__version__ = '([^']+)'", file.read()).group(1)
+    except (OSError, AttributeError):
+        pass
+print(json.dumps([sys.executable, "%d.%d.%d" % sys.version_info[:3], version]))
+`;
+
+/** Undefined where it does not run. */
+async function describe(python: string, name: string): Promise<Installed | undefined> {
+  try {
+    const { stdout } = await execute(python, ["-I", "-c", DESCRIBE], { timeout: PATIENCE });
+    const [executable, version, torch] = JSON.parse(stdout) as [string, string, string];
+    const absolutePath = path.isAbsolute(python) ? python : executable;
+    return { path: absolutePath, name, version: `Python ${version}`, torch };
+  } catch {
+    return undefined;
+  }
 }
 
 async function foldersIn(folders: readonly (string | undefined)[]): Promise<string[]> {
@@ -228,14 +279,6 @@ async function foldersIn(folders: readonly (string | undefined)[]): Promise<stri
     }
   }
   return all;
-}
-
-/** The version in the file that describes a virtual environment. */
-async function versionOf(environment: string): Promise<string> {
-  const file = path.join(environment, "pyvenv.cfg");
-  const text = await fs.readFile(file, "utf8").catch(() => "");
-  const version = /^version(?:_info)?\s*=\s*(\d+\.\d+(?:\.\d+)?)/m.exec(text)?.[1];
-  return version ? `Python ${version}` : "";
 }
 
 async function* pythonsOf(environment: string): AsyncIterable<string> {

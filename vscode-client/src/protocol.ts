@@ -55,6 +55,40 @@ export const trace = new RequestType<
   void
 >("fullgraph/trace");
 
+/** A function or module that was not traced, with the zero-based line of its name. */
+export interface NotTraced {
+  readonly name: string;
+  readonly line: number;
+  /** The reason, as the end of a sentence. */
+  readonly why: string;
+}
+
+/** What was traced in a file and what was not. `lines` are sentences for the user. */
+export interface FileSummary {
+  readonly uri: string;
+  readonly version: number;
+  /** Errors and warnings, which the explorer counts as well. */
+  readonly problems: number;
+  readonly notes: number;
+  readonly traced: number;
+  readonly targets: number;
+  readonly tracing: boolean;
+  /** False where there is no code for torch. */
+  readonly relevant: boolean;
+  readonly title: string;
+  /** Empty where nothing was traced: then the absence of findings means nothing. */
+  readonly findings: string;
+  readonly lines: readonly string[];
+  /** Lines of traced functions that no trace reached, from 0. */
+  readonly missedLines: readonly number[];
+  readonly notTraced: readonly NotTraced[];
+}
+
+/** What was traced in a file. */
+export const file = new RequestType<{ readonly uri: string }, FileSummary | null, void>(
+  "fullgraph/file",
+);
+
 /** Commands of the server; the language client registers them under the same names. */
 export const server = {
   analyze: "fullgraph.server.analyze",

@@ -27,7 +27,12 @@ import { chosen, declared } from "./settings";
 import type { LanguageStatus } from "./status";
 
 /** Commands of this extension that the server may name in what it sends. */
-const COMMANDS = ["fullgraph.showTarget", "fullgraph.copyIssue", "fullgraph.allow"];
+const COMMANDS = [
+  "fullgraph.showTarget",
+  "fullgraph.explainFile",
+  "fullgraph.copyIssue",
+  "fullgraph.allow",
+];
 
 /** What the server asks for, and the beginning of each setting's name. */
 const SECTION = "fullgraph";

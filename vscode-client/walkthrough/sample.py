@@ -1,17 +1,14 @@
+import torch
 import torch.nn as nn
 
 
-# A probe: what the model is made and called with. Change the sizes, and the hints follow.
-# fullgraph: init(dim=16) forward(f32[b=4, 16])
+# A probe comment: dtype and sizes of the input.
+# fullgraph: f32[b=256, 1024]
 class Net(nn.Module):
-    def __init__(self, dim):
-        super().__init__()
-        self.first = nn.Linear(dim, dim)
-        self.second = nn.Linear(dim, dim)
-
     def forward(self, x):
-        hidden = self.first(x).relu()
-        # torch.compile cannot keep this in a graph: there are two, with Python between them.
-        # Delete the line, and see them become one.
+        hidden = torch.tanh(torch.sigmoid(x) * 2 - 1)
+        hidden = hidden * torch.exp(-x * x)
+        # This is a graph break: there are two graphs,
+        # with Python between them. Try its quick fix.
         print("mean", hidden.mean())
-        return self.second(hidden)
+        return torch.sin(hidden) * x + torch.cos(hidden)

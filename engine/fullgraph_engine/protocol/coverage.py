@@ -75,6 +75,11 @@ class Coverage:
         return len(self._lines[0])
 
     @property
+    def traced(self) -> frozenset[int]:
+        """Zero-based lines of the target's functions with code that Dynamo traced."""
+        return self._lines[0]
+
+    @property
     def untraced(self) -> tuple[int, ...]:
         """Zero-based lines of the target's functions with code that Dynamo did not trace."""
         traced, others = self._lines

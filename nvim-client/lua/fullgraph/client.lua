@@ -11,6 +11,7 @@ M.NAME = "fullgraph"
 M.COPY_ISSUE = "fullgraph.copyIssue"
 M.SHOW_TARGET = "fullgraph.showTarget"
 M.ALLOW = "fullgraph.allow"
+M.EXPLAIN_FILE = "fullgraph.explainFile"
 
 ---@type lsp.ClientCapabilities
 M.capabilities = {
@@ -21,7 +22,7 @@ M.capabilities = {
   experimental = {
     changed = true,
     hoverFindings = true,
-    commands = { commands = { M.COPY_ISSUE, M.SHOW_TARGET, M.ALLOW } },
+    commands = { commands = { M.COPY_ISSUE, M.SHOW_TARGET, M.ALLOW, M.EXPLAIN_FILE } },
   },
 }
 
@@ -143,6 +144,9 @@ M.commands = {
       M.allow(entry)
     end
   end,
+  [M.EXPLAIN_FILE] = function(_, ctx)
+    require("fullgraph.windows").scratch("file", require("fullgraph.summary").text(ctx.bufnr))
+  end,
   [M.COPY_ISSUE] = function(command, ctx)
     local client = vim.lsp.get_client_by_id(ctx.client_id)
     if client then
@@ -178,6 +182,7 @@ local LEVELS = {
 M.handlers = {
   ["fullgraph/status"] = function(_, params, ctx)
     require("fullgraph.status").set(ctx.client_id, params)
+    require("fullgraph.summary").refresh_all(ctx.client_id)
     require("fullgraph.trace").refresh()
   end,
 
@@ -202,8 +207,12 @@ M.handlers = {
     return vim.NIL
   end,
 
-  ["fullgraph/changed"] = function(_, params)
+  ["fullgraph/changed"] = function(_, params, ctx)
     require("fullgraph.trace").refresh(params.uri)
+    local client = vim.lsp.get_client_by_id(ctx.client_id)
+    if client then
+      require("fullgraph.summary").refresh(client, vim.uri_to_bufnr(params.uri))
+    end
   end,
 
   ["workspace/inlayHint/refresh"] = function(err, result, ctx)

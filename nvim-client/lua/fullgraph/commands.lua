@@ -89,11 +89,19 @@ M.commands = {
         if not result.completed then
           journal.say(result.reason)
         elseif #result.reports == 0 then
-          journal.say("There is no target in this file: no module or function of torch.")
+          journal.say("Nothing to trace in this file; `:Fullgraph file` shows why.")
         end
       end)
     end,
     words = targets,
+  },
+  file = {
+    about = "show what was traced in the file, what was not, and why",
+    of_text = true,
+    run = function()
+      local lines = require("fullgraph.summary").text(vim.api.nvim_get_current_buf())
+      require("fullgraph.windows").scratch("file", lines)
+    end,
   },
   cancel = {
     about = "end the run of this file, its repros and measurements",

@@ -15,6 +15,7 @@ local function attached(event)
     vim.lsp.inlay_hint.enable(true, { bufnr = event.buf })
   end
   require("fullgraph.lenses").refresh(client, event.buf)
+  require("fullgraph.summary").refresh(client, event.buf)
 end
 
 --- Idempotent: plugin managers source `plugin/` after, before or never, but all of them find `lsp/`.

@@ -67,6 +67,10 @@ end
 function M.explanation(client_id)
   local status = M.of(client_id)
   if status.state == "ready" or status.state == "tracing" or status.message == "" then
+    local summary = require("fullgraph.summary").of(0)
+    if summary and not summary.tracing and summary.traced == 0 and #summary.lines > 0 then
+      return table.concat(summary.lines, "\n")
+    end
     return "Nothing of this file was traced.\n`:Fullgraph analyze` traces it now, or says why not."
   end
   return vim.trim(status.message .. "\n" .. status.nextStep)
@@ -80,22 +84,8 @@ function M.get(bufnr)
   return client and M.of(client.id)
 end
 
---- How many findings of a text are more than hints.
----@param client_id integer
----@param bufnr integer
----@return integer
-local function findings(client_id, bufnr)
-  local count = 0
-  for _, pull in ipairs({ false, true }) do
-    local namespace = vim.lsp.diagnostic.get_namespace(client_id, pull)
-    for severity, number in pairs(vim.diagnostic.count(bufnr, { namespace = namespace })) do
-      count = count + (severity == vim.diagnostic.severity.HINT and 0 or number)
-    end
-  end
-  return count
-end
-
---- A few words: `fullgraph: tracing`, `fullgraph: ready, 2 findings`; nothing where this client is not.
+--- A few words: `fullgraph: tracing`, `fullgraph: ready, 2 findings, 3 of 5 traced`; nothing where
+--- this client is not.
 ---@param bufnr? integer
 ---@return string
 function M.text(bufnr)
@@ -104,9 +94,17 @@ function M.text(bufnr)
   if not client then
     return ""
   end
-  local state, count = M.of(client.id).state, findings(client.id, bufnr)
-  local found = count > 0 and (", %d finding%s"):format(count, count == 1 and "" or "s") or ""
-  return ("fullgraph: %s%s"):format(WORDS[state] or state, found)
+  local state, summary = M.of(client.id).state, require("fullgraph.summary").of(bufnr)
+  local words = { WORDS[state] or state }
+  if summary and not summary.tracing then
+    vim.list_extend(words, { summary.findings, summary.title })
+  end
+  return "fullgraph: " .. table.concat(
+    vim.tbl_filter(function(word)
+      return word ~= ""
+    end, words),
+    ", "
+  )
 end
 
 return M

@@ -34,6 +34,11 @@ class FileFinding:
     also: tuple[Range, ...] = ()
     """Ranges of the later findings in the file with the same causes; only set on the first one."""
 
+    @property
+    def shown_severity(self) -> Severity:
+        """Severity that editors show: a further place with the same cause is a hint."""
+        return self.severity if self.same_as is None else Severity.HINT
+
     def finding_of_run(self, target: str, probe: int) -> Finding | None:
         """Return what one run reported; None if it did not report this finding. A run traces
         ``target`` with the inputs number ``probe``, counted from 0."""

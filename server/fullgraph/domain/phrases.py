@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 SEPARATOR = " · "
+
+_MOST_BLOCKS = 4
+"""Maximum number of blocks of lines in a sentence; further ones are left out."""
 
 
 def amount(number: int | None, noun: str) -> str:
@@ -21,6 +24,23 @@ def listing(parts: Iterable[str]) -> str:
     """Join parts with commas and "and": ``a``, ``a and b``, ``a, b and c``."""
     *head, last = list(parts) or [""]
     return f"{', '.join(head)} and {last}" if head else last
+
+
+def line_blocks(lines: Sequence[int]) -> str:
+    """Describe sorted zero-based lines as blocks of one-based lines: ``lines 12-15 and 40``."""
+    blocks: list[tuple[int, int]] = []
+    for line in lines:
+        if blocks and blocks[-1][1] == line - 1:
+            blocks[-1] = blocks[-1][0], line
+        else:
+            blocks.append((line, line))
+    named = [
+        str(first + 1) if first == last else f"{first + 1}-{last + 1}"
+        for first, last in blocks[:_MOST_BLOCKS]
+    ]
+    if len(blocks) > _MOST_BLOCKS:
+        named.append("more")
+    return f"{'line' if len(lines) == 1 else 'lines'} {listing(named)}"
 
 
 def duration(value: float) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from pygls.exceptions import JsonRpcInvalidParams
 
 from fullgraph import __version__
+from fullgraph.domain.file_summary import FindingCounts
 from fullgraph.domain.sandbox import layer_lines
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.server_capabilities import (
@@ -30,6 +31,7 @@ from fullgraph.lsp.server_capabilities import (
     TOGGLE_GUARDS,
     TOGGLE_UNTRACED,
 )
+from fullgraph.render.file_summary import count_words
 from fullgraph.session.allowances import parse_allowance
 from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.listener import MessageLevel
@@ -223,7 +225,7 @@ def _file_facts(context: ServerContext, unit: AnalysisUnit) -> dict[str, Any]:
         "waiting": unit.waiting,
         "delay": unit.schedule.delay,
         "targets": [shown.report.name for shown in unit.view.reports()],
-        "findings": len(unit.view.findings()),
+        "findings": count_words(FindingCounts.count(unit.view.findings())),
     }
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from lsprotocol import types
 
 from fullgraph.domain.calls import calls_clause, headline
-from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guard_names import other_names
 from fullgraph.domain.phrases import listing
@@ -45,11 +44,10 @@ class DiagnosticBuilder:
     ) -> types.Diagnostic:
         finding, client = item.finding, self._session.client
         has_description = client.code_description and item.href
-        severity = item.severity if item.same_as is None else Severity.HINT
         unnecessary = client.unnecessary_tag and finding.unnecessary
         return types.Diagnostic(
             range=range_in(document, finding.range),
-            severity=types.DiagnosticSeverity(severity.number),
+            severity=types.DiagnosticSeverity(item.shown_severity.number),
             code=finding.code,
             code_description=types.CodeDescription(item.href) if has_description else None,
             source=SOURCE,

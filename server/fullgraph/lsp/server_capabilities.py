@@ -84,6 +84,7 @@ TRUST = "fullgraph/trust"
 FOCUSED = "fullgraph/focused"
 """Notification from the client that its window received the focus."""
 TRACE = "fullgraph/trace"
+FILE_SUMMARY = "fullgraph/file"
 CHANGED = "fullgraph/changed"
 """Notification to clients that display traces: the answer to a ``TRACE`` request may have
 changed."""

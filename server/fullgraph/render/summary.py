@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from fullgraph.domain.phrases import SEPARATOR, amount, seconds
+from fullgraph.domain.phrases import SEPARATOR, amount, line_blocks, seconds
 from fullgraph_engine.protocol import ProbeInfo, TargetReport
 
 MOST_CLAUSE = 48
@@ -50,19 +50,22 @@ def _untraced_words(report: TargetReport) -> str:
     return "not traced: fullgraph doesn't know this function's inputs"
 
 
-def lens_title(report: TargetReport, *, with_probe: bool = True) -> str:
+def lens_title(
+    report: TargetReport, *, with_probe: bool = True, break_lines: int | None = None
+) -> str:
     """Summarize the trace of a function for a code lens: ``3 graphs · 2 breaks · f32[4, 16] from
     get_inputs``.
 
     Guards have a lens of their own. Errors are cut; ``lens_tooltip`` has the full text.
-    ``with_probe`` is false if the comment with the inputs is right below the lens.
+    ``with_probe`` is false if the comment with the inputs is right below the lens. ``break_lines``
+    is the number of lines on which the editor shows the breaks; None if unknown.
     """
     if report.status == "no-probe":
         return _untraced_words(report)
     facts = [_cut_message(words) for words in _outcome_words(report)]
     if report.status == "traced":
         graphs = [] if _is_inside(report) else [amount(report.graphs, "graph")]
-        facts += [*graphs, *_break_words(report)]
+        facts += [*graphs, *_break_words(report, break_lines)]
     if report.probe is not None and report.probe.origin == "program":
         facts += _origin_words(report)
     elif with_probe and report.probe is not None and not _is_without_inputs(report, report.probe):
@@ -94,9 +97,22 @@ def lines_words(report: TargetReport) -> str:
     return f"lines traced {report.lines_traced:,} of {report.lines:,}"
 
 
-def lens_tooltip(report: TargetReport) -> str:
-    """Return what ``lens_title`` leaves out: full errors and inputs, executed lines, and
-    alternative executions."""
+def reach_words(report: TargetReport) -> str:
+    """Describe the lines of a function that no trace reached: ``7 of 52 lines were not reached:
+    lines 12-15 and 40``; empty if unknown."""
+    missed = report.untraced
+    if not report.lines:
+        return ""
+    if not missed:
+        return f"all {amount(report.lines, 'line')} traced"
+    were = "was" if len(missed) == 1 else "were"
+    ratio = f"{len(missed):,} of {amount(report.lines, 'line')}"
+    return f"{ratio} {were} not reached: {line_blocks(missed)}"
+
+
+def lens_tooltip(report: TargetReport, *, break_lines: int | None = None) -> str:
+    """Return what ``lens_title`` leaves out: full errors and inputs, lines that were not reached,
+    and alternative executions."""
     found = [words for words in _outcome_words(report) if _cut_message(words) != words]
     if (probe := report.probe) is not None and _brief_inputs(probe) != probe_inputs(probe):
         found.append(probe_inputs(probe))
@@ -104,7 +120,9 @@ def lens_tooltip(report: TargetReport) -> str:
         found.append(f"The guessed inputs are unusual: {probe.unusual}.")
     if probe is not None and probe.shortened:
         found.append(f"The code loops over a size, so a smaller one was traced: {probe.shortened}.")
-    found += [lines_words(report)] if report.lines else []
+    if report.breaks and break_lines == 0:
+        found.append("The breaks are in another file, or a comment or a setting hides them.")
+    found += [words] if (words := reach_words(report)) else []
     return "\n".join([*found, *paths_words(report)])
 
 
@@ -162,17 +180,24 @@ def _outcome_words(report: TargetReport) -> Iterable[str]:
         yield "cancelled"
 
 
-def _break_words(report: TargetReport) -> Iterable[str]:
+def _break_words(report: TargetReport, lines: int | None = None) -> Iterable[str]:
     # Without graphs, the absence of graph breaks means nothing.
     captured = report.graphs != 0 or report.region is None
     if report.breaks != 0 or captured:
-        yield amount(report.breaks, "break")
+        yield f"{amount(report.breaks, 'break')}{_break_place(report, lines)}"
     if report.skips is None:
         yield amount(None, "skipped frame")
     elif report.skips:
         yield f"{amount(report.skips, 'frame')} skipped"
     if report.recompiles != 0:
         yield amount(report.recompiles, "recompile")
+
+
+def _break_place(report: TargetReport, lines: int | None) -> str:
+    """Return how many lines show the breaks, if a reader would look for another number of them."""
+    if not report.breaks or lines is None or lines == report.breaks:
+        return ""
+    return f" on {amount(lines, 'line')}" if lines else " (not shown)"
 
 
 def _origin_words(report: TargetReport) -> list[str]:

@@ -146,15 +146,16 @@ class Workspace:
         return GitIgnoreSpec.from_lines(patterns).match_file(str(path.relative_to(root)))
 
     def choose_interpreter(self, document: Document) -> Interpreter:
-        """Return the interpreter that traces a file.
+        """Return the interpreter that traces a file. A file outside of all workspace folders, such
+        as a sample, is traced with the interpreter of the workspace unless its project has one.
 
         Raises:
             InterpreterNotFound: No interpreter was found, or a search needs trust.
         """
         root = self.project(document)
         folder = self._folder_of(document.path)
-        if not (root / ".venv").is_dir() and folder is not None and folder.path is not None:
-            root = folder.path
+        if not (root / ".venv").is_dir():
+            root = self._environment_root(folder) or root
         active = self._configured_in(folder).get(ACTIVE_INTERPRETER)
         return self.interpreters.find(
             self.settings(document).interpreter,
@@ -162,6 +163,14 @@ class Workspace:
             active if isinstance(active, str) else "",
             trusted=self.trusted,
         )
+
+    def _environment_root(self, folder: _Folder | None) -> Path | None:
+        """Return the folder whose ``.venv`` applies to a file in a workspace folder; None for a
+        window without folders. For a file outside of all folders, it is the first with a
+        ``.venv``, else the first."""
+        folders = [folder] if folder is not None else list(self._folders.values())
+        paths = [one.path for one in folders if one.path is not None]
+        return next((path for path in paths if (path / ".venv").is_dir()), next(iter(paths), None))
 
     def is_current(self, document: Document) -> bool:
         """Return whether the pyproject.toml with the file's settings is unchanged since it was

@@ -4,6 +4,7 @@ import { randomBytes } from "node:crypto";
 
 import * as vscode from "vscode";
 
+import { pythonEditor } from "../documents";
 import * as protocol from "../protocol";
 import type { Server } from "../server";
 import type { FromPage, Range, ToPage, Trace } from "./content";
@@ -64,9 +65,8 @@ export class TraceView implements vscode.Disposable {
   async showAtCursor(uri?: vscode.Uri): Promise<void> {
     const visible = vscode.window.visibleTextEditors;
     const editor =
-      visible.find((one) => one.document.uri.toString() === uri?.toString()) ??
-      vscode.window.activeTextEditor;
-    if (editor?.document.languageId === "python") {
+      visible.find((one) => one.document.uri.toString() === uri?.toString()) ?? pythonEditor();
+    if (editor) {
       await this.show(editor.document.uri, { line: editor.selection.active.line });
     } else {
       void vscode.window.showInformationMessage("fullgraph: Put the cursor into a Python file.");
@@ -93,8 +93,8 @@ export class TraceView implements vscode.Disposable {
 
   /** Does something with the target under the cursor, of which the server may know better. */
   async atTarget(work: (place: protocol.Place) => Promise<unknown>): Promise<void> {
-    const editor = vscode.window.activeTextEditor;
-    if (editor?.document.languageId !== "python") {
+    const editor = pythonEditor();
+    if (!editor) {
       void vscode.window.showInformationMessage("fullgraph: Put the cursor into a Python file.");
       return;
     }

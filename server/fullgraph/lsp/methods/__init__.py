@@ -23,6 +23,7 @@ from fullgraph.lsp.methods import (
     completion,
     completion_resolve,
     execute_command,
+    file_summary,
     hover,
     initialize,
     initialized,
@@ -52,6 +53,7 @@ _MODULES = (
     execute_command,
     text_document_content,
     trace,
+    file_summary,
 )
 
 

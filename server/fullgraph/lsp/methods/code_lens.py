@@ -18,11 +18,14 @@ from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.fix_actions import improvement_words
 from fullgraph.lsp.places import range_in
 from fullgraph.lsp.server_capabilities import ANALYZE, APPLY_MEASURED, MEASURE, SHOW_GUARDS
+from fullgraph.render.file_summary import obstacle_words
 from fullgraph.render.forecasts import forecast_clause
 from fullgraph.render.summary import lens_title, lens_tooltip
 from fullgraph.session.analysis_unit import AnalysisUnit
+from fullgraph.session.file_summary import summarize_file
 from fullgraph.session.probe_runs import comments_of_runs
 from fullgraph_engine.protocol import Range, TargetReport, to_plain
+from fullgraph_engine.protocol.evidence import BreakEvidence
 
 METHOD = types.TEXT_DOCUMENT_CODE_LENS
 
@@ -30,11 +33,15 @@ _SHOW_TARGET = "fullgraph.showTarget"
 """Command of clients that can display the trace of a function; in other clients, the lens traces
 the function again."""
 
+_EXPLAIN_FILE = "fullgraph.explainFile"
+"""Command of clients that can display what was traced in a file."""
+
 _ICONS = {"traced": "git-compare", "no-probe": "add"}
 _FAILED = "error"
 _GUARDS = "shield"
 _MEASURE = "rocket"
 _APPLY = "wand"
+_UNTRACED = "circle-slash"
 
 
 def handle(context: ServerContext, params: types.CodeLensParams) -> list[types.CodeLens]:
@@ -44,19 +51,64 @@ def handle(context: ServerContext, params: types.CodeLensParams) -> list[types.C
     runs: dict[str, list[ShownReport]] = defaultdict(list)
     for shown in unit.view.reports():
         runs[shown.report.name].append(shown)
+    if not runs:
+        return list(_file_lens(context, unit))
+    breaks = _BreakLines(unit)
     return [
-        lens for target_runs in runs.values() for lens in _target_lenses(context, unit, target_runs)
+        lens
+        for target_runs in runs.values()
+        for lens in _target_lenses(context, unit, target_runs, breaks)
     ]
 
 
+def _file_lens(context: ServerContext, unit: AnalysisUnit) -> Iterator[types.CodeLens]:
+    """Yield a lens on the first line if nothing of the file was traced, because the file would look
+    free of problems."""
+    obstacle = summarize_file(context.session, unit).obstacle
+    if obstacle is None:
+        return
+    title = with_icon(context, _UNTRACED, obstacle_words(obstacle).rstrip("."))
+    explains = not obstacle.by_command and _EXPLAIN_FILE in context.client.commands
+    command = _EXPLAIN_FILE if explains else ANALYZE
+    start = types.Position(0, 0)
+    argument = {"uri": unit.document.uri, "target": ""}
+    yield types.CodeLens(
+        types.Range(start, start),
+        types.Command(title, command, tooltip=obstacle.next_step or None, arguments=[argument]),
+    )
+
+
+class _BreakLines:
+    """The lines with the graph breaks that the editor shows, by run."""
+
+    def __init__(self, unit: AnalysisUnit) -> None:
+        self._findings = [
+            item
+            for item in unit.view.findings()
+            if isinstance(item.finding.evidence, BreakEvidence)
+        ]
+
+    def count(self, report: TargetReport) -> int:
+        """Return the number of lines with graph breaks of one run."""
+        return len(
+            {
+                item.finding.range.start.line
+                for item in self._findings
+                if item.finding_of_run(report.name, report.probe_number) is not None
+            }
+        )
+
+
+def with_icon(context: ServerContext, icon: str, title: str) -> str:
+    """Return the title of a lens, with an icon if the client displays icons."""
+    return f"$({icon}) {title}" if context.client.icons else title
+
+
 def _target_lenses(
-    context: ServerContext, unit: AnalysisUnit, runs: list[ShownReport]
+    context: ServerContext, unit: AnalysisUnit, runs: list[ShownReport], breaks: _BreakLines
 ) -> Iterator[types.CodeLens]:
     command = _SHOW_TARGET if _SHOW_TARGET in context.client.commands else ANALYZE
     comments = comments_of_runs(unit.document.positions, runs)
-
-    def with_icon(icon: str, title: str) -> str:
-        return f"$({icon}) {title}" if context.client.icons else title
 
     for shown in runs:
         report = shown.report
@@ -65,27 +117,29 @@ def _target_lenses(
         range_ = range_in(unit.document, place)
         argument = _lens_argument(unit, shown)
         icon = _ICONS.get(report.status, _FAILED)
-        words = _lens_words(unit, shown, with_probe=comment is None)
-        title = with_icon(icon, words)
-        tooltip = lens_tooltip(report) or None
+        break_lines = breaks.count(report)
+        words = _lens_words(unit, shown, break_lines, with_probe=comment is None)
+        title = with_icon(context, icon, words)
+        tooltip = lens_tooltip(report, break_lines=break_lines) or None
         shows = types.Command(title, command, tooltip=tooltip, arguments=[argument])
         yield types.CodeLens(range_, shows)
         if (site := _site_apart(unit, report)) is not None:
-            named_title = with_icon(icon, f"{report.name}: {words}")
+            named_title = with_icon(context, icon, f"{report.name}: {words}")
             named = types.Command(named_title, command, tooltip, [argument])
             yield types.CodeLens(range_in(unit.document, site), named)
         about = {"uri": argument["uri"], "target": argument["target"]}
         if report.guards and report.status != "no-probe":
             run = {"probe": report.probe_number} if len(runs) > 1 else {}
-            title = with_icon(_GUARDS, amount(report.guards, "guard"))
+            title = with_icon(context, _GUARDS, amount(report.guards, "guard"))
             shows = types.Command(title, SHOW_GUARDS, arguments=[{**about, **run}])
             yield types.CodeLens(range_, shows)
         if report.status == "traced" and report.breaks and report is runs[0].report:
             improved = improvement_words(context, unit, report.name)
             if improved:
-                title, shown_command = with_icon(_APPLY, f"apply: {improved}"), APPLY_MEASURED
+                title = with_icon(context, _APPLY, f"apply: {improved}")
+                shown_command = APPLY_MEASURED
             else:
-                title, shown_command = with_icon(_MEASURE, "make faster"), MEASURE
+                title, shown_command = with_icon(context, _MEASURE, "make faster"), MEASURE
             yield types.CodeLens(range_, types.Command(title, shown_command, arguments=[about]))
 
 
@@ -100,8 +154,10 @@ def _site_apart(unit: AnalysisUnit, report: TargetReport) -> Range | None:
     return None if near else site
 
 
-def _lens_words(unit: AnalysisUnit, shown: ShownReport, *, with_probe: bool) -> str:
-    title = lens_title(shown.report, with_probe=with_probe)
+def _lens_words(
+    unit: AnalysisUnit, shown: ShownReport, break_lines: int, *, with_probe: bool
+) -> str:
+    title = lens_title(shown.report, with_probe=with_probe, break_lines=break_lines)
     forecast = unit.view.find_forecast(shown.report.name)
     if forecast is not None and (words := forecast_clause(forecast.rows)):
         title += f"{SEPARATOR}{words}"

@@ -1,0 +1,97 @@
+"""The summary of one file: how many findings it has, what was traced in it, and what was not."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fullgraph.domain.codes import Severity
+from fullgraph.domain.findings import FileFinding
+
+
+class Gap(enum.Enum):
+    """The reason why a function or module of a file was not traced."""
+
+    NO_INPUTS = "no inputs"
+    NOT_COMPILED = "not compiled"
+    """The program that was run does not compile it."""
+    FAILED = "failed"
+    INHERITED = "inherited"
+    """The class has no ``forward`` of its own."""
+    METHOD = "method"
+    """The method is not ``forward``, and no traced code calls it."""
+    FUNCTION = "function"
+    """No traced code calls the function."""
+
+
+TARGET_GAPS = frozenset({Gap.NO_INPUTS, Gap.NOT_COMPILED, Gap.FAILED})
+"""Reasons for functions and modules that fullgraph tried to trace."""
+
+
+@dataclass(frozen=True)
+class NotTraced:
+    """A function or module that was not traced; ``line`` is the zero-based line of its name."""
+
+    name: str
+    line: int
+    gap: Gap
+
+
+@dataclass(frozen=True)
+class FindingCounts:
+    """Numbers of findings in a file, as all displays of an editor show them.
+
+    ``problems`` are errors and warnings, which editors also count for the file's name. ``notes``
+    have the severity information. ``repeats`` are further places with the cause of a problem.
+    """
+
+    problems: int = 0
+    notes: int = 0
+    repeats: int = 0
+
+    @classmethod
+    def count(cls, findings: Iterable[FileFinding]) -> FindingCounts:
+        """Count the findings that are shown in a file."""
+        problems = notes = repeats = 0
+        for item in findings:
+            if item.same_as is not None:
+                repeats += 1
+            elif item.shown_severity.reaches(Severity.WARNING):
+                problems += 1
+            elif item.shown_severity is Severity.INFORMATION:
+                notes += 1
+        return cls(problems, notes, repeats)
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """The reason why nothing of a file was traced, as the end of a sentence, and what the user can
+    do, as a sentence. ``by_command``: a command of the user traces the file anyway."""
+
+    reason: str
+    next_step: str = ""
+    by_command: bool = False
+
+
+@dataclass(frozen=True)
+class FileSummary:
+    """The findings of a file, and the functions and modules that were traced and were not.
+
+    ``traced`` is the number of traced functions and modules. ``missed_lines`` are the zero-based
+    lines of traced functions that no trace reached. ``relevant`` is false if the file has nothing
+    to trace. ``obstacle`` is None unless nothing was traced.
+    """
+
+    counts: FindingCounts = field(default_factory=FindingCounts)
+    traced: int = 0
+    not_traced: tuple[NotTraced, ...] = ()
+    missed_lines: tuple[int, ...] = ()
+    tracing: bool = False
+    relevant: bool = True
+    obstacle: Obstacle | None = None
+
+    @property
+    def targets(self) -> int:
+        """Number of functions and modules that fullgraph tried to trace."""
+        return self.traced + sum(one.gap in TARGET_GAPS for one in self.not_traced)

@@ -1,0 +1,46 @@
+"""``fullgraph/file``: what was traced in a file and what was not, for clients with a status bar."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.server_capabilities import FILE_SUMMARY
+from fullgraph.render.file_summary import (
+    finding_words,
+    summary_lines,
+    summary_title,
+    why_not_traced,
+)
+from fullgraph.session.file_summary import summarize_file
+
+METHOD = FILE_SUMMARY
+
+
+async def handle(context: ServerContext, params: Any) -> dict[str, Any] | None:
+    """Return the summary of an open file, in words and as numbers; None if it is not open."""
+    uri = getattr(params, "uri", None)
+    # Before the session has its settings, it is unknown whether the file may be traced.
+    await context.session.permission.configured.wait()
+    unit = context.find_unit(uri) if isinstance(uri, str) else None
+    if unit is None:
+        return None
+    summary = summarize_file(context.session, unit)
+    return {
+        "uri": unit.document.uri,
+        "version": unit.document.version,
+        "problems": summary.counts.problems,
+        "notes": summary.counts.notes,
+        "traced": summary.traced,
+        "targets": summary.targets,
+        "tracing": summary.tracing,
+        "relevant": summary.relevant,
+        "title": summary_title(summary),
+        "findings": finding_words(summary),
+        "lines": [line for line in summary_lines(summary) if line],
+        "missedLines": list(summary.missed_lines),
+        "notTraced": [
+            {"name": one.name, "line": one.line, "why": why_not_traced(one)}
+            for one in summary.not_traced
+        ],
+    }

@@ -1,0 +1,154 @@
+"""Functions, methods and classes of a text, to find the ones that no trace reached."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Union
+
+from fullgraph.domain.file_summary import Gap
+
+LONGEST = 300_000
+"""Maximum length in characters of a text whose definitions are listed."""
+
+_OFF = re.compile(r"#\s*fullgraph:[ \t]*off\b")
+_Node = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef]
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A function, method or class. ``gap`` is the reason why it is not traced if no trace reaches
+    its lines, which are zero-based, from ``first`` to ``last``."""
+
+    name: str
+    line: int
+    first: int
+    last: int
+    gap: Gap
+
+    @property
+    def lines(self) -> range:
+        return range(self.first, self.last + 1)
+
+
+@functools.lru_cache(maxsize=8)
+def list_definitions(text: str) -> tuple[Definition, ...]:
+    """Return the functions and methods of a text, and its classes that inherit ``forward``.
+
+    The list has no definitions with the comment ``# fullgraph: off``, no ``forward``, and no
+    special methods except ``__call__``. It is empty if the text has a syntax error or is too long.
+    """
+    if len(text) > LONGEST:
+        return ()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    return tuple(_Lister(text, tree).list())
+
+
+def is_switched_off(text: str) -> bool:
+    """Whether a comment above the first statement excludes the whole file."""
+    for line in text.split("\n"):
+        if line.strip() and not line.lstrip().startswith("#"):
+            return False
+        if _OFF.search(line):
+            return True
+    return False
+
+
+class _Lister:
+    def __init__(self, text: str, tree: ast.Module) -> None:
+        self._lines = text.split("\n")
+        self._nodes = list(_module_level(tree.body))
+        self._classes = {node.name: node for node in self._nodes if isinstance(node, ast.ClassDef)}
+        self._packages = dict(_imported_packages(tree.body))
+
+    def list(self) -> Iterator[Definition]:
+        for node in self._nodes:
+            if self._is_off(node):
+                continue
+            if isinstance(node, _FUNCTIONS):
+                yield self._definition(node, node.name, Gap.FUNCTION)
+                continue
+            if self._inherits_forward(node):
+                yield self._definition(node, node.name, Gap.INHERITED)
+            for method in node.body:
+                if isinstance(method, _FUNCTIONS) and self._is_listed_method(method):
+                    yield self._definition(method, f"{node.name}.{method.name}", Gap.METHOD)
+
+    def _definition(self, node: _Node, name: str, gap: Gap) -> Definition:
+        first = node.body[0].lineno - 1
+        return Definition(name, node.lineno - 1, first, (node.end_lineno or node.lineno) - 1, gap)
+
+    def _is_listed_method(self, method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        special = method.name.startswith("__") and method.name != "__call__"
+        return not (special or method.name == "forward" or self._is_off(method))
+
+    def _is_off(self, node: _Node) -> bool:
+        if _OFF.search(self._lines[node.lineno - 1]):
+            return True
+        above = min([node.lineno, *(one.lineno for one in node.decorator_list)]) - 2
+        while above >= 0 and self._lines[above].lstrip().startswith("#"):
+            if _OFF.search(self._lines[above]):
+                return True
+            above -= 1
+        return False
+
+    def _inherits_forward(self, node: ast.ClassDef, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether a class has no ``forward`` but a base of the file, or of a package other than
+        torch, that may have one."""
+        if _has_forward(node):
+            return bool(seen)
+        for base in node.bases:
+            root = _root_name(base)
+            known = self._classes.get(root)
+            if known is not None and isinstance(base, ast.Name):
+                if root not in seen and self._inherits_forward(known, seen | {node.name, root}):
+                    return True
+            elif self._packages.get(root, "torch") != "torch":
+                return True
+        return False
+
+
+def _module_level(body: Iterable[ast.stmt]) -> Iterator[_Node]:
+    for node in body:
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            yield node
+        elif isinstance(node, (ast.If, ast.Try, ast.With)):
+            yield from _module_level(node.body)
+            yield from _module_level(getattr(node, "orelse", ()))
+
+
+def _imported_packages(body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """Yield each imported name with the package that it comes from, except for Python's own."""
+    for node in body:
+        if isinstance(node, ast.Import):
+            found = [(one.asname or one.name.partition(".")[0], one.name) for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found = [(one.asname or one.name, node.module or ".") for one in node.names]
+        else:
+            continue
+        for name, module in found:
+            package = module.partition(".")[0]
+            if package not in sys.stdlib_module_names:
+                yield name, package
+
+
+def _has_forward(node: ast.ClassDef) -> bool:
+    return any(isinstance(one, _FUNCTIONS) and one.name == "forward" for one in node.body)
+
+
+def _root_name(expression: ast.expr) -> str:
+    """Return the first name of a base class such as ``models.Net`` or ``Base[int]``."""
+    while isinstance(expression, (ast.Attribute, ast.Subscript, ast.Call)):
+        expression = expression.func if isinstance(expression, ast.Call) else expression.value
+    return expression.id if isinstance(expression, ast.Name) else ""
