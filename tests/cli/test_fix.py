@@ -11,7 +11,7 @@ import pytest
 
 from fullgraph.cli import fix
 from fullgraph.cli.fix import FixRun, fix_files
-from fullgraph.cli.sources import SourceFile
+from fullgraph.cli.sources import SourceFile, split_targets
 from fullgraph.engines import EngineState, EngineStatus
 from fullgraph.fixes.fixing import Fixed
 from fullgraph.session.settings import Settings
@@ -43,17 +43,19 @@ def applied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., An
         *,
         write: bool = True,
         forecast: bool = False,
+        targets: tuple[str, ...] = (),
         meanwhile: Callable[[], object] = lambda: None,
     ) -> FixRun:
         async def fixed(engine: object, request: Analyze, **options: object) -> Fixed:
             assert ("forecast" in request.parts) is forecast
+            assert request.only == targets
             meanwhile()
             return Fixed(request.text.replace("\tprint(1)", "\tpass"))
 
         monkeypatch.setattr(fix, "fixed", fixed)
         engine: Any = Idle
         return await fix_files(
-            [SourceFile(path.name, path, named=True)],
+            [SourceFile(path.name, path, named=True, targets=targets)],
             settings=Settings(),
             project=tmp_path,
             engine=engine,
@@ -89,6 +91,21 @@ async def test_recompiles_that_are_foretold_are_fixed_on_request(
     path = tmp_path / "model.py"
     path.write_text(TEXT)
     assert (await applied(path, forecast=True)).files[0].written
+
+
+async def test_only_named_targets_are_traced(applied: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_bytes(TEXT.encode())
+    assert (await applied(path, targets=("Net", "Other"))).files[0].written
+
+
+def test_targets_are_named_behind_their_file(tmp_path: Path) -> None:
+    assert split_targets(["net.py", "net.py"]) == {"net.py": ()}
+    named = ["a.py::Net", "a.py::Other.forward", "a.py::Net", "b", "c.py::Net", "c.py"]
+    assert split_targets(named) == {"a.py": ("Net", "Other.forward"), "b": (), "c.py": ()}
+    odd = tmp_path / "odd::name.py"
+    odd.touch()
+    assert split_targets([str(odd), f"{odd}::Net"]) == {str(odd): ()}
 
 
 async def test_a_link_stays_one(applied: Callable[..., Any], tmp_path: Path) -> None:

@@ -119,3 +119,75 @@ async def test_measured_fixes_are_not_applied_to_an_edited_text(editor: Any) -> 
     answer = await editor.command("fullgraph.server.applyMeasured", place)
     assert answer["reason"] == "The text was edited after it was measured. Measure it again."
     assert not [title for title in await editor.titles(uri) if title.startswith("apply")]
+
+
+# A class that the fix above does not concern.
+OTHER = "class Other(nn.Module):\n    def forward(self, x):\n        return x + 5\n"
+LOOKING = "Looking for fixes…"
+
+
+async def test_an_edit_of_other_code_keeps_a_fix(editor: Any, counter: Any) -> None:
+    uri = editor.open("net.py", OTHER + TEXT)
+    assert await fixes(editor, uri, kind="quickfix")
+    assert await fixes(editor, uri, kind="source.fixAll.fullgraph")
+    tried = counter.words.count("compare")
+    editor.edit(uri, "    def forward(self, x):\n        return x + 5", "    pass\n# Comment.")
+    await editor.until_rest()
+    (fix,) = [one for one in await editor.actions(uri, "random.random") if "safe fix" in one.title]
+    (edit,) = editor.edits(uri, fix)
+    assert editor.texts[uri].split("\n")[edit.range.start.line] == "        y = y * ("
+    assert [one.kind for one in await editor.actions(uri, "random.random")].count(
+        "source.fixAll.fullgraph"
+    ) == 1
+    assert counter.words.count("compare") == tried
+
+
+async def test_an_undo_brings_a_fix_back(editor: Any, counter: Any) -> None:
+    uri = editor.open("net.py", TEXT)
+    assert await fixes(editor, uri, kind="quickfix")
+    tried = counter.words.count("compare")
+    editor.edit(uri, "x + 1", "x + 2")
+    await editor.until_rest()
+    editor.edit(uri, "x + 2", "x + 1")
+    await editor.until_rest()
+    now = await editor.actions(uri, "random.random")
+    assert [action.title for action in now if "safe fix" in action.title]
+    assert counter.words.count("compare") == tried
+
+
+async def test_while_fixes_are_sought_an_action_says_so(open_editor: Any) -> None:
+    def shows_disabled(capabilities: types.ClientCapabilities) -> None:
+        assert capabilities.text_document and capabilities.text_document.code_action
+        capabilities.text_document.code_action.disabled_support = True
+
+    editor = await open_editor(adjust=shows_disabled)
+    # The stub's comparison of a text with this comment goes on until it is cancelled.
+    uri = editor.open("net.py", TEXT + "# behavior: wait\n")
+
+    async def looking() -> list[types.CodeAction]:
+        return [one for one in await editor.actions(uri, "random.random") if one.disabled]
+
+    (action,) = await editor.until(looking)
+    assert action.title == LOOKING
+    assert "still verifying" in action.disabled.reason
+    assert action.edit is None
+    editor.edit(uri, "# behavior: wait\n", "")
+    assert await fixes(editor, uri, kind="quickfix")
+    assert not await looking()
+
+
+async def test_a_client_that_shows_no_disabled_action_gets_none(open_editor: Any) -> None:
+    def hides_disabled(capabilities: types.ClientCapabilities) -> None:
+        assert capabilities.text_document and capabilities.text_document.code_action
+        capabilities.text_document.code_action.disabled_support = False
+
+    editor = await open_editor(adjust=hides_disabled)
+    uri = editor.open("net.py", TEXT)
+    found: list[str] = []
+    for _ in range(int(SECONDS / 0.1)):
+        found = [one.title for one in await editor.actions(uri, "random.random")]
+        assert LOOKING not in found
+        if any("safe fix" in title for title in found):
+            break
+        await asyncio.sleep(0.1)
+    assert any("safe fix" in title for title in found)

@@ -36,7 +36,9 @@ from fullgraph_engine.protocol import (
     Range,
     RunId,
     TargetDone,
+    TargetInfo,
     TargetReport,
+    TargetsFound,
 )
 from fullgraph_engine.protocol.behavior import (
     Aspect,
@@ -140,6 +142,76 @@ def without_line(
 
 def request_of(text: str) -> Analyze:
     return Analyze(0, "g", "f.py", text)
+
+
+# -- versions of a text --------------------------------------------------------------------------
+
+
+class Functions(Engine):
+    """Traces functions with inputs in comments: each line with ``break`` is a break of its own."""
+
+    def analyze(self, request: Analyze) -> Asked:
+        self.analyzed.append(request)
+        events: list[Event] = []
+        infos: list[TargetInfo] = []
+        name = ""
+        probe = ProbeInfo("comment", "f32[4]")
+        for number, line in enumerate(request.text.split("\n")):
+            if line.startswith("def "):
+                name = line[4:].partition("(")[0]
+                place = Range(Position(number, 0), Position(number, 1))
+                infos.append(TargetInfo(name, "function", place))
+                if self.is_traced(name, request):
+                    done = TargetReport(name, "function", place, "traced", probe=probe)
+                    events.append(TargetDone(0, done))
+            elif "break" in line and self.is_traced(name, request):
+                events.append(FindingFound(0, break_at(number, line.strip(), target=name)))
+        found = TargetsFound(0, tuple(infos))
+        return Asked([found, *events, Analyzed(0, request.generation, 0.1)])
+
+    @staticmethod
+    def is_traced(name: str, request: Analyze) -> bool:
+        return name not in request.without and name in (request.only or (name,))
+
+
+SEVERAL = (
+    "def f(x):\n    break_ = 1\n    return x\n\n\n"
+    "def g(x):\n    break_ = 2\n    return x\n\n\n"
+    "def h(x):\n    return g(x)\n"
+)
+
+
+def test_what_a_fix_cannot_affect_is_not_traced_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    engine = Functions(compares_as("same"))
+    request = dataclasses.replace(request_of(SEVERAL), parts=("first",))
+    result = asyncio.run(fixed(engine, request))
+    assert "break" not in result.text
+    assert len(result.applied) == 2 and not result.left
+    whole = [one for one in engine.analyzed if not one.only]
+    assert [one.without for one in whole] == [(), ("g", "h"), ("f",)]
+
+
+def test_findings_of_what_is_not_traced_again_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    engine = Functions(
+        lambda request: Compared(0, "differs" if request.target == "g" else "same", True)
+    )
+    request = dataclasses.replace(request_of(SEVERAL), parts=("first",))
+    result = asyncio.run(fixed(engine, request))
+    assert len(result.applied) == 1
+    assert [one.finding.range.start.line for one in result.left] == [5]
+
+
+def test_only_named_functions_are_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    engine = Functions(compares_as("same"))
+    request = dataclasses.replace(request_of(SEVERAL), only=("g",))
+    result = asyncio.run(fixed(engine, request))
+    assert result.text == SEVERAL.replace("    break_ = 2\n", "")
+    assert all(one.only == ("g",) for one in engine.analyzed)
+    missing = asyncio.run(fixed(engine, dataclasses.replace(request, only=("g", "k"))))
+    assert missing.problem == "it has no function or class k to trace."
 
 
 # -- what a rewrite did -------------------------------------------------------------------------

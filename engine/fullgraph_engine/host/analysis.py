@@ -469,6 +469,7 @@ class Analysis:
         if last is not None:
             self._host.send(last)
         else:
-            self._host.send(Analyzed(request.request, request.generation, seconds, cancelled))
+            cpu = self._supervisor.cpu
+            self._host.send(Analyzed(request.request, request.generation, seconds, cancelled, cpu))
         self._host.remove_request(request.request)
         self._host.clean_up(pids, self.scratch)

@@ -32,6 +32,7 @@ from . import wire
 from .analysis import Analysis
 from .listener import EventInterceptor
 from .performer import Performer
+from .process_backends import processes
 from .services import Services
 from .wire import BackendTried, CasesChosen, ComparisonOrder
 
@@ -72,6 +73,8 @@ class ComparisonSession:
         self._changed = _ComparedText(changed, after, Path(scratch, "changed"))
         self._chosen: dict[int, CasesChosen] = {}
         self._running: list[Analysis] = []
+        self._cpu: float | None = None
+        """Processor time in seconds of all ended processes; None if unknown."""
         self._next: Callable[[], None] = self._observe
         self._comparer = Performer(host, self._from_comparer, self._comparer_ended)
         self._deadline = float("inf")
@@ -142,6 +145,8 @@ class ComparisonSession:
         elif isinstance(message, (Analyzed, Failed)):
             if isinstance(message, Failed):
                 text.ended = message.reason.rstrip(".")
+            else:
+                self._add_cpu(message.cpu)
             self._keep_records(left, text)
             self._running = [one for one in self._running if one not in analysis]
             if not self._running:
@@ -210,8 +215,14 @@ class ComparisonSession:
         message = wire.parse_message(line)
         if isinstance(message, Judged):
             self._judged = message
+            used = processes.read_processor_time(self._comparer.pid)
+            self._add_cpu(used.used if used is not None else None)
         elif isinstance(message, Log):
             self._host.forward(line + b"\n")
+
+    def _add_cpu(self, seconds: float | None) -> None:
+        if seconds is not None:
+            self._cpu = round((self._cpu or 0.0) + seconds, 3)
 
     def _comparer_ended(self) -> None:
         self._deadline = float("inf")
@@ -294,7 +305,8 @@ class ComparisonSession:
         self._running = []
         self._comparer.close()
         seconds = round(time.monotonic() - self._began, 3)
-        self._host.send(replace(last, request=self.request.request, seconds=seconds))
+        number, cpu = self.request.request, self._cpu
+        self._host.send(replace(last, request=number, seconds=seconds, cpu=cpu))
         self._comparer.kill()
         self._host.remove_request(self.request.request)
         self._host.clean_up([self._comparer.pid], self.scratch)

@@ -30,6 +30,9 @@ _START_SECONDS = 120.0
 """Maximum seconds for a new process to start and import torch."""
 _MEASURE_SECONDS = 0.5
 """Number of seconds between two measurements of memory, files and processes."""
+_LEAST_PROLONGED = 0.05
+"""Minimum seconds by which a deadline is postponed; a shorter wait for a processor does not
+count."""
 _MOST_REPORTED = 256 * MIB
 """Maximum bytes of messages that one process may send. Large models need a thousandth of it."""
 _MOST_KILLS = 8
@@ -77,6 +80,10 @@ class WatchedProcess:
     """Number of bytes of messages that the process has sent."""
     kills: int = 0
     """Number of attempts to kill the process."""
+    waited_before: float = 0.0
+    """Seconds of waiting for a processor before the current stage began."""
+    cpu: float | None = None
+    """Processor time in seconds at the last measurement; None before it, or if unknown."""
 
     def enter_stage(self, stage: Stage, seconds: float) -> None:
         """Start the time limit of a stage, and cancel the kill of a process that was interrupted in
@@ -84,6 +91,14 @@ class WatchedProcess:
         now = time.monotonic()
         self.cause, self.kill_at, self.is_timed = None, float("inf"), True
         self.stage, self.seconds, self.started, self.deadline = stage, seconds, now, now + seconds
+        self.waited_before = self.measure_processor_time().waited
+
+    def measure_processor_time(self) -> processes.ProcessorTime:
+        """Measure the processor time of the process, and store it for its last measurement."""
+        measured = processes.read_processor_time(self.pid) if self.pid else None
+        if measured is not None:
+            self.cpu = max(measured.used, self.cpu or 0.0)
+        return measured or processes.ProcessorTime()
 
 
 class SupervisorHost(Protocol):
@@ -140,6 +155,8 @@ class Supervisor:
         self._host, self._request, self._limits = host, request, limits
         self._family = family
         self._processes: list[WatchedProcess] = []
+        self._released_cpu: float | None = None
+        """Processor time in seconds of all released processes; None if unknown."""
         self._next_measure = 0.0
         self._held_before = self._measure_files({})
         """Bytes of files in the temporary folder that existed before the request, which do not
@@ -149,6 +166,13 @@ class Supervisor:
     def pids(self) -> list[int]:
         """Pids of the watched processes, as far as they are known."""
         return [process.pid for process in self._processes if process.pid]
+
+    @property
+    def cpu(self) -> float | None:
+        """Processor time in seconds that the processes have used so far; None if unknown."""
+        known = [self._released_cpu, *(process.cpu for process in self._processes)]
+        measured = [seconds for seconds in known if seconds is not None]
+        return round(sum(measured), 3) if measured else None
 
     def add(self, launched: LaunchedProcess, stage: Stage, seconds: float) -> WatchedProcess:
         """Watch a new process and forward its output to the server.
@@ -181,7 +205,10 @@ class Supervisor:
 
     def release(self, process: WatchedProcess) -> None:
         """Forward the remaining output of a process, close its descriptors and stop watching it."""
+        process.measure_processor_time()
         self._processes.remove(process)
+        if process.cpu is not None:
+            self._released_cpu = (self._released_cpu or 0.0) + process.cpu
         for capture in process.captures:
             capture.drain()
             self._host.close(capture.descriptor)
@@ -222,7 +249,8 @@ class Supervisor:
         """Interrupt, then kill, processes that exceed their limits at time ``now``."""
         for process in self._limited_processes():
             if process.cause is None and now >= process.deadline:
-                self.interrupt(process, process.late)
+                if not self._prolong_stage(process):
+                    self.interrupt(process, process.late)
             elif process.cause is not None and now >= process.kill_at:
                 # User code may have sent a false pid for a forked process.
                 named = process.pid if process.kills < _MOST_KILLS else 0
@@ -236,6 +264,19 @@ class Supervisor:
             for process in self._processes:
                 for capture in process.captures:
                     capture.flush()
+
+    def _prolong_stage(self, process: WatchedProcess) -> bool:
+        """Postpone the deadline of a process by the time that it waited for a processor in this
+        stage, as far as the limits allow. Return whether it has more time now."""
+        if self._limits.stretch <= 1 or process.late != "timeout":
+            return False
+        waited = process.measure_processor_time().waited - process.waited_before
+        seconds = min(process.seconds + waited, process.seconds * self._limits.stretch)
+        before, process.deadline = process.deadline, process.started + seconds
+        if process.deadline - before >= _LEAST_PROLONGED:
+            return True
+        process.deadline = before
+        return False
 
     def interrupt(self, process: WatchedProcess, cause: Cause) -> None:
         """Send a process the signal to report its stack, and schedule its kill for the reason
@@ -266,7 +307,10 @@ class Supervisor:
         full = self._measure_files(seen.parents) > limits.memory * MIB + self._held_before
         for process in self._processes:
             process.pid = process.pid or self._find_stopped(process, seen)
-            if not process.pid or process.cause is not None:
+            if not process.pid:
+                continue
+            process.measure_processor_time()
+            if process.cause is not None:
                 continue
             if process.pid in seen.stopped:
                 self._kill(process, "stopped", now)

@@ -344,6 +344,9 @@ class Limits:
     memory: int = 4096
     targets: int = 200
     processes: int = 32
+    stretch: float = 1.0
+    """Maximum factor by which ``seconds`` and ``module_seconds`` grow while a process waits for a
+    processor, because other programs keep the machine busy."""
 
 
 @dataclass(frozen=True)
@@ -696,6 +699,9 @@ class Analyzed:
     generation: str
     seconds: float
     cancelled: bool = False
+    cpu: Union[float, None] = None
+    """Processor time in seconds that the processes of the request used; None if the system does not
+    measure it."""
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,9 @@ class Compared:
     notes: tuple[str, ...] = ()
     """Sentences on differences that do not count as a change of behavior, such as another memory
     layout."""
+    cpu: Union[float, None] = None
+    """Processor time in seconds that the processes of the request used; None if the system does not
+    measure it."""
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,7 @@ async def _fix_file(
         generation=text_hash(text),
         settings=settings,
         project=project,
+        only=source.targets,
         forecast=forecast,
     )
     result = await fixed(

@@ -43,6 +43,8 @@ class SourceFile:
     absolute: Path
     named: bool
     """True if the user named this file itself and not a folder; such a file is always traced."""
+    targets: tuple[str, ...] = ()
+    """Names of the functions and classes to trace; empty for all."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,23 @@ def find_sources(
             if known is None or (source.named and not known.named):
                 files[source.absolute] = source
     return FoundSources(tuple(files.values()), tuple(problems), tuple(remarks))
+
+
+def split_targets(paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Split arguments ``FILE::TARGET`` into files and the targets to trace in each; a file that is
+    also named without a target has none, so that all its targets are traced."""
+    targets: dict[str, tuple[str, ...]] = {}
+    whole: set[str] = set()
+    for path in paths:
+        file, separator, target = path.rpartition("::")
+        if not separator or Path(path).exists():
+            file, target = path, ""
+            whole.add(file)
+        targets[file] = (*targets.get(file, ()), target)
+    return {
+        file: () if file in whole else tuple(dict.fromkeys(names))
+        for file, names in targets.items()
+    }
 
 
 def read_source(source: SourceFile) -> str:

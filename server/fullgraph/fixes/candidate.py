@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fullgraph.domain.positions import TextPositions
@@ -89,3 +90,12 @@ def edits_between(before: str, after: str) -> tuple[TextEdit, ...]:
         for tag, first, last, new_first, new_last in matcher.get_opcodes()
         if tag != "equal"
     )
+
+
+def apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
+    """Return the text after edits, which must not overlap and must be in the order of the text."""
+    positions = TextPositions(text)
+    for edit in reversed(edits):
+        start, end = positions.offset(edit.range.start), positions.offset(edit.range.end)
+        text = text[:start] + edit.text + text[end:]
+    return text

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.fixable import fixable
-from fullgraph.fixes.tracing import Traced, same, traced
+from fullgraph.fixes.retracing import Retracer
+from fullgraph.fixes.tracing import Traced, same
 from fullgraph.fixes.verification import Fix, Grade, Search, Tracer, Verifier
 from fullgraph_engine.protocol import Analyze, Finding, Part
 
@@ -62,10 +63,14 @@ async def fixed(
     # The phases that only trace the given inputs are fast, so they are traced again after each fix.
     quick: tuple[Part, ...] = ("first",) if "first" in request.parts else request.parts
     rest = list(dict.fromkeys((quick, request.parts)))
-    parts = rest.pop(0)
+    parts, retracer = rest.pop(0), Retracer(tracer)
     while True:
         request = dataclasses.replace(request, text=text, generation=text_hash(text), parts=parts)
-        now = await traced(tracer, request)
+        now = await retracer.trace(request)
+        missing = set(request.only) - {report.name for report in now.reports}
+        if missing and not applied and not now.problem:
+            names = ", ".join(sorted(missing))
+            return Fixed(text, problem=f"it has no function or class {names} to trace.")
         if now.problem:
             return Fixed(text, tuple(applied), tuple(offered.values()), now.problem)
         verifier = Verifier(tracer, request, backend=backend, known=now)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, Protocol, TypeVar
 
-from fullgraph.domain.positions import TextPositions, text_hash
-from fullgraph.fixes.candidate import Candidate, edits_between
+from fullgraph.domain.positions import text_hash
+from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between
 from fullgraph.fixes.catalogue import candidates
 from fullgraph.fixes.site import Text, Unparsable
 from fullgraph.fixes.tracing import Asked, Judgment, Traced, events, judged, same, traced
@@ -48,6 +48,8 @@ QUICK_SECONDS = 1.0
 that differs mostly differs for most inputs."""
 CALLER_SECONDS = 0.4
 """Maximum seconds to compare a function that calls the compared function."""
+BUSY_STRETCH = 8.0
+"""Maximum factor by which these time limits grow while other programs keep the machine busy."""
 _MOST_TARGETS = 3
 """Maximum number of functions with the finding for which a fix is verified, if several traced
 functions share the code."""
@@ -257,7 +259,7 @@ class Verifier:
         candidate = Candidate(
             "together",
             f"Apply {len(chosen)} safe fixes",
-            _apply_edits(self._request.text, edits),
+            apply_edits(self._request.text, edits),
             preserves=all(fix.candidate.preserves for fix in chosen),
         )
         only = tuple(dict.fromkeys(finding.target for finding in ended))
@@ -472,7 +474,7 @@ class Verifier:
         real = (one.name for one in self._reports if one.mode == "real")
         return dataclasses.replace(
             self._request,
-            limits=dataclasses.replace(limits, seconds=seconds),
+            limits=dataclasses.replace(limits, seconds=seconds, stretch=BUSY_STRETCH),
             text=text,
             generation=generation,
             only=only,
@@ -523,9 +525,10 @@ class Verifier:
         backend: bool = False,
         covering: bool = True,
     ) -> Compared:
+        limits = dataclasses.replace(self._request.limits, stretch=BUSY_STRETCH)
         request = Compare(
             request=0,
-            analyze=self._request,
+            analyze=dataclasses.replace(self._request, limits=limits),
             target=target,
             changed=changed,
             seconds=seconds,
@@ -684,12 +687,3 @@ def _without_overlaps(fixes: Sequence[Fix]) -> list[Fix]:
             chosen.append(fix)
             taken |= lines
     return chosen
-
-
-def _apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
-    """Return the text after edits, which must not overlap and must be in the order of the text."""
-    positions = TextPositions(text)
-    for edit in reversed(edits):
-        start, end = positions.offset(edit.range.start), positions.offset(edit.range.end)
-        text = text[:start] + edit.text + text[end:]
-    return text

@@ -44,7 +44,7 @@ class ServerContext:
             documents,
             repros,
             Measures(connection, session, progress, documents),
-            FixJobs(session),
+            FixJobs(session, progress.start_fixes),
             Configuration(connection, session, repros.jobs.settings_changed),
         )
 

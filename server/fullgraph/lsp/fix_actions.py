@@ -41,6 +41,24 @@ def fix_actions(
             )
 
 
+def searching_actions(
+    context: ServerContext, unit: AnalysisUnit, findings: Sequence[FileFinding]
+) -> Iterator[types.CodeAction]:
+    """Yield a disabled code action for each finding whose fixes are still being verified, if the
+    client shows disabled actions."""
+    if not context.client.code_action_disabled:
+        return
+    for item in findings:
+        if context.fixes.is_searching(unit, item):
+            yield types.CodeAction(
+                title="Looking for fixes…",
+                kind=types.CodeActionKind.QuickFix,
+                disabled=types.CodeActionDisabled(
+                    "fullgraph is still verifying fixes for this finding."
+                ),
+            )
+
+
 def fix_all_actions(
     context: ServerContext, unit: AnalysisUnit, only: Sequence[types.CodeActionKind | str] | None
 ) -> Iterator[types.CodeAction]:

@@ -67,6 +67,14 @@ class ClientProgress:
         """Show that a document is being written; return a function that removes the progress."""
         return self.start_job(f"Writing down {TITLES[kind]} of {target}", cancel).end
 
+    def start_fixes(self, name: str) -> JobBar:
+        """Show that fixes for a file are verified; return the progress bar, which cannot be
+        cancelled, so that clients show it without a button over the text."""
+        bar: _ProgressBar | None = None
+        if self._session.client.work_done_progress:
+            bar = self._create_bar(f"Looking for fixes in {name}", cancellable=False)
+        return JobBar(bar, lambda: None)
+
     def start_job(self, title: str, cancel: Callable[[], None], kind: str = "") -> JobBar:
         """Show the progress of a job, such as a reduction; return its progress bar.
 

@@ -36,6 +36,7 @@ class ClientCapabilities:
     configuration_registration: bool = False
     file_watch_registration: bool = False
     code_action_literals: bool = False
+    code_action_disabled: bool = False
     code_action_preferred: bool = False
     document_changes: bool = False
     apply_edit: bool = False
@@ -129,6 +130,7 @@ class ClientCapabilities:
             ),
             file_watch_registration=is_true("workspace.didChangeWatchedFiles.dynamicRegistration"),
             code_action_literals=is_mapping("textDocument.codeAction.codeActionLiteralSupport"),
+            code_action_disabled=is_true("textDocument.codeAction.disabledSupport"),
             code_action_preferred=is_true("textDocument.codeAction.isPreferredSupport"),
             apply_edit=is_true("workspace.applyEdit"),
             document_changes=is_true("workspace.workspaceEdit.documentChanges"),

@@ -3,63 +3,145 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
-from collections.abc import Mapping
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fullgraph import fixes
 from fullgraph.domain.findings import FileFinding
 from fullgraph.fixes.fixable import fixable
+from fullgraph.fixes.metering import MeteredTracer, ProcessorMeter
+from fullgraph.incremental import KnownTarget, ParsedText, align_statements, find_unaffected
 from fullgraph.session.analysis_unit import AnalysisUnit
+from fullgraph.session.history import LONGEST_PARSE
 from fullgraph.session.request import NICE
 from fullgraph.session.scheduling import REST, Turns
 from fullgraph.session.session import Session
-from fullgraph_engine.protocol import Analyze
+from fullgraph_engine.protocol import Analyze, Range
+from fullgraph_engine.protocol.comments import RUN
 
 if TYPE_CHECKING:
     from fullgraph.engines import AnyEngine
     from fullgraph.fixes.verification import Fix
 
-SECONDS = 120.0
-"""Time limit in seconds for verifying the fixes of one file; later findings do not get a fix."""
+logger = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+CPU_SECONDS = 240.0
+"""Limit in seconds of processor time for verifying the fixes of one text; later findings do not get
+a fix."""
+
+WALL_SECONDS = 3600.0
+"""Limit in seconds of wall time, for user code that waits without using a processor."""
+
+_MOST_TEXTS = 6
+"""Number of texts of a file whose fixes are kept, so that undo can restore them."""
 
 
-@dataclass
+class ProgressBar(Protocol):
+    """The display of a job's progress; it does nothing if the client does not show progress."""
+
+    def report(self, words: str, percentage: int) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class _NoProgress:
+    def report(self, words: str, percentage: int) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+@dataclass(eq=False)
 class _FixAttempt:
-    """The fixes verified for one text, by the id of their finding."""
+    """The fixes verified for one text, by the id of their finding; an empty tuple for a finding
+    without a fix."""
 
-    basis: object
+    basis: tuple[str, object]
+    text: str
+    targets: tuple[KnownTarget, ...]
+    """Targets of the text, from their traces."""
     fixes: dict[str, tuple[Fix, ...]] = field(default_factory=dict)
+    places: dict[str, Range] = field(default_factory=dict)
+    """Ranges of the findings in ``fixes``, by id."""
     together: Fix | None = None
     """Combination of all safe fixes into one; None if there is none."""
+    is_complete: bool = False
+    """True if the search has ended for each finding."""
+    meter: ProcessorMeter = field(default_factory=ProcessorMeter)
     task: asyncio.Task[None] | None = None
+    preferred: frozenset[str] = frozenset()
+    """Ids of the findings at the cursor, whose fixes are verified first."""
+
+    @cached_property
+    def parsed(self) -> ParsedText | None:
+        """Statements of the text; None if it is too long or cannot be parsed."""
+        if len(self.text) > LONGEST_PARSE:
+            return None
+        try:
+            return ParsedText(self.text)
+        except SyntaxError:
+            return None
+
+    def add_fixes(self, item: FileFinding, found: tuple[Fix, ...]) -> None:
+        """Store the fixes of a finding. They change the combination of all fixes."""
+        self.fixes[item.id], self.places[item.id] = found, item.finding.range
+        if found:
+            self.together = None
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the time limit is reached."""
+        return self.meter.cpu >= CPU_SECONDS or self.meter.wall >= WALL_SECONDS
+
+    def stop(self) -> None:
+        """Cancel the search; the fixes verified so far are kept."""
+        if self.task is not None:
+            self.task.cancel()
 
 
 class FixJobs:
     """A queue that verifies fixes for graph breaks, one file at a time, and stores the verified
     fixes.
 
-    An edit cancels the work on the old text, because a fix is valid for one exact text.
+    An edit cancels the work on the old text. Verified fixes are kept for their text, and moved to
+    the new text if the edit cannot affect their functions.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(
+        self,
+        session: Session,
+        show_progress: Callable[[str], ProgressBar] = lambda _: _NoProgress(),
+    ) -> None:
         self._session = session
-        self._tried: dict[str, _FixAttempt] = {}
+        self._show_progress = show_progress
+        self._tried: dict[str, OrderedDict[tuple[str, object], _FixAttempt]] = {}
+        """Attempts for the latest texts of each file, by URI and basis, the latest last."""
         self._turns: Turns[AnalysisUnit] = Turns(session.files.is_busy, self._begin_attempt)
 
     def update_findings(self, unit: AnalysisUnit, *, final: bool) -> None:
         """Schedule the verification of fixes, or cancel it, after findings of a file changed;
         ``final``: the run has ended.
         """
-        known = self._tried.get(unit.document.uri)
-        if known is not None and known.basis != _fix_basis(unit):
-            self._forget_attempt(unit)
-            known = None
-        if not final or known is not None or unit.busy or unit.waiting:
+        basis = _fix_basis(unit)
+        attempts = self._tried.get(unit.document.uri, OrderedDict())
+        for attempt in attempts.values():
+            if attempt.basis != basis:
+                attempt.stop()
+        if basis not in attempts:
+            self._turns.withdraw(unit)
+        if not final or unit.busy or unit.waiting:
             return
-        if self._session.workspace.settings(unit.document).fixes == "background":
+        if self._session.workspace.settings(unit.document).fixes != "background":
+            return
+        attempt = self._attempt_for(unit)
+        if not attempt.is_complete and attempt.task is None:
             self._turns.request_turn(unit, asyncio.get_running_loop().time() + REST)
 
     def run_ended(self) -> None:
@@ -69,12 +151,16 @@ class FixJobs:
         self._turns.begin_next()
 
     def forget_unit(self, unit: AnalysisUnit) -> None:
-        self._forget_attempt(unit)
+        self._turns.withdraw(unit)
+        for attempt in self._tried.pop(unit.document.uri, OrderedDict()).values():
+            attempt.stop()
 
     def close(self) -> None:
-        for known in self._tried.values():
-            if known.task is not None:
-                known.task.cancel()
+        for attempts in self._tried.values():
+            for attempt in attempts.values():
+                attempt.stop()
+
+    # -- for code actions ---------------------------------------------------------------------
 
     def find_fixes(self, unit: AnalysisUnit, item: FileFinding) -> tuple[Fix, ...]:
         """Return the verified fixes of a finding in the current text, the best first."""
@@ -88,19 +174,52 @@ class FixJobs:
         known = self._current_attempt(unit)
         return known.together if known is not None else None
 
-    def _current_attempt(self, unit: AnalysisUnit) -> _FixAttempt | None:
-        known = self._tried.get(unit.document.uri)
-        return known if known is not None and known.basis == _fix_basis(unit) else None
+    def is_searching(self, unit: AnalysisUnit, item: FileFinding) -> bool:
+        """Whether fixes of a finding are still being verified, or wait for it."""
+        if not fixable(item.finding):
+            return False
+        known = self._current_attempt(unit)
+        if known is None or known.is_complete or item.id in known.fixes:
+            return False
+        return known.task is not None or self._turns.has_turn(unit)
 
-    def _forget_attempt(self, unit: AnalysisUnit) -> None:
-        self._turns.withdraw(unit)
-        known = self._tried.pop(unit.document.uri, None)
-        if known is not None and known.task is not None:
-            known.task.cancel()
+    def prefer(self, unit: AnalysisUnit, items: Collection[FileFinding]) -> None:
+        """Verify the fixes of ``items`` next, because these findings are at the cursor."""
+        known = self._current_attempt(unit)
+        if known is not None and items:
+            known.preferred = frozenset(item.id for item in items)
+
+    # -- attempts -----------------------------------------------------------------------------
+
+    def _current_attempt(self, unit: AnalysisUnit) -> _FixAttempt | None:
+        attempts = self._tried.get(unit.document.uri)
+        return attempts.get(_fix_basis(unit)) if attempts is not None else None
+
+    def _attempt_for(self, unit: AnalysisUnit) -> _FixAttempt:
+        """Return the attempt for the current text. A new one begins with the fixes of the latest
+        text that the edits since then cannot affect."""
+        attempts = self._tried.setdefault(unit.document.uri, OrderedDict())
+        basis = _fix_basis(unit)
+        known = attempts.get(basis)
+        if known is None:
+            known = _FixAttempt(basis, unit.document.text, unit.results.targets)
+            before = next(reversed(attempts.values()), None)
+            if before is not None and before.fixes and before.basis[1] == basis[1]:
+                _move_fixes(before, known, unit.view.findings())
+            attempts[basis] = known
+        attempts.move_to_end(basis)
+        while len(attempts) > _MOST_TEXTS:
+            attempts.popitem(last=False)
+        return known
 
     def _begin_attempt(self, unit: AnalysisUnit) -> bool:
+        known = self._current_attempt(unit)
+        if known is None or known.task is not None or unit.busy or unit.waiting:
+            return False
         wanted = {item.id: item for item in unit.view.findings() if fixable(item.finding)}
-        if not wanted or unit.busy or unit.waiting:
+        safe = any(found and found[0].grade == "safe" for found in known.fixes.values())
+        if wanted.keys() <= known.fixes.keys() and not (safe and known.together is None):
+            known.is_complete = True
             return False
         engine = self._session.engines.engine_on_demand(unit)
         if isinstance(engine, str):
@@ -111,39 +230,146 @@ class FixJobs:
         request = dataclasses.replace(
             self._session.files.build_request(unit, ()), nice=NICE, real=real
         )
-        known = _FixAttempt(_fix_basis(unit))
-        self._tried[unit.document.uri] = known
         # Try the findings nearest to the last edit first.
         focus = unit.document.focus
         order = sorted(wanted, key=lambda key: abs(wanted[key].finding.range.start.line - focus))
         nearest = {key: wanted[key] for key in order}
-        known.task = asyncio.create_task(self._try_fixes(known, engine, request, nearest))
-        known.task.add_done_callback(lambda _: self._turns.turn_ended(unit))
+        bar = self._show_progress(unit.document.name.rsplit("/", 1)[-1])
+        known.task = asyncio.create_task(_FixSearch(known, engine, request, nearest, bar).run())
+
+        def end_turn(task: asyncio.Task[None]) -> None:
+            known.task = None
+            bar.end()
+            if not task.cancelled() and (error := task.exception()) is not None:
+                known.is_complete = True
+                logger.error("Verifying fixes of %s failed", request.path, exc_info=error)
+            self._turns.turn_ended(unit)
+
+        known.task.add_done_callback(end_turn)
         return True
 
-    async def _try_fixes(
+
+class _FixSearch:
+    """The search for fixes of the findings in one text."""
+
+    def __init__(
         self,
-        known: _FixAttempt,
+        attempt: _FixAttempt,
         engine: AnyEngine,
         request: Analyze,
         wanted: Mapping[str, FileFinding],
+        bar: ProgressBar,
     ) -> None:
-        async def try_all() -> None:
-            await fixes.load()
-            from fullgraph.fixes.verification import Verifier
+        self._attempt, self._request = attempt, request
+        self._wanted, self._bar = wanted, bar
+        self._tracer = MeteredTracer(
+            engine, attempt.meter, on_request=self._report_check, on_measured=self._stop_if_spent
+        )
+        self._now: FileFinding | None = None
+        """The finding whose fixes are verified now."""
+        self._checks = 0
+        """Number of requests to the engine for this finding."""
+        self._work: asyncio.Task[Any] | None = None
+        self._is_stopped = False
+        """True if the time limit has ended the search."""
+        self._again: set[str] = set()
+        """Ids of the findings to try a second time, because the machine was busy."""
 
-            verifier = Verifier(engine, request)
-            for key, item in wanted.items():
-                search = await verifier.fixes(item.run_findings[0], item.targets)
-                known.fixes[key] = search.fixes
-            best = [fixes[0] for fixes in known.fixes.values() if fixes]
-            known.together = await verifier.together([fix for fix in best if fix.grade == "safe"])
+    async def run(self) -> None:
+        """Search until every finding has its fixes or the time limit is reached; then the fixes
+        verified so far are kept."""
+        await fixes.load()
+        from fullgraph.fixes.verification import Verifier
 
-        # If the time limit is reached, keep the fixes verified so far.
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(try_all(), SECONDS)
+        attempt, verifier = self._attempt, Verifier(self._tracer, self._request)
+        while (item := self._next_finding()) is not None and not attempt.is_spent:
+            before = dataclasses.replace(attempt.meter)
+            self._now, self._checks = item, 0
+            search = await self._within_limits(verifier.fixes(item.run_findings[0], item.targets))
+            busy = attempt.meter.since(before).is_busy
+            if search is not None and not search.fixes and busy and item.id not in self._again:
+                self._again.add(item.id)
+            else:
+                attempt.add_fixes(item, search.fixes if search is not None else ())
+        best = [fixes[0] for fixes in attempt.fixes.values() if fixes]
+        safe = [fix for fix in best if fix.grade == "safe"]
+        if attempt.together is None and not attempt.is_spent:
+            self._now = None
+            attempt.together = await self._within_limits(verifier.together(safe))
+        attempt.is_complete = True
+
+    def _next_finding(self) -> FileFinding | None:
+        """Return the next finding to search fixes for: findings at the cursor first, second tries
+        last."""
+        known, preferred = self._attempt.fixes, self._attempt.preferred
+        left = [key for key in self._wanted if key not in known]
+        left.sort(key=lambda key: (key in self._again, key not in preferred))
+        return self._wanted[left[0]] if left else None
+
+    async def _within_limits(self, work: Coroutine[Any, Any, _T]) -> _T | None:
+        """Return the result of a verification; None if the time limit has ended it."""
+        self._work = task = asyncio.create_task(work)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self._is_stopped:
+                return None
+            raise
+
+    def _stop_if_spent(self) -> None:
+        if self._attempt.is_spent and self._work is not None:
+            self._is_stopped = True
+            self._work.cancel()
+
+    def _report_check(self) -> None:
+        """Show the line of the current finding, and the number of checks so far."""
+        self._checks += 1
+        total, item = len(self._wanted), self._now
+        done = sum(key in self._attempt.fixes for key in self._wanted)
+        if item is None:
+            self._bar.report("all together", 99)
+            return
+        place = f"line {item.finding.range.start.line + 1}"
+        number = f" ({done + 1} of {total})" if total > 1 else ""
+        part = 1 - 0.9**self._checks
+        self._bar.report(f"{place}{number}, check {self._checks}", int(100 * (done + part) / total))
 
 
-def _fix_basis(unit: AnalysisUnit) -> object:
+def _fix_basis(unit: AnalysisUnit) -> tuple[str, object]:
     """Return what a verified fix depends on: the text and the tracing settings."""
     return unit.document.hash, unit.inputs.settings.tracing_key()
+
+
+def _move_fixes(before: _FixAttempt, now: _FixAttempt, items: Collection[FileFinding]) -> None:
+    """Copy the fixes of an earlier text whose functions and lines the edits since then did not
+    change.
+
+    ``items`` are the findings of the new text.
+    """
+    from fullgraph.fixes.moving import changed_lines, move_fix
+
+    unaffected = _unaffected_targets(before, now)
+    changed = changed_lines(before.text, now.text)
+    for item in items:
+        found, place = before.fixes.get(item.id), before.places.get(item.id)
+        if found is None or place is None or not unaffected.issuperset(item.targets):
+            continue
+        moved = [one for fix in found if (one := move_fix(fix, changed, now.text)) is not None]
+        if len(moved) == len(found) and changed.move(place) == item.finding.range:
+            now.add_fixes(item, tuple(moved))
+    together = before.together
+    if together is not None and now.fixes.keys() == before.fixes.keys():
+        now.together = move_fix(together, changed, now.text)
+
+
+def _unaffected_targets(before: _FixAttempt, now: _FixAttempt) -> frozenset[str]:
+    """Return the names of the targets whose traces would give the same results in both texts."""
+    if before.parsed is None or now.parsed is None:
+        return frozenset()
+    if RUN.findall(before.text) != RUN.findall(now.text):
+        return frozenset()
+    try:
+        change = align_statements(before.parsed, now.parsed)
+    except SyntaxError:
+        return frozenset()
+    return find_unaffected(before.parsed, now.parsed, change, before.targets)

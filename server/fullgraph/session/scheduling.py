@@ -151,6 +151,10 @@ class Turns(Generic[T]):
         """Remove a file from the queue; work in progress is not cancelled."""
         self._due.pop(text, None)
 
+    def has_turn(self, text: T) -> bool:
+        """Whether a file waits in the queue."""
+        return text in self._due
+
     def turn_ended(self, text: T) -> None:
         if self._running is text:
             self._running = None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import subprocess
+import sys
 import textwrap
 import time
 from collections.abc import Iterator
@@ -252,3 +255,55 @@ def test_only_descendants_are_ended() -> None:
     assert os.waitpid(sibling, os.WNOHANG) == (0, 0)
     processes.kill_trees([sibling])
     assert os.waitstatus_to_exitcode(os.waitpid(sibling, 0)[1]) == -9
+
+
+# -- a busy machine ------------------------------------------------------------------------------
+
+WORKS = """\
+import time
+def f():  # target
+    until = time.process_time() + 0.8
+    while time.process_time() < until:
+        pass
+    return 1
+"""
+
+
+@pytest.fixture
+def busy_engine() -> Iterator[Engine]:
+    """An engine that shares its only processor with three processes that never rest."""
+    own = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(own)})
+    loops: list[subprocess.Popen[bytes]] = []
+    try:
+        engine, _ = started_engine("fork")
+        loops += [
+            subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)
+        ]
+        yield engine
+        engine.close()
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+        os.sched_setaffinity(0, own)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who waits for a processor")
+def test_a_run_that_waits_for_a_processor_may_take_longer(busy_engine: Engine) -> None:
+    brief = Limits(seconds=1.2)
+    result = busy_engine.analyze(WORKS, limits=brief)
+    assert statuses(result) == ["timeout"]
+    result = busy_engine.analyze(WORKS, limits=dataclasses.replace(brief, stretch=20.0))
+    assert statuses(result) == ["traced"]
+    assert isinstance(result.end, Analyzed)
+    assert result.end.cpu is not None
+    # The system counts in ticks of ten milliseconds.
+    assert 0.6 <= result.end.cpu < result.end.seconds / 2
+
+
+def test_a_run_that_only_sleeps_has_no_more_time(engine: Engine) -> None:
+    result = engine.analyze(HANGS, limits=Limits(seconds=0.5, stretch=20.0))
+    assert statuses(result) == ["timeout"]
+    assert isinstance(result.end, Analyzed)
+    assert result.end.seconds < 5.0

@@ -22,9 +22,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PF_EXITING = 0x4
 _LINUX = sys.platform.startswith("linux")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_THREADS = 17
-"""Index of the number of threads among the fields of ``/proc/<pid>/stat``, where the process state
-has index 0."""
+_USER_TICKS, _SYSTEM_TICKS, _THREADS = 11, 12, 17
+"""Indices of the processor time in user and kernel mode, and of the number of threads, among the
+fields of ``/proc/<pid>/stat``, where the process state has index 0."""
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PROC = Path("/proc")
 _LOOK_EVERY = 1.0
 _PS_SECONDS = 5.0
@@ -324,6 +325,31 @@ def _signal_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
     except OSError:
         return
+
+
+@dataclass(frozen=True)
+class ProcessorTime:
+    """Seconds that a process, without its children, has used a processor, and seconds that its main
+    thread has waited for one while other processes used it."""
+
+    used: float = 0.0
+    waited: float = 0.0
+
+
+def read_processor_time(pid: int) -> ProcessorTime | None:
+    """Return the processor time of a process; None if it has ended or the system does not tell."""
+    folder = _PROC / str(pid)
+    try:
+        stat = (folder / "stat").read_bytes()
+        fields = stat[stat.rindex(b")") + 2 :].split(None, _SYSTEM_TICKS + 1)
+        used = (int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])) / _TICKS_PER_SECOND
+    except (OSError, ValueError, IndexError):
+        return None
+    try:
+        waited = int((folder / "schedstat").read_bytes().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):  # the kernel was built without it
+        waited = 0.0
+    return ProcessorTime(used, waited)
 
 
 @dataclass(frozen=True)

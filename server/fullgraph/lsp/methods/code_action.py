@@ -12,7 +12,12 @@ from fullgraph.lsp.action_kinds import is_requested
 from fullgraph.lsp.allow_actions import allow_actions
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.edits import workspace_edit
-from fullgraph.lsp.fix_actions import fix_actions, fix_all_actions, measured_actions
+from fullgraph.lsp.fix_actions import (
+    fix_actions,
+    fix_all_actions,
+    measured_actions,
+    searching_actions,
+)
 from fullgraph.lsp.places import position_key, range_in
 from fullgraph.lsp.probe_actions import probe_fixes
 from fullgraph.lsp.repro_actions import reduce_actions, repro_actions
@@ -37,8 +42,10 @@ def handle(context: ServerContext, params: types.CodeActionParams) -> list[types
     ]
     quick = is_requested(types.CodeActionKind.QuickFix.value, only)
     actions: list[types.CodeAction] = []
+    context.fixes.prefer(unit, findings)
     if quick:
         actions += fix_actions(context, unit, findings)
+        actions += searching_actions(context, unit, findings)
         actions += [
             _quick_fix(context, unit, item, fix) for item in findings for fix in item.finding.fixes
         ]

@@ -1,0 +1,83 @@
+"""Trace versions of one file one after the other, each time only the targets that may have
+changed."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from fullgraph.domain.findings import keep_latest
+from fullgraph.fixes.tracing import Traced, Tracer, events
+from fullgraph.incremental import ParsedText, align_statements, find_unaffected
+from fullgraph.incremental.text_maps import CodeMap
+from fullgraph.results import Results
+from fullgraph_engine.protocol import Analyze, Part
+from fullgraph_engine.protocol.comments import RUN
+
+
+@dataclass(frozen=True)
+class _Version:
+    """One version of the file with its results."""
+
+    text: str
+    parsed: ParsedText
+    results: Results
+
+
+class Retracer:
+    """A tracer of versions of one file, with the settings of one request.
+
+    Targets that a change cannot affect keep their results.
+    """
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._last: dict[tuple[Part, ...], _Version] = {}
+        """The last version that was traced with each choice of phases."""
+
+    async def trace(self, request: Analyze) -> Traced:
+        """Trace the text of a request; return the findings and reports of all its targets."""
+        results, parsed = Results(), _parse(request.text)
+        before = self._last.get(request.parts)
+        kept = frozenset[str]()
+        if before is not None and parsed is not None:
+            kept = _adopt_results(results, before, request, parsed)
+            request = dataclasses.replace(request, without=tuple(sorted(kept)))
+        results.begin_run(request.only, kept)
+        async for event in events(self._tracer.analyze(request)):
+            results.apply_event(event)
+        results.complete_run()
+        if parsed is not None and results.failure is None:
+            self._last[request.parts] = _Version(request.text, parsed, results)
+        return Traced(
+            request.text,
+            keep_latest(results.findings()),
+            tuple(shown.report for shown in results.reports()),
+            results.failure.reason if results.failure is not None else "",
+        )
+
+
+def _adopt_results(
+    results: Results, before: _Version, request: Analyze, parsed: ParsedText
+) -> frozenset[str]:
+    """Copy the results of the targets that the change cannot affect, with ranges in the new text;
+    return the names of these targets."""
+    known = before.results
+    if known.note or RUN.findall(before.text) != RUN.findall(request.text):
+        return frozenset()
+    try:
+        change = align_statements(before.parsed, parsed)
+    except SyntaxError:
+        return frozenset()
+    unaffected = find_unaffected(before.parsed, parsed, change, known.targets)
+    moved = known.relocate_to(CodeMap(change.moves, parsed.lines), request.path)
+    kept = unaffected & moved.placed
+    results.adopt_targets(moved, kept)
+    return kept
+
+
+def _parse(text: str) -> ParsedText | None:
+    try:
+        return ParsedText(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None

@@ -1,0 +1,144 @@
+"""The limits of the background work on fixes, and fixes that move with the text."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from fullgraph.fixes.candidate import Candidate, edits_between
+from fullgraph.fixes.metering import BUSY_NICE, MeteredTracer, ProcessorMeter
+from fullgraph.fixes.moving import changed_lines, move_fix
+from fullgraph.fixes.tracing import Judgment
+from fullgraph.fixes.verification import Fix
+from fullgraph_engine.protocol import (
+    Analyze,
+    Analyzed,
+    Compare,
+    Compared,
+    Event,
+    Finding,
+    Position,
+    Range,
+)
+
+REQUEST = Analyze(0, "v1", "/net.py", "", nice=15)
+
+
+class Answer:
+    """A request that ends with an event, or never without one."""
+
+    def __init__(self, last: Event | None) -> None:
+        self.last, self.cancelled = last, False
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        if self.last is None:
+            await asyncio.Event().wait()
+        else:
+            yield self.last
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Traces:
+    def __init__(self, *answers: Event | None) -> None:
+        self.answers, self.requests = list(answers), list[Analyze | Compare]()
+        self.last: Answer | None = None
+
+    def analyze(self, request: Analyze) -> Answer:
+        self.requests.append(request)
+        self.last = Answer(self.answers.pop(0))
+        return self.last
+
+    def compare(self, request: Compare) -> Answer:
+        self.requests.append(request)
+        self.last = Answer(self.answers.pop(0))
+        return self.last
+
+
+async def test_processor_time_counts_and_wall_time_does_not() -> None:
+    meter, measured = ProcessorMeter(), list[float]()
+    traces = Traces(Analyzed(1, "v1", 60.0, cpu=2.0), Compared(2, "same", seconds=30.0, cpu=3.0))
+    tracer = MeteredTracer(
+        traces, meter, is_busy=lambda: False, on_measured=lambda: measured.append(meter.cpu)
+    )
+    assert [event async for event in tracer.analyze(REQUEST)]
+    assert [event async for event in tracer.compare(Compare(0, REQUEST, "f", ""))]
+    assert (meter.cpu, meter.wall) == (5.0, 90.0)
+    assert measured == [2.0, 5.0]
+
+
+async def test_where_no_processor_time_is_measured_wall_time_counts() -> None:
+    meter = ProcessorMeter()
+    tracer = MeteredTracer(Traces(Analyzed(1, "v1", 6.0)), meter, is_busy=lambda: False)
+    assert [event async for event in tracer.analyze(REQUEST)]
+    assert meter.cpu == 6.0
+
+
+async def test_a_cancelled_request_counts() -> None:
+    meter = ProcessorMeter(wall=10.0, cpu=5.0)
+    traces = Traces(None)
+    asked = MeteredTracer(traces, meter, is_busy=lambda: False).analyze(REQUEST)
+    await asyncio.sleep(0.02)
+    asked.cancel()
+    asked.cancel()
+    assert traces.last is not None and traces.last.cancelled
+    assert 10.02 <= meter.wall < 15.0
+    assert meter.cpu - 5.0 == (meter.wall - 10.0) / 2
+
+
+async def test_on_a_busy_machine_traces_are_not_starved() -> None:
+    idle, busy = Analyzed(1, "v1", 3.0, cpu=2.9), Analyzed(2, "v1", 300.0, cpu=2.9)
+    traces = Traces(idle, busy, idle, idle)
+    tracer = MeteredTracer(traces, ProcessorMeter(), is_busy=lambda: False)
+    for _ in range(3):
+        assert [event async for event in tracer.analyze(REQUEST)]
+    assert [one.nice for one in traces.requests if isinstance(one, Analyze)] == [15, 15, BUSY_NICE]
+    tracer = MeteredTracer(traces, ProcessorMeter(), is_busy=lambda: True)
+    tracer.analyze(REQUEST)
+    assert isinstance(traces.requests[-1], Analyze)
+    assert traces.requests[-1].nice == BUSY_NICE
+
+
+# -- fixes that move with the text ----------------------------------------------------------------
+
+BEFORE = "import a\n\n\ndef f(x):\n    bad(x)\n    return x\n\n\ndef g(x):\n    return x\n"
+
+
+def fix_of(before: str, after: str, line: int) -> Fix:
+    finding = Finding(
+        "graph-break/GB0170", "It breaks", Range(Position(line, 4), Position(line, 7))
+    )
+    candidate = Candidate("rule", "Fix it", after)
+    return Fix(candidate, "safe", (finding,), edits_between(before, after), Judgment(True))
+
+
+FIX = fix_of(BEFORE, BEFORE.replace("bad", "good").replace("import a", "import a\nimport b"), 4)
+
+
+def test_a_fix_moves_past_lines_that_come_before_it() -> None:
+    now = BEFORE.replace("\n\n\ndef f", "\n\n\ndef e(): ...\n\n\ndef f")
+    moved = move_fix(FIX, changed_lines(BEFORE, now), now)
+    assert moved is not None
+    wanted = now.replace("bad", "good").replace("import a", "import a\nimport b")
+    assert moved.candidate.text == wanted
+    assert moved.findings[0].range.start == Position(7, 4)
+
+
+def test_a_fix_stays_where_it_is_before_other_lines() -> None:
+    now = BEFORE.replace("def g(x):\n    return x", "def g(x):\n    return x + 1\n# Comment")
+    moved = move_fix(FIX, changed_lines(BEFORE, now), now)
+    assert moved is not None
+    assert moved.edits == FIX.edits and moved.findings == FIX.findings
+    assert moved.candidate.text == now.replace("bad", "good").replace(
+        "import a", "import a\nimport b"
+    )
+
+
+def test_a_fix_of_a_changed_line_is_gone() -> None:
+    now = BEFORE.replace("bad(x)", "bad(x + 1)")
+    assert move_fix(FIX, changed_lines(BEFORE, now), now) is None
+    # A fix that edits two places, one of which has changed.
+    fix = fix_of(BEFORE, BEFORE.replace("bad", "good").replace("import a", "import b"), 4)
+    now = BEFORE.replace("import a", "import aa")
+    assert move_fix(fix, changed_lines(BEFORE, now), now) is None
