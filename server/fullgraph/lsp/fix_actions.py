@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
@@ -14,7 +15,11 @@ from fullgraph.lsp.server_capabilities import FIX_ALL_KIND
 from fullgraph.render.fixes import verification_words
 from fullgraph.session.analysis_unit import AnalysisUnit
 
-_WORDS = {"safe": "safe fix", "unsafe": "unsafe fix", "suggestion": "suggestion"}
+if TYPE_CHECKING:
+    from fullgraph.fixes.verification import Fix
+
+_ADVICE = {"safe": "", "unsafe": "; review first", "suggestion": "; not tested, adapt it first"}
+"""Ends of the titles of fixes, by grade."""
 
 
 def fix_actions(
@@ -30,12 +35,17 @@ def fix_actions(
         for fix in context.fixes.find_fixes(unit, item):
             preferred = fix.grade == "safe" and context.client.code_action_preferred
             yield types.CodeAction(
-                title=f"{fix.candidate.title} ({_WORDS[fix.grade]}: {verification_words(fix)})",
+                title=f"{fix.candidate.title} ({describe_result(fix)})",
                 kind=types.CodeActionKind.QuickFix,
                 diagnostics=[diagnostic],
                 is_preferred=True if preferred else None,
                 edit=workspace_edit(context.client, unit.document, fix.edits),
             )
+
+
+def describe_result(fix: Fix) -> str:
+    """Describe what a fix was shown to do, and whether the user should review it."""
+    return f"{verification_words(fix)}{_ADVICE[fix.grade]}"
 
 
 def fix_all_actions(

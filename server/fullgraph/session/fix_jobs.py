@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -44,8 +44,11 @@ class FixJobs:
     An edit cancels the work on the old text, because a fix is valid for one exact text.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(
+        self, session: Session, fixes_found: Callable[[AnalysisUnit], None] = lambda _: None
+    ) -> None:
+        """``fixes_found`` is called with the file when fixes of it were verified."""
+        self._session, self._fixes_found = session, fixes_found
         self._tried: dict[str, _FixAttempt] = {}
         self._turns: Turns[AnalysisUnit] = Turns(session.files.is_busy, self._begin_attempt)
 
@@ -117,12 +120,13 @@ class FixJobs:
         focus = unit.document.focus
         order = sorted(wanted, key=lambda key: abs(wanted[key].finding.range.start.line - focus))
         nearest = {key: wanted[key] for key in order}
-        known.task = asyncio.create_task(self._try_fixes(known, engine, request, nearest))
+        known.task = asyncio.create_task(self._try_fixes(unit, known, engine, request, nearest))
         known.task.add_done_callback(lambda _: self._turns.turn_ended(unit))
         return True
 
     async def _try_fixes(
         self,
+        unit: AnalysisUnit,
         known: _FixAttempt,
         engine: AnyEngine,
         request: Analyze,
@@ -136,6 +140,8 @@ class FixJobs:
             for key, item in wanted.items():
                 search = await verifier.fixes(item.run_findings[0], item.targets)
                 known.fixes[key] = search.fixes
+                if search.fixes:
+                    self._fixes_found(unit)
             best = [fixes[0] for fixes in known.fixes.values() if fixes]
             known.together = await verifier.together([fix for fix in best if fix.grade == "safe"])
 
