@@ -31,6 +31,15 @@ def capitalize_first(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
+def shorten_line(words: str, most: int) -> str:
+    """Return the first line of a text, cut at a space to at most ``most`` characters."""
+    line = words.strip().split("\n")[0].rstrip()
+    if len(line) <= most:
+        return line
+    cut = line[: most - 1]
+    return (cut.rpartition(" ")[0] or cut).rstrip(" ,;:") + "…"
+
+
 def error_message(error: BaseException | None) -> str:
     """Return the message of an exception as plain text; empty for None, or if its ``__str__``
     raises."""

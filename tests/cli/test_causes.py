@@ -86,10 +86,10 @@ COSTS = [
         "leaves `f` and `g` to eager mode (34 ops traced before it), "
         "syncs with the device 3 times (`bool(Tensor)`)",
     ),
-    (BreakCost("f", cuts=(GraphCut("f", 7, 0),)), "cuts no graph in two, not worth fixing"),
+    (BreakCost("f", cuts=(GraphCut("f", 7, 0),)), "cuts no graph in two, cheap"),
     (
         BreakCost("f", cuts=(GraphCut("f", 7, 1),), graphs=2, ops=8),
-        "cuts 8 ops into 7 + 1, not worth fixing",
+        "cuts 8 ops into 7 + 1, cheap",
     ),
 ]
 
@@ -110,10 +110,10 @@ def test_a_page_says_all_of_a_cost() -> None:
         guards=30,
     )
     assert cost_page(cost) == (
-        "**Cost of this graph break** in one call of `Net`, to which it comes 2 times\n\n"
+        "**Cost of this graph break** in one call of `Net`, reached 2 times\n\n"
         "- waits 2 times for the device: `Tensor.item()`\n"
         "- in `f`: cuts 5 ops into 2 + 3\n"
-        "- in `g`: 9 ops behind it, none on the other side, 2 times\n"
+        "- in `g`: 9 ops after it, none before it, 2 times\n"
         "- 2 resume functions with 30 guards"
     )
 
@@ -201,4 +201,4 @@ def test_json_has_every_finding_with_its_causes_and_cost(command_line: CommandLi
 
 def test_the_annotation_of_another_place_names_the_first(command_line: CommandLine) -> None:
     out = checked(command_line, "--format", "github")
-    assert "::Same cause as line 1: Graph break: Failed to format\n" in out
+    assert "::Same cause as line 1: Failed to format\n" in out

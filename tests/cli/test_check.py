@@ -204,6 +204,7 @@ def test_json_is_as_promised(command_line: CommandLine) -> None:
     assert found["data"]["evidence"] == {
         "title": "Unsupported Tensor.item() call",
         "outcome": "resumed",
+        "strict": "",
         "kind": "break",
     }
     assert found["data"]["fixes"] == [{"title": "f", "edits": [{"range": utf16, "text": "y"}]}]

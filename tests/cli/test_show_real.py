@@ -179,7 +179,7 @@ def test_graph_code_says_where_it_breaks(net: dict[str, str]) -> None:
         "# graph break in line 21: z = self.inner(y)\n"
         '#   inside, in Inner.forward, line 8: print("inner")\n'
         "#   GB0059 Failed to trace builtin operator\n"
-        "#   -> this runs in Python, and the next graph continues after it\n"
+        "#   -> this line runs in Python; a new graph starts after it\n"
     )
     assert inner.startswith('# graph break in line 8: print("inner")\n#   GB0059 ')
 

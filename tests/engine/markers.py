@@ -82,6 +82,7 @@ from fullgraph_engine.protocol import (  # noqa: E402
     RunId,
     TargetReport,
 )
+from fullgraph_engine.protocol.evidence import BreakEvidence  # noqa: E402
 
 SECONDS = 120
 """Longest that one fixture may take before its processes are killed."""
@@ -98,6 +99,16 @@ _PART = re.compile(
 )
 _LAST_BOUND = re.compile(rf"\s+{_BOUND}$")
 _HEADER = re.compile(r"^# (?P<key>[a-z]+): (?P<value>.*\S)\s*$", re.M)
+_QUOTING = (
+    "trace/",
+    "export/",
+    "probe/",
+    "schema/",
+    "guard/data-dependent",
+    "recompile/",
+    "forecast/",
+)
+"""Codes whose messages quote exceptions, expressions or values of the file, of any length."""
 _NUMBERS = ("graphs", "ops", "breaks", "skips", "chosen", "recompiles", "lines", "lines_traced")
 
 
@@ -437,6 +448,13 @@ def _matched(
     return [(marker, chosen.get(number)) for number, marker in enumerate(markers)]
 
 
+def _break_words(finding: Finding) -> tuple[str, ...]:
+    evidence = finding.evidence
+    if not isinstance(evidence, BreakEvidence):
+        return ()
+    return evidence.title, evidence.consequence
+
+
 def _differences(marker: Marker, finding: Finding, columns: bool) -> Iterable[str]:
     if not marker.lies_at(finding.range, columns):
         yield "another range"
@@ -448,11 +466,15 @@ def _differences(marker: Marker, finding: Finding, columns: bool) -> Iterable[st
         (
             *(finding.message, finding.explanation, finding.context, *finding.hints),
             *(*finding.notes, f"only {finding.only}" if finding.only else ""),
+            *_break_words(finding),
         )
     )
     for text in marker.texts:
         if text not in words:
             yield f'not said: "{text}"'
+    line = finding.message.partition("\n")[0]
+    if len(line) > 100 and not finding.code.startswith(_QUOTING):
+        yield f"{len(line)} characters in the first line: {line}"
     if finding.only and not any(text.startswith("only ") for text in marker.texts):
         yield f'to be stated: "only {finding.only}"'
     related = "\n".join(_related(finding))

@@ -208,12 +208,12 @@ def test_a_line_says_how_far_the_sandbox_holds() -> None:
     old = SandboxLayer("Landlock", "before Linux 6.12", partly=True)
     missing = SandboxLayer("seccomp", "EPERM")
     assert level_line(SandboxLevel()) == ""
-    assert level_line(SandboxLevel((hook, landlock))) == "Sandbox: all 2 layers hold"
+    assert level_line(SandboxLevel((hook, landlock))) == "Sandbox active"
     level = SandboxLevel((hook, old, missing))
-    assert level_line(level) == "Sandbox: 2 of 3 layers hold, 1 of them in part"
+    assert level_line(level) == "Sandbox: 2 of 3 layers active, 1 of them in part"
     assert list(layer_lines(level)) == [
-        "audit hook: holds",
-        "Landlock: holds in part (before Linux 6.12)",
+        "audit hook: active",
+        "Landlock: active in part (before Linux 6.12)",
         "seccomp: missing (EPERM)",
     ]
 
@@ -221,6 +221,6 @@ def test_a_line_says_how_far_the_sandbox_holds() -> None:
 async def test_the_status_has_the_level(editor: Any) -> None:
     editor.open("model.py", NET)
     status = await editor.until_state("ready")
-    assert status["sandbox"] == "Sandbox: 1 of 2 layers hold"
+    assert status["sandbox"] == "Sandbox: 1 of 2 layers active"
     facts = await editor.command("fullgraph.server.debugInformation")
     assert "Landlock: missing (there is none)" in facts["text"]

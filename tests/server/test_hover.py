@@ -62,7 +62,8 @@ async def test_a_finding_comes_first(open_text: Any) -> None:
     text = "class Broken(nn.Module):\n    torch.max(x, 1)  # break: A break\n    # fix: mended()\n"
     editor, uri = await open_text(text, name="neovim", adjust=bare)
     page = content(await editor.hover(uri, "torch.m", "ax"))
-    reason, rest = page.split("\n\n---\n\n", 1)
+    reason, dynamo, rest = page.split("\n\n---\n\n", 2)
+    assert dynamo.startswith("Dynamo: ")
     assert reason.startswith("**A break**") and "- Write mended()" in reason
     assert "graph-break/GB0059" in reason and rest.startswith("```python\n")
     # Links before what a window has no room for.

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from lsprotocol import types
+
+from fullgraph.render.shapes import values_page
+from fullgraph.results.shapes import ProbeShapes, ShapesByTarget
+from fullgraph.session.hints import find_annotation, line_hints
+from fullgraph.session.unit_view import UnitView
+from fullgraph_engine.protocol import Position, Range
+from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeRole, ShapeSeen
 
 NET = """\
 class Net(nn.Module):
@@ -77,7 +85,7 @@ async def test_settings_choose(opened: Any) -> None:
     last = [SHOWN]
     everything = await shown(shapes="all", constants=True)
     assert "y: f32[b, 16] = y + 1" in everything
-    assert "k: 32 (constant) = n * 2" in everything
+    assert "k: 32 = n * 2" in everything
     assert len(everything) == len(SHOWN) + 2
     fewer = await shown(parameters=False, returns=False)
     assert fewer == SHOWN[1:-1]
@@ -145,6 +153,83 @@ async def test_places_are_counted_as_the_client_counts(opened: Any, encoding: st
     (hint,) = await editor.hints(uri)
     behind = text.index("y = f") + 1
     assert hint.position == editor.position(uri, behind)
+
+
+async def test_the_shape_of_an_annotated_parameter_stands_after_its_annotation(opened: Any) -> None:
+    text = (
+        "class Net(nn.Module):\n"
+        "    def forward(self, x: dict[str, Tensor] = {}):  # seen: parameter x: f32[b, 16]\n"
+        "        return x\n"
+    )
+    editor, uri = await opened(text)
+    (hint,) = await editor.hints(uri)
+    assert (hint.label, hint.padding_left) == ("f32[b, 16]", True)
+    assert hint.position == editor.position(uri, text.index(" = {}"))
+    assert "`x` : `f32[b, 16]`" in tooltip(await editor.client.inlay_hint_resolve_async(hint))
+
+
+async def test_hints_of_a_line_fit_into_what_the_editor_shows(opened: Any) -> None:
+    text = (
+        "class Net(nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        y = f(x)  # seen: assigned y: f32[2, 64, 128, 128] | f32[2, 64, 64, 64]\n"
+        "        z = g(x)  # seen: assigned z: f32[2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4]\n"
+    )
+    editor, uri = await opened(text)
+    first, second = await editor.hints(uri)
+    assert first.label == ": f32[2, 64, 128, 128] … [2, 64, 64, 64] \N{MULTIPLICATION SIGN}2"
+    assert second.label == ": f32[2048, 1024, 512, 256, 128, 64, 32, …]"
+    assert all(len(hint.label) <= 43 for hint in (first, second))
+    whole = tooltip(await editor.client.inlay_hint_resolve_async(second))
+    assert "f32[2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4]" in whole
+
+
+def place(name: str, *texts: str, role: ShapeRole = "assigned", function: str = "f") -> PlaceShapes:
+    values = tuple(ShapeSeen("tensor", text) for text in texts)
+    return PlaceShapes(Range(Position(0, 0), Position(0, 1)), role, values, name, function)
+
+
+def test_several_hints_of_a_line_share_its_room() -> None:
+    three = [(place(name, "f32[2, 64, 128, 128]"), 1) for name in "abc"]
+    labels = [hint.label for hint in line_hints(three, [None] * 3)]
+    assert labels == [": f32[2, …]"] * 3
+    short = [(place(name, "f32[2, 64]"), 1) for name in "abc"]
+    assert [hint.label for hint in line_hints(short, [None] * 3)] == [": f32[2, 64]"] * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "annotation"),
+    [
+        ("x: Tensor, y", "Tensor"),
+        ("x : 'a, b' = 1", "'a, b'"),
+        ("x: Callable[[int, str], Tensor]) -> None", "Callable[[int, str], Tensor]"),
+        ("x: Tensor  # why\n", "Tensor"),
+        ("x, y: int", None),
+        ("x = 1", None),
+    ],
+)
+def test_annotations_of_parameters_are_found(text: str, annotation: str | None) -> None:
+    found = find_annotation(text, place("x", "f32[2]", role="parameter"), 1)
+    assert (found and text[: found.end].endswith(found.text) and found.text) == annotation
+    of_lambda = place("x", "f32[2]", role="parameter", function="f.<locals>.<lambda>")
+    assert find_annotation(text, of_lambda, 1) is None
+
+
+def test_two_targets_do_not_add_up() -> None:
+    where = place("y", "f32[2]", "f32[3]", "f32[4]")
+    targets = {
+        name: ShapesByTarget((ProbeShapes(0, (where,)), ProbeShapes(1, (where,))))
+        for name in ("Net", "Block")
+    }
+    view = UnitView(SimpleNamespace(results=SimpleNamespace(shapes=targets)))
+    (shown,) = view.seen_shapes()
+    counts = view.shape_counts(shown)
+    assert counts == {"Net": 3, "Block": 3}
+    (hint,) = line_hints([(shown, max(counts.values()))], [None])
+    assert hint.label == ": f32[2] … f32[4] \N{MULTIPLICATION SIGN}3"
+    page = values_page(shown, "y", counts)
+    assert page.endswith("\n\nReached 3 times in `Net` and 3 times in `Block`.")
+    assert "in all" not in page
 
 
 async def test_hover_over_an_expression_and_a_local(opened: Any) -> None:

@@ -83,9 +83,9 @@ async def test_breaks_of_one_cause_are_one_problem(editor: Any) -> None:
     )
     first, second, third, fourth = await editor.diagnostics(uri)
     assert "\nThe same cause breaks graphs on lines 4 and 8.\n" in first.message
-    hint, warning = types.DiagnosticSeverity.Hint, types.DiagnosticSeverity.Warning
+    mild, warning = types.DiagnosticSeverity.Information, types.DiagnosticSeverity.Warning
     severities = [one.severity for one in (first, second, third, fourth)]
-    assert severities == [warning, hint, warning, hint]
+    assert severities == [warning, mild, warning, mild]
     places = [related.location.range for related in first.related_information]
     assert places == [second.range, fourth.range]
     (back,) = second.related_information
@@ -98,8 +98,8 @@ async def test_where_the_first_of_a_cause_is_ignored_the_next_is_the_first(edito
     uri = editor.open("model.py", text)
     await editor.until_state("ready")
     second, third, fourth = await editor.diagnostics(uri)
-    hint, warning = types.DiagnosticSeverity.Hint, types.DiagnosticSeverity.Warning
-    assert [one.severity for one in (second, third, fourth)] == [warning, warning, hint]
+    mild, warning = types.DiagnosticSeverity.Information, types.DiagnosticSeverity.Warning
+    assert [one.severity for one in (second, third, fourth)] == [warning, warning, mild]
     assert fourth.message == "Same cause as line 4: A break"
 
 

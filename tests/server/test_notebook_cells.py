@@ -139,7 +139,7 @@ async def test_a_fix_is_an_edit_of_its_cell(editor: Any) -> None:
         found[:] = [
             one
             for one in await editor.actions(model, "random.random")
-            if one.kind == "quickfix" and "safe fix" in one.title
+            if one.kind == "quickfix" and "(removes the break" in one.title
         ]
         return bool(found)
 

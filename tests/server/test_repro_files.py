@@ -108,3 +108,15 @@ def test_a_file_system_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert names(tmp_path) == ["net-2.py", "net.py"]
     assert (tmp_path / "net.py").read_text() == "precious"
     assert (tmp_path / "net-2.py").read_text() == "text"
+
+
+def test_git_ignores_a_folder_that_is_made_for_scripts(tmp_path: Path) -> None:
+    made, mine, asked = tmp_path / "made", tmp_path / "mine", tmp_path / "asked"
+    mine.mkdir()
+    for folder in (made, mine):
+        write_repro(folder, "a", ".py", "text", unversioned=True)
+        write_repro(folder, "b", ".py", "text", unversioned=True)
+    write_repro(asked, "a", ".py", "text")
+    assert names(made) == [".gitignore", "a.py", "b.py"]
+    assert (made / ".gitignore").read_text() == "*\n"
+    assert names(mine) == ["a.py", "b.py"] and names(asked) == ["a.py"]

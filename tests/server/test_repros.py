@@ -50,7 +50,8 @@ async def actions_at(editor: Any, uri: str, needle: str, only: list[str] | None 
 
 def files(editor: Any) -> list[str]:
     folder = editor.root / "fullgraph-repros"
-    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    found = [path.name for path in folder.iterdir()] if folder.exists() else []
+    return sorted(name for name in found if name != ".gitignore")
 
 
 # -- choosing ----------------------------------------------------------------------------------
@@ -59,7 +60,7 @@ def files(editor: Any) -> list[str]:
 async def test_actions_at_a_finding(editor: Any, counter: Any) -> None:
     uri = await opened(editor)
     one, other, last = await actions_at(editor, uri, "call()")
-    assert (one.title, other.title) == ("Emit minified repro", "Copy minified repro as issue")
+    assert (one.title, other.title) == ("Create minimal repro", "Copy minimal repro as issue")
     assert last.title == "Ignore graph-break/GB0059 on this line"
     assert one.kind == "quickfix.fullgraph.repro" and not one.is_preferred
     assert [diagnostic.code for diagnostic in one.diagnostics] == ["graph-break/GB0059"]
@@ -90,16 +91,16 @@ async def test_several_findings_are_told_apart(editor: Any) -> None:
     text = NET.replace("call()", "call()  # file: op/not-pt2-compliant An op #")
     uri = await opened(editor, text + "    call()  # break: A break\n")
     titles = [action.title for action in await actions_at(editor, uri, "call()")]
-    assert titles[0] == "Emit minified repro"
+    assert titles[0] == "Create minimal repro"
     params = types.CodeActionParams(
         types.TextDocumentIdentifier(uri),
         types.Range(types.Position(1, 4), types.Position(2, 4)),
         types.CodeActionContext(diagnostics=[]),
     )
     actions = await editor.client.text_document_code_action_async(params)
-    assert [action.title for action in actions if action.title.startswith("Emit")] == [
-        "Emit minified repro of op/not-pt2-compliant",
-        "Emit minified repro of graph-break/GB0059",
+    assert [action.title for action in actions if action.title.startswith("Create")] == [
+        "Create minimal repro of op/not-pt2-compliant",
+        "Create minimal repro of graph-break/GB0059",
     ]
 
 
@@ -140,30 +141,17 @@ async def test_a_script_is_written_and_opened(editor: Any) -> None:
     assert "text" not in answer and not answer["reason"] and told(editor) == []
 
 
-async def test_a_script_is_offered_by_a_message_with_a_button(open_editor: Any) -> None:
-    def buttons(capabilities: types.ClientCapabilities) -> None:
-        capabilities.experimental = {"messageButtons": True}
-
-    editor = await open_editor(name="vscode", adjust=buttons)
-    messages: list[types.ShowMessageRequestParams] = []
-    pressed: asyncio.Future[types.MessageActionItem | None] = asyncio.Future()
-
-    @editor.client.feature(types.WINDOW_SHOW_MESSAGE_REQUEST)
-    async def ask(params: types.ShowMessageRequestParams) -> types.MessageActionItem | None:
-        messages.append(params)
-        return await pressed
-
+async def test_git_ignores_the_folder_that_is_made(editor: Any) -> None:
     uri = await opened(editor)
-    answer = await repro(editor, place(uri))
-    assert not answer["shown"] and answer["verified"]
-    (message,) = await editor.until(lambda: messages)
-    assert message.type is types.MessageType.Info
-    assert message.message.startswith("fullgraph: gb0059-net.py: 12 lines")
-    assert [action.title for action in message.actions] == ["Open"]
-    assert editor.client.shown_documents == []
-    pressed.set_result(message.actions[0])
-    (document,) = await editor.until(lambda: editor.client.shown_documents)
-    assert document.uri == answer["uri"] and document.take_focus is True
+    folder = editor.root / "fullgraph-repros"
+    await repro(editor, place(uri))
+    assert (folder / ".gitignore").read_text() == "*\n"
+
+
+async def test_fixes_come_before_a_repro(editor: Any) -> None:
+    uri = await opened(editor, NET + "    # fix: other()\n")
+    titles = [action.title for action in await actions_at(editor, uri, "call()")]
+    assert titles.index("Write other()") < titles.index("Create minimal repro")
 
 
 async def test_another_time_limit_holds_for_what_goes_on(editor: Any, counter: Any) -> None:

@@ -80,10 +80,27 @@ async def test_the_course_of_a_target(editor: Any) -> None:
     assert cut["code"].startswith("graph-break/")
     assert editor.texts[uri].split("\n")[cut["range"]["start"]["line"]].strip() == cut["text"]
     assert cut["text"] == 'print("here")'
-    assert cut["outcome"] and cut["reproducible"] and not cut["through"]
+    assert cut["outcome"] == "This line runs in Python; a new graph starts after it."
+    assert cut["reproducible"] and not cut["through"]
+    assert cut["title"].startswith("`print` runs in Python; remove it")
+    assert cut["cost"].startswith("cuts 3 ops into 2 + 1")
+    assert cut["explanation"].startswith("Failed to trace builtin operator. Dynamo does not know")
     assert {step["function"] for step in trace["steps"]} == {"Net.forward"}
     assert trace["ops"] == sum(step.get("ops", 0) for step in trace["steps"])
     assert trace["guards"] == sum(group["count"] for group in trace["guardGroups"])
+
+
+async def test_verified_fixes_come_first_with_what_was_shown(editor: Any) -> None:
+    uri = editor.open("model.py", NET)
+    await editor.command("fullgraph.server.analyze", uri)
+
+    async def fixed() -> Any:
+        _, cut, _ = (await ask(editor, uri, line=10))["steps"]
+        return cut["fixes"]
+
+    found = await editor.until(fixed)
+    assert found[0]["title"] and found[0]["detail"].startswith("removes the break; ")
+    assert found[0]["edits"]
 
 
 async def test_a_break_that_a_comment_hides_is_one_of_the_course(editor: Any) -> None:

@@ -18,6 +18,8 @@ OURS = (ROOT / "server" / "fullgraph", ROOT / "engine" / "fullgraph_engine")
 # release of LibCST that does parses Python as of 3.8, and is slower.
 PARTLY_COMPILED = ("pyyaml==6.0.3", "libcst==1.8.2")
 
+# Only LibCST's own command line uses these.
+LIBCST_TOOLS = ("codegen", "display")
 # Of no use to a server that is started by an editor.
 LEFT_OUT = ("bin", "cattr")
 CLI = {
@@ -46,6 +48,9 @@ def main() -> None:
     )
     for tests in [*(LIBS / "libcst").rglob("tests"), *(LIBS / "libcst").rglob("commands")]:
         shutil.rmtree(tests, ignore_errors=True)
+    (LIBS / "libcst" / "tool.py").unlink()
+    for folder in LIBCST_TOOLS:
+        shutil.rmtree(LIBS / "libcst" / folder)
     for package in OURS:
         for source in package.rglob("*"):
             if source.suffix in {".py", ".md"}:

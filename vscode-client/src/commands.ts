@@ -111,7 +111,7 @@ async function reproTimeBudget(): Promise<void> {
     seconds,
   }));
   const chosen = await vscode.window.showQuickPick(items, {
-    title: "Time limit for making a minified repro",
+    title: "Time limit for making a minimal repro",
     placeHolder: "A repro that is being made starts again with the new limit",
   });
   if (chosen && chosen.seconds !== now) {

@@ -9,7 +9,7 @@ import type {
 
 type Handler = RequestHandler<ShowDocumentParams, ShowDocumentResult, void>;
 
-/** Only a file that the user opens by a button takes the focus. */
+/** Opens a document beside the active editor. Only a file takes the focus, and only on request. */
 export async function showBeside(
   params: ShowDocumentParams,
   token: vscode.CancellationToken,

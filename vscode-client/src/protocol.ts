@@ -20,7 +20,7 @@ export interface Status {
   readonly torch: string;
   readonly python: string;
   readonly interpreter: string;
-  /** Why it is this interpreter, and which were passed over. */
+  /** Why this interpreter is used, and why others are not. */
   readonly why: string;
   /** How far the sandbox holds, in a short line; empty until that is known. */
   readonly sandbox: string;

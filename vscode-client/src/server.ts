@@ -333,7 +333,6 @@ class ExperimentalCapabilities implements StaticFeature {
       changed: true,
       // Those of machines, which VS Code takes from no workspace.
       userSettings: true,
-      messageButtons: true,
       icons: true,
     };
   }

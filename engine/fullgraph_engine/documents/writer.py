@@ -20,7 +20,7 @@ from .places import PlaceFormatter
 from .sink import DocumentRequest
 
 _AFTER = {
-    "resumed": "this runs in Python, and the next graph continues after it",
+    "resumed": "this line runs in Python; a new graph starts after it",
     "rest-skipped": "the rest of the function is left to Python",
     "frame-skipped": "the whole function is left to Python",
     "raised": "an error, because of fullgraph=True",

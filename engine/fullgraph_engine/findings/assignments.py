@@ -39,6 +39,21 @@ class Assignments:
             _AssignmentReader(self._tree, found)
         return found
 
+    def counts(self, source: str) -> bool:
+        """Whether a function changes the value that Dynamo calls ``source`` by ``+=`` or ``-=``,
+        not below a condition."""
+        return source[:2] in ("L[", "G[") and _source_path(source[1:]) in self._counted
+
+    @cached_property
+    def _counted(self) -> frozenset[Path]:
+        body = self._tree.body if self._tree is not None else []
+        return frozenset(
+            path
+            for statement in _unconditional(body)
+            if isinstance(statement, ast.AugAssign) and isinstance(statement.op, (ast.Add, ast.Sub))
+            for path in _expression_paths(statement.target)
+        )
+
     def changes_global(self, source: str, *, exactly: bool = False) -> bool:
         """Whether a function assigns the global that Dynamo calls ``source``, or a container of it.
 
@@ -136,6 +151,15 @@ def _functions_in(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
             yield node
         else:
             yield from _functions_in(ast.iter_child_nodes(node))
+
+
+def _unconditional(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield statements, also those in functions, classes and ``with`` blocks, but none that depend
+    on a condition."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.With)):
+            yield from _unconditional(statement.body)
 
 
 def _called_once(tree: ast.Module) -> frozenset[str]:

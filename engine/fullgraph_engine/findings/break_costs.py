@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from ..protocol import BreakCause, BreakCost, Finding, GraphCut, Range
-from ..torch_internals.breaks import reading_operation
+from ..torch_internals.breaks import cannot_read_tensors, reading_operation
 from ..tracing.recording import Break, Recording, Stack
 from . import breaks
 from .places import SourceText
@@ -72,6 +72,7 @@ class BreakCosts:
             dropped=sum(one.ops for one in eager if one.outcome == "frame-skipped"),
             sync=sync,
             syncs=(read or met) if sync else 0,
+            sync_free=not sync and all(map(_is_sync_free, records)),
             resumes=sum(self._frames[frame].outcome == "compiled" for frame in rest),
             guards=sum(self._guards.get(frame, 0) for frame in rest),
         )
@@ -175,6 +176,10 @@ class BreakCosts:
 
 
 _EAGER = ("frame-skipped", "rest-skipped")
+
+
+def _is_sync_free(record: Break) -> bool:
+    return cannot_read_tensors(record.causes[0].kind, record.causes[0].context)
 
 
 def _read_by(record: Break) -> str:

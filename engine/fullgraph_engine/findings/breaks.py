@@ -12,15 +12,8 @@ from ..torch_internals.breaks import break_slug
 from ..torch_internals.frames import is_skip_without_ops, restore_original_names
 from ..tracing.recording import Break, Cause, Skip, Stack
 from ..tracing.stacks import is_torch
-from . import break_causes
+from . import break_causes, break_words
 from .places import SourceText, finding_identity, related_to
-
-_OUTCOMES = {
-    "resumed": "",
-    "rest-skipped": "; Dynamo cannot resume here and runs the rest of the function in eager mode",
-    "frame-skipped": "; Dynamo skips the whole function and runs it in eager mode",
-    "raised": "; an error under `{strict}`",
-}
 
 # Reasons for which Dynamo skips frames and which do not concern the user.
 _ORDINARY = (
@@ -44,11 +37,11 @@ def break_finding(
     """
     place = source.locate(record.stack, fallback)
     first = record.causes[0]
-    outcome = _OUTCOMES[record.outcome].format(strict=strict)
+    written = "" if place.deeper else source.code_of(place.range)
     code = f"graph-break/{record.id or break_slug(first.kind)}"
     return Finding(
         code=code,
-        message=f"Graph break: {_end_sentence(first.kind)}{outcome}",
+        message=break_words.break_line(first, written),
         range=place.range,
         explanation=_steady_words(first.explanation),
         hints=tuple(_steady_words(hint) for hint in first.hints),
@@ -58,7 +51,11 @@ def break_finding(
         related=related_to(place),
         notes=notes_on(record.causes, record.operator),
         identity=finding_identity(code, place.range),
-        evidence=BreakEvidence(first.kind, record.outcome),
+        evidence=BreakEvidence(
+            first.kind,
+            record.outcome,
+            strict if record.outcome == "raised" else "",
+        ),
         causes=(break_causes.break_cause(code, record, place, source),),
     )
 
@@ -152,7 +149,3 @@ def _steady_words(words: str) -> str:
 
 _COMMENT = re.compile(r"(?m)(, code: [^'\"\n]*?)\s+#.*$")
 """Comment after a line of code that torch quotes, where the ``#`` cannot be inside a string."""
-
-
-def _end_sentence(words: str) -> str:
-    return words.strip().rstrip(".")

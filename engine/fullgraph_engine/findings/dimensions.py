@@ -79,7 +79,7 @@ def limit_finding(
     condition = _name_symbols(event.condition, {event.symbol: name})
     return Finding(
         code=code,
-        message=f"`{name}` is limited to {event.low} to {event.high}: another size recompiles",
+        message=f"`{name}` is limited to {event.low} to {event.high}: other sizes recompile",
         range=place.range,
         explanation=f"{_limited_in_words(event, tried)} The compiled code is only for sizes for "
         f"which `{condition}` holds.",
@@ -141,7 +141,7 @@ def _equal_dimensions(
     one, other = sides
     return Finding(
         code=code,
-        message=f"`{one}` has to be equal to `{other}`: the compiled code is for no other sizes",
+        message=f"`{one}` must be equal to `{other}`: other sizes recompile",
         range=place.range,
         explanation=_INDEPENDENT.format(*letters),
         hints=(

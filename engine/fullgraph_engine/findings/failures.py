@@ -97,13 +97,10 @@ def failure_finding(
         hints = ()
     elif fake and (chosen or needs_data(failure)):
         code = "trace/needs-real-tensors"
-        message = f"The trace ends here, because fake tensors have no data: {words}"
+        message = f"Fake tensors have no data, so the trace ends here: {words}"
         if not needs_data(failure):
             values = "a value" if chosen == 1 else f"{chosen} values"
-            message = (
-                f"The trace ends here, after {values} that fake tensors do not have had to be "
-                f"made up: {words}"
-            )
+            message = f"The trace ends here, after {values} made up for fake tensors: {words}"
         hints = (
             "Give the probe smaller sizes or the model fewer layers, so that it can be run with "
             'real tensors, or set `mode = "real"`.',

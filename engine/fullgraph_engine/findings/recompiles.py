@@ -151,15 +151,19 @@ def limit_finding(recompile: Recompile, source: SourceText, fallback: Range) -> 
 
 def _limit_words(recompile: Recompile) -> str:
     if not recompile.raised:
-        return (
-            f"`{recompile.function}` was compiled too often and runs without Dynamo from now on "
-            f"({recompile.limit})"
-        )
+        limit = _limit_name(recompile.limit)
+        return f"`{recompile.function}` hit {limit}: runs uncompiled from now on"
     changed = "".join(f": {describe_change(one)}" for one in latest_failures(recompile)[:1])
     return (
-        f"`{recompile.function}` raises, because the limit of recompiles is reached under "
-        f"`{recompile.raised}` ({recompile.limit}){changed}"
+        f"`{recompile.function}` hit {_limit_name(recompile.limit)} and raises under "
+        f"`{recompile.raised}`{changed}"
     )
+
+
+def _limit_name(limit: str) -> str:
+    """Return ``recompile_limit (8)`` for ``recompile_limit = 8``."""
+    name, _, number = limit.partition(" = ")
+    return f"`{name}` ({number})" if number else f"`{name}`"
 
 
 def place_of(

@@ -20,6 +20,7 @@ import torch
 from ..protocol import Finding, GuardName, Range, merge_names
 from ..protocol.evidence import GuardEvidence
 from ..protocol.sources import in_user_words, source_root
+from ..torch_internals import dynamo
 from ..tracing.recording import Guard, Recording, TracedFrame
 from . import data_sizes
 from .assignments import Assignments
@@ -31,6 +32,7 @@ _MODULE = re.compile(r"^L\['(?P<name>\w+)'\]\._(?:modules|parameters|buffers)\b"
 _VALUES = frozenset(
     ("EQUALS_MATCH", "TRUE_MATCH", "FALSE_MATCH", "NONE_MATCH", "LENGTH_CHECK", "DICT_LENGTH")
 )
+_INTEGER = re.compile(r"-?\d+$")
 _NUMBERS = ("int", "float", "complex")
 _PLAIN = (*_NUMBERS, "str")
 _CALLED = {
@@ -55,16 +57,20 @@ class CalledWith:
     arguments: frozenset[str] = frozenset()
     bound: bool = False
     """True if the call is a method of an object, the same at every call."""
+    of_module: bool = False
+    """True if that object is a module."""
 
     @classmethod
     def from_call(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CalledWith:
         called = function.forward if isinstance(function, torch.nn.Module) else function
+        owner = getattr(called, "__self__", None)
+        of_module = isinstance(owner, torch.nn.Module)
         code = getattr(inspect.unwrap(getattr(called, "__func__", called)), "__code__", None)
         try:
             bound = inspect.signature(called).bind(*args, **kwargs)
         except (TypeError, ValueError):
-            return cls(code, bound=hasattr(called, "__self__"))
-        return cls(code, frozenset(bound.arguments), hasattr(called, "__self__"))
+            return cls(code, bound=owner is not None, of_module=of_module)
+        return cls(code, frozenset(bound.arguments), owner is not None, of_module)
 
     def includes(self, frame: TracedFrame, name: str) -> bool:
         """Whether a local of a frame is an argument that the call passes, not a default."""
@@ -139,18 +145,40 @@ class _Unsteady:
             new = self._writes[of]
             if new == value or (not new and value != "None") or not self._is_lasting(of, frame):
                 continue
-            name = in_user_words(of)
             now = new or "another object"
             return self._make_finding(
                 "guard/mutated",
                 guard,
                 frame,
-                f"`{name}` is guarded to be {value} and is {now} after the call: "
-                "the next call recompiles",
-                "The traced code reads this value, so that the compiled code is only valid while "
-                "it is the same, and changes it.",
+                self._mutation_words(of, value, now, frame),
+                "The traced code reads this value and then changes it. The compiled code is only "
+                f"valid while it is {value}, and it is {now} after the call.",
             )
         return None
+
+    def _mutation_words(self, of: str, value: str, now: str, frame: TracedFrame) -> str:
+        name = in_user_words(of)
+        numbers = _INTEGER.match(value) is not None and _INTEGER.match(now) is not None
+        counted = numbers and self._assignments.counts(of)
+        if counted and self._is_specialized(of, frame):
+            return f"`{name}` changes on every call, so each call recompiles until the limit"
+        often = "on every call" if counted else "during the call"
+        return f"`{name}` changes {often} ({value}, then {now}), so the next call recompiles"
+
+    def _is_specialized(self, of: str, frame: TracedFrame) -> bool:
+        """Whether Dynamo never makes an integer symbolic, as for attributes of modules."""
+        scope, name = source_root(of)
+        of_module = (frame.id, name) in self._modules or (
+            self._given.of_module and self._is_own_object(name, frame)
+        )
+        symbolic = getattr(dynamo.config, "allow_unspec_int_on_nn_module", False)
+        return scope == "local" and of_module and not symbolic
+
+    def _is_own_object(self, name: str, frame: TracedFrame) -> bool:
+        """Whether a local of a frame is the object whose method was called."""
+        code = self._given.code
+        owner = code.co_varnames[0] if code is not None and code.co_argcount else ""
+        return self._given.bound and name == owner and self._given.is_of(frame)
 
     def _is_lasting(self, of: str, frame: TracedFrame) -> bool:
         """Whether a changed value persists until the next call, as far as known.
@@ -160,9 +188,7 @@ class _Unsteady:
         scope, name = source_root(of.removeprefix("len("))
         if scope == "global":
             return True
-        code = self._given.code
-        owner = code.co_varnames[0] if code is not None and code.co_argcount else ""
-        if self._given.bound and name == owner and self._given.is_of(frame):
+        if self._is_own_object(name, frame):
             return True
         return scope == "local" and (frame.id, name) in self._modules
 

@@ -253,7 +253,7 @@ class Execution:
         if isinstance(error, ModuleTimeIsUp):
             self.clock.over = True
             code = "trace/timeout"
-            message = "This statement used up the time that executing the module may take"
+            message = "This statement reached the time limit for executing the module"
             notes = ("Statements after it were executed only if they define or import something.",)
         elif isinstance(error, SystemExit):
             message = f"The module exits here: {why}"

@@ -107,8 +107,7 @@ def package_finding(name: str, error: BaseException, where: Range, path: str) ->
         stack = stack_of(error)
         return Finding(
             code="trace/timeout",
-            message=f"Importing `{name}`, the package of this file, used up the time that "
-            "executing the module may take",
+            message=f"Importing `{name}`, the package of this file, reached the time limit",
             range=where,
             stack=stack,
             related=related_frames(stack, path),

@@ -384,6 +384,8 @@ class _File:
                 continue
             place = self.source.locate(warning.stack, _NOWHERE)
             first, _, rest = warning.message.partition(". ")
+            if self._is_break_explanation(first, place.range):
+                continue
             code = "compile/warning"
             call = warning.call
             self.add(
@@ -399,6 +401,15 @@ class _File:
                 "",
                 self.calls_of(call.region, call.number) if call is not None else (),
             )
+
+    def _is_break_explanation(self, words: str, place: Range) -> bool:
+        """Whether the finding of a graph break at a place says the same as a warning of Dynamo."""
+        return any(
+            finding.code.startswith("graph-break/")
+            and finding.range == place
+            and words in finding.explanation
+            for finding in self.found.values()
+        )
 
     def failures_of(self, region: LiveRegion) -> None:
         """Report exceptions that calls of a region raised.

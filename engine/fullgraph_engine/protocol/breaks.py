@@ -85,6 +85,9 @@ class BreakCost:
     syncs: int = 0
     """Number of times that the operation in ``sync`` waits for the device in one call of the
     target."""
+    sync_free: bool = False
+    """True if the code of the break cannot wait for the device. If it is False and ``sync`` is
+    empty, code that Dynamo does not trace may still wait."""
     resumes: int = 0
     """Number of functions that Dynamo generated and compiled to continue after the break."""
     guards: int = 0

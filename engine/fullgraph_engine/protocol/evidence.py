@@ -13,6 +13,10 @@ BreakOutcome = Literal["resumed", "rest-skipped", "frame-skipped", "raised"]
 """Consequence of a graph break: Dynamo continued in a new graph, ran the rest of the function or
 the whole function in eager mode, or raised.
 """
+_CONSEQUENCES: dict[BreakOutcome, str] = {
+    "rest-skipped": "Dynamo cannot resume here and runs the rest of the function in eager mode.",
+    "frame-skipped": "Dynamo skips the whole function and runs it in eager mode.",
+}
 Resolution = Literal["overload", "single overload", "resolved packet"]
 """Way in which the overload of a custom operator was chosen: the code names it, the operator has
 only one, or the arguments select it.
@@ -27,7 +31,18 @@ class BreakEvidence:
 
     title: str
     outcome: BreakOutcome = "resumed"
+    strict: str = ""
+    """Argument or function under which the break is an error; empty if it is not an error."""
     kind: Literal["break"] = "break"
+
+    @property
+    def consequence(self) -> str:
+        """Sentence for the user about what Dynamo did after the break; empty if it went on in a new
+        graph."""
+        if self.outcome == "raised":
+            under = f" under `{self.strict}`" if self.strict else ""
+            return f"This is an error{under}."
+        return _CONSEQUENCES.get(self.outcome, "")
 
 
 @dataclass(frozen=True)

@@ -179,6 +179,25 @@ def reading_operation(title: str, context: str) -> str:
     return f"{builtin['name']}(Tensor)" if builtin["name"] in _READING_BUILTINS else ""
 
 
+_OWN_CALLS = "Call to `torch._dynamo."
+_ARGUMENT_TYPE = re.compile(r"\b(\w+)Variable\b")
+_NO_TENSORS = re.compile(r"(?:time|random)\.")
+"""Modules whose functions do not read tensors."""
+
+
+def cannot_read_tensors(title: str, context: str) -> bool:
+    """Whether the code of a graph break certainly does not read the value of a tensor.
+
+    ``title`` and ``context`` are texts of Dynamo about the break.
+    """
+    if title.startswith(_OWN_CALLS):
+        return True
+    builtin = _BUILTIN_CONTEXT.match(context)
+    if builtin is not None:
+        return set(_ARGUMENT_TYPE.findall(builtin["types"])) == {"Constant"}
+    return _NO_TENSORS.match(untraced_callee(context)) is not None
+
+
 _CALLEE_CONTEXTS = (
     re.compile(r"^module: (?P<module>[^,]*), qualname: (?P<name>[^,]+), skip reason: "),
     re.compile(r"^qualname: (?P<name>[^,]+), name: "),

@@ -21,8 +21,19 @@ from ..torch_internals.frames import is_tracer_callback, original_name
 from .recording import Stack
 
 _ENGINE = str(Path(__file__).resolve().parent.parent)
-_TORCH = str(Path(torch.__file__).resolve().parent)
-_STDLIB = str(Path(dataclasses.__file__).resolve().parent)
+
+
+def package_folders(file: str) -> tuple[str, ...]:
+    """Return the folder of a module as Python imported it, and without symbolic links.
+
+    Code objects have the first, also where an environment links to the files of its packages.
+    """
+    path = Path(file)
+    return tuple(dict.fromkeys((str(path.parent), str(path.resolve().parent))))
+
+
+_TORCH = package_folders(torch.__file__)
+_STDLIB = package_folders(dataclasses.__file__)
 
 
 def make_frame(code: types.CodeType, line: int | None, positions: Any) -> Frame:
@@ -161,7 +172,7 @@ def is_in_engine(stack: Stack) -> bool:
 
 def is_torch(path: str) -> bool:
     """Whether a file belongs to torch or to the standard library."""
-    if path.startswith(("<", _TORCH)):
+    if path.startswith(("<", *_TORCH)):
         return True
     return path.startswith(_STDLIB) and "site-packages" not in path
 

@@ -159,7 +159,7 @@ M.commands = {
     words = targets,
   },
   untraced = {
-    about = "fade lines of the target at the cursor that were never traced, or no longer",
+    about = "toggle fading of the untraced lines of the target at the cursor",
     of_text = true,
     run = at_target("toggleUntraced"),
     words = targets,

@@ -37,11 +37,12 @@ class ScriptDestination:
     """Where the script is saved.
 
     With ``file``, it is that file; with only ``folder``, a new file in it; with neither, standard
-    output.
+    output. With ``unversioned``, git ignores the folder if it is created.
     """
 
     folder: Path | None
     file: Path | None = None
+    unversioned: bool = False
 
     @classmethod
     def parse(cls, option: str | None, folder: Path) -> ScriptDestination:
@@ -53,7 +54,7 @@ class ScriptDestination:
         if option == STANDARD_OUTPUT:
             return cls(None)
         if option is None:
-            return cls(folder)
+            return cls(folder, unversioned=True)
         path = Path.cwd() / Path(option).expanduser()
         if path.is_dir() or path.suffix != ".py":
             return cls(path)
@@ -76,7 +77,9 @@ class ScriptDestination:
         files = ReproData(data, found.data)
         if self.file is not None:
             return write_repro(self.folder, self.file.stem, self.file.suffix, found.script, files)
-        return write_repro(self.folder, result.name, ".py", found.script, files)
+        return write_repro(
+            self.folder, result.name, ".py", found.script, files, unversioned=self.unversioned
+        )
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,11 @@ class FileFinding:
 
     @property
     def shown_severity(self) -> Severity:
-        """Severity that editors show: a further place with the same cause is a hint."""
-        return self.severity if self.same_as is None else Severity.HINT
+        """Severity that editors show: at most information for a further place with the same
+        cause."""
+        if self.same_as is None:
+            return self.severity
+        return max(self.severity, Severity.INFORMATION, key=lambda one: one.number)
 
     def finding_of_run(self, target: str, probe: int) -> Finding | None:
         """Return what one run reported; None if it did not report this finding. A run traces

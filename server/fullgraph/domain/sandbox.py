@@ -15,13 +15,15 @@ def level_line(level: SandboxLevel) -> str:
         return ""
     holding = sum(layer.holds for layer in layers)
     partly = sum(layer.partly and bool(layer.lack) for layer in layers)
-    count = f"all {holding}" if holding == len(layers) else f"{holding} of {len(layers)}"
-    return f"Sandbox: {count} layers hold" + (f", {partly} of them in part" if partly else "")
+    if holding == len(layers) and not partly:
+        return "Sandbox active"
+    count = f"{holding} of {len(layers)} layers active"
+    return f"Sandbox: {count}" + (f", {partly} of them in part" if partly else "")
 
 
 def layer_lines(level: SandboxLevel) -> Iterator[str]:
     """Yield a line for each layer of the sandbox: whether it is active, and which protection is
     missing."""
     for layer in level.layers:
-        word = "holds" if not layer.lack else "holds in part" if layer.holds else "missing"
+        word = "active" if not layer.lack else "active in part" if layer.holds else "missing"
         yield f"{layer.name}: {word}" + (f" ({layer.lack})" if layer.lack else "")

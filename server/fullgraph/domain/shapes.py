@@ -5,13 +5,49 @@ from __future__ import annotations
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen
 
 
-def brief_values(place: PlaceShapes) -> str:
+def brief_values(place: PlaceShapes, count: int | None = None) -> str:
     """Format the values of a source expression: ``f32[b, 64]``. If they differ, show the first, the
-    last and the number of values."""
+    last and the number of values, which ``count`` replaces."""
     distinct = list(dict.fromkeys(map(value_text, place.values)))
     if len(distinct) <= 1:
         return distinct[0] if distinct else ""
-    return f"{distinct[0]} … {distinct[-1]} {times_words(place.count)}"
+    return f"{distinct[0]} … {distinct[-1]}{_suffix(place, count)}"
+
+
+def short_values(place: PlaceShapes, room: int, count: int | None = None) -> str:
+    """Format the values of a source expression in at most ``room`` characters, if possible.
+
+    Leave out "(constant)", then the dtype of the last value, then the last value, then the sizes
+    that do not fit.
+    """
+    distinct = list(dict.fromkeys(value.text for value in place.values))
+    if not distinct:
+        return ""
+    first, suffix = distinct[0], _suffix(place, count)
+    if len(distinct) == 1:
+        return _shorten(first, room)
+    last = distinct[-1]
+    dtype = first.partition("[")[0]
+    sizes = last.removeprefix(dtype) if last.startswith(f"{dtype}[") else last
+    for words in (f"{first} … {last}{suffix}", f"{first} … {sizes}{suffix}"):
+        if len(words) <= room:
+            return words
+    return f"{_shorten(first, room - len(suffix) - 2)} …{suffix}"
+
+
+def _suffix(place: PlaceShapes, count: int | None) -> str:
+    number = place.count if count is None else count
+    return f" {times_words(number)}" if number > 1 else ""
+
+
+def _shorten(text: str, room: int) -> str:
+    """Cut a value after a size: ``f32[2, 64, …]``."""
+    if len(text) <= room:
+        return text
+    closing = text[-1] if text[-1:] in ("]", ")") else ""
+    cut = text[: max(room - 1 - len(closing), 4)]
+    whole = cut.rpartition(", ")[0]
+    return f"{whole}, …{closing}" if whole and len(whole) + 3 <= room else f"{cut}…{closing}"
 
 
 def value_text(value: ShapeSeen) -> str:

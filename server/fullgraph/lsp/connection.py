@@ -91,17 +91,6 @@ class ClientConnection:
         params = types.ShowMessageParams(_LEVELS[level], f"fullgraph: {message}")
         self.notify(types.WINDOW_SHOW_MESSAGE, params)
 
-    async def offer_choices(self, level: MessageLevel, message: str, *choices: str) -> str:
-        """Show a message with buttons and wait; return the title of the pressed button, or
-        empty."""
-        actions = [types.MessageActionItem(title=choice) for choice in choices]
-        params = types.ShowMessageRequestParams(_LEVELS[level], f"fullgraph: {message}", actions)
-        try:
-            chosen = await self.request(types.WINDOW_SHOW_MESSAGE_REQUEST, params)
-        except JsonRpcException:
-            return ""
-        return getattr(chosen, "title", "")
-
     def log(self, text: str) -> None:
         """Write to the client's log, at most ``MOST_LOG`` characters for each trace."""
         if self._logged_characters > MOST_LOG:

@@ -36,15 +36,16 @@ class ServerContext:
         progress = ClientProgress(connection, session)
         repros = Repros(connection, session, progress)
         documents = VirtualDocuments(connection, session, progress)
+        publication = Publication(connection, session)
         return cls(
             connection,
             session,
-            Publication(connection, session),
+            publication,
             progress,
             documents,
             repros,
             Measures(connection, session, progress, documents),
-            FixJobs(session, progress.start_fixes),
+            FixJobs(session, progress.start_fixes, publication.notify_changed),
             Configuration(connection, session, repros.jobs.settings_changed),
         )
 

@@ -9,12 +9,14 @@ from typing import Any
 
 from lsprotocol import types
 
-from fullgraph.domain.calls import calls_clause, headline
+from fullgraph.domain.calls import calls_clause
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guard_names import other_names
 from fullgraph.domain.phrases import listing
+from fullgraph.domain.wording import consequence, explanation, message_lines, same_cause_lines
 from fullgraph.lsp.edits import text_edits
 from fullgraph.lsp.places import OtherTexts, range_in, range_json
+from fullgraph.render.breaks import cost_clause
 from fullgraph.render.terminal import FindingFile, finding_text
 from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.documents import Document
@@ -92,16 +94,17 @@ def _same_cause_places(item: FileFinding) -> Iterator[tuple[Range, str]]:
 def _message_text(item: FileFinding) -> str:
     finding = item.finding
     if item.same_as is not None:
-        return f"Same cause as line {item.same_as.start.line + 1}: {finding.message}"
-    lines = [headline(finding)]
+        return "\n".join(same_cause_lines(finding, item.same_as.start.line))
+    lines = message_lines(finding)
+    lines += filter(None, [consequence(finding)])
+    if finding.cost is not None:
+        lines.append(f"Cost: {cost_clause(finding.cost)}.")
     if item.also:
         lines.append(f"The same cause breaks graphs on {_line_words(item.also)}.")
     if clause := calls_clause(finding):
         lines.append(f"Seen {clause}.")
     lines += [f"Also: {name}." for name in other_names(finding)]
-    explanation = finding.explanation.strip()
-    if explanation and explanation not in finding.message:
-        lines.append(explanation)
+    lines += filter(None, [explanation(finding)])
     lines += [f"Hint: {hint}" for hint in finding.hints[:_MOST_HINTS]]
     return "\n".join(lines)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
@@ -17,7 +18,11 @@ from fullgraph.render.fixes import verification_words
 from fullgraph.render.measured import fixes_words, speed_verdict
 from fullgraph.session.analysis_unit import AnalysisUnit
 
-_WORDS = {"safe": "safe fix", "unsafe": "unsafe fix", "suggestion": "suggestion"}
+if TYPE_CHECKING:
+    from fullgraph.fixes.verification import Fix
+
+_ADVICE = {"safe": "", "unsafe": "; review first", "suggestion": "; not tested, adapt it first"}
+"""Ends of the titles of fixes, by grade."""
 
 
 def fix_actions(
@@ -33,7 +38,7 @@ def fix_actions(
         for fix in context.fixes.find_fixes(unit, item):
             preferred = fix.grade == "safe" and context.client.code_action_preferred
             yield types.CodeAction(
-                title=f"{fix.candidate.title} ({_WORDS[fix.grade]}: {verification_words(fix)})",
+                title=f"{fix.candidate.title} ({describe_result(fix)})",
                 kind=types.CodeActionKind.QuickFix,
                 diagnostics=[diagnostic],
                 is_preferred=True if preferred else None,
@@ -57,6 +62,11 @@ def searching_actions(
                     "fullgraph is still verifying fixes for this finding."
                 ),
             )
+
+
+def describe_result(fix: Fix) -> str:
+    """Describe what a fix was shown to do, and whether the user should review it."""
+    return f"{verification_words(fix)}{_ADVICE[fix.grade]}"
 
 
 def fix_all_actions(

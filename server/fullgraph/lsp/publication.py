@@ -52,6 +52,11 @@ class Publication:
         if final or self._pause_timer is None:
             self._publish_due(final=final)
 
+    def notify_changed(self, unit: AnalysisUnit) -> None:
+        """Notify a client with a trace view that fixes of a file were found."""
+        if self._client.changed:
+            self._connection.notify(CHANGED, {"uri": unit.document.uri, "final": False})
+
     def clear_file(self, uri: str) -> None:
         """Clear the diagnostics of a closed file."""
         self._due.pop(uri, None)

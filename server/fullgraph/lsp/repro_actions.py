@@ -37,8 +37,8 @@ def repro_actions(
         suffix = f" of {item.finding.code}" if len(items) > 1 else ""
         argument = command_argument(unit, item)
         shown = [diagnostics.for_finding(item, unit.document, context.session.files.documents())]
-        yield _repro_action(f"Emit minified repro{suffix}", REPRO, argument, shown)
-        yield _repro_action(f"Copy minified repro{suffix} as issue", copy, argument, shown)
+        yield _repro_action(f"Create minimal repro{suffix}", REPRO, argument, shown)
+        yield _repro_action(f"Copy minimal repro{suffix} as issue", copy, argument, shown)
 
 
 def reduce_actions(

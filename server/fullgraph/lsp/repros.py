@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
@@ -100,11 +99,6 @@ class Repros:
             )
             return answer
         words = sentences(outcome_words(outcome), repro.reason)
-        if kept is not None and self._session.client.message_buttons:
-            self._connection.run_in_background(
-                self._offer_script(kept.path, words, calm=not repro.reason)
-            )
-            return {**answer, "uri": kept.path.as_uri(), "shown": False}
         if kept is not None:
             uri: str | None = kept.path.as_uri()
             shown = await self._show_unfocused(kept.path.as_uri())
@@ -136,7 +130,7 @@ class Repros:
         folder = repro.kept.path.parent if repro.kept is not None else repro.folder
         name = repro.kept.path.stem if repro.kept is not None else repro.name
         try:
-            kept = write_repro(folder, name, ".md", text)
+            kept = write_repro(folder, name, ".md", text, unversioned=True)
         except ReproUnwritable as error:
             uri = await self._open_unsaved(f"{name}.md", text)
             self._connection.show_message(MessageLevel.WARNING, str(error))
@@ -146,15 +140,6 @@ class Repros:
             words = kept.remark or f"The text of the issue is in {kept.path}."
             self._connection.show_message(MessageLevel.INFORMATION, words)
         return {**answer, "uri": kept.path.as_uri(), "shown": shown}
-
-    async def _offer_script(self, path: Path, words: str, *, calm: bool) -> None:
-        """Report that a script was written to ``path``, and open it if the user presses the button
-        of the message."""
-        level = MessageLevel.INFORMATION if calm else MessageLevel.WARNING
-        chosen = await self._connection.offer_choices(level, f"{path.name}: {words}", "Open")
-        if chosen:
-            client = self._session.client
-            await self._connection.show_document(path.as_uri(), client, focus=True)
 
     async def _show_unfocused(self, uri: str) -> bool:
         """Open a document without moving the focus to it, because the user may be editing another
@@ -169,7 +154,7 @@ class Repros:
         start = types.Position(0, 0)
         insertion = types.TextEdit(types.Range(start, start), text)
         edit = types.WorkspaceEdit(changes={uri: [insertion]})
-        params = types.ApplyWorkspaceEditParams(edit, label="Minified repro")
+        params = types.ApplyWorkspaceEditParams(edit, label="Minimal repro")
         try:
             result = await self._connection.request(types.WORKSPACE_APPLY_EDIT, params)
         except JsonRpcException:

@@ -4,34 +4,39 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guards import guard_sentences
 from fullgraph.domain.reports import ShownReport
 from fullgraph.domain.shapes import brief_values
+from fullgraph.domain.wording import explanation, message_lines
 from fullgraph.lsp.edits import text_edits
+from fullgraph.lsp.fix_actions import describe_result
 from fullgraph.lsp.places import range_in, range_json
 from fullgraph.probes import comment_on, definition_of
+from fullgraph.render.breaks import cost_clause
 from fullgraph.render.summary import probe_inputs, probe_words
 from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.ignores import remove_ignored
 from fullgraph.session.probe_runs import run_of_comment
 from fullgraph.session.repro import is_reproducible
-from fullgraph_engine.protocol import Frame, Position, Range, TargetReport
-from fullgraph_engine.protocol.evidence import BreakEvidence
+from fullgraph_engine.protocol import Finding, Frame, Position, Range, TargetReport, TextEdit
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
 from fullgraph_engine.protocol.shapes import PlaceShapes
 from fullgraph_engine.protocol.sources import in_user_words
 from fullgraph_engine.protocol.trace_steps import TraceStep
 
+if TYPE_CHECKING:
+    from fullgraph.fixes.verification import Fix
+
 MOST_GUARDS = 200
 """Maximum number of guards of one kind in the data."""
 
 _OUTCOMES = {
-    "resumed": "This runs in Python, and the next graph continues after it.",
+    "resumed": "This line runs in Python; a new graph starts after it.",
     "rest-skipped": "The rest of the function is left to Python.",
     "frame-skipped": "The whole function is left to Python.",
     "raised": "An error, because of `fullgraph=True`.",
@@ -91,13 +96,15 @@ def trace_content(
     line: int | None,
     run: int | None = None,
     probe: int | None = None,
+    *,
+    find_fixes: Callable[[FileFinding], Iterable[Fix]] = lambda _: (),
 ) -> dict[str, Any] | None:
     """Return the trace of a function as JSON data: by name, else of the function at or above a
     line; None if there is none.
 
     A function has one run for each set of inputs. ``run`` is the index of the run, ``probe`` the
     number of its inputs. Without both, a line with a probe comment selects the run with the inputs
-    in the comment.
+    in the comment. ``find_fixes`` returns the verified fixes of a finding.
     """
     subjects = _list_targets(unit)
     written = None
@@ -117,7 +124,8 @@ def trace_content(
     if run is None:
         numbers = [shown.report.probe_number for shown in chosen.runs]
         run = numbers.index(probe) if probe in numbers else 0
-    content = _RunContent(unit, chosen, names, min(max(run, 0), len(chosen.runs) - 1))
+    number = min(max(run, 0), len(chosen.runs) - 1)
+    content = _RunContent(unit, chosen, names, number, find_fixes)
     return {**content.to_data(), "atProbe": at_probe}
 
 
@@ -210,8 +218,14 @@ def _pending_content(
 
 class _RunContent:
     def __init__(
-        self, unit: AnalysisUnit, subject: _TraceTarget, names: Sequence[str], run: int
+        self,
+        unit: AnalysisUnit,
+        subject: _TraceTarget,
+        names: Sequence[str],
+        run: int,
+        find_fixes: Callable[[FileFinding], Iterable[Fix]],
     ) -> None:
+        self._find_fixes = find_fixes
         self._unit, self._subject, self._names, self._run = unit, subject, names, run
         self._shown = subject.runs[run]
         self._probe = self._shown.report.probe_number
@@ -240,11 +254,14 @@ class _RunContent:
     def _step_data(self) -> Iterator[dict[str, Any]]:
         shapes = self._shapes_by_line()
         number = 0
-        for step in self._steps:
+        last_graph = max(
+            (index for index, step in enumerate(self._steps) if step.kind == "graph"), default=-1
+        )
+        for index, step in enumerate(self._steps):
             if step.kind == "break":
                 # The range of a graph break is unknown after its line was edited.
                 if step.range is not None:
-                    yield self._break_data(step, step.range)
+                    yield self._break_data(step, step.range, index < last_graph)
                 continue
             number += 1
             lines = [
@@ -269,12 +286,10 @@ class _RunContent:
                 "lines": lines,
             }
 
-    def _break_data(self, step: TraceStep, range_: Range) -> dict[str, Any]:
+    def _break_data(self, step: TraceStep, range_: Range, before_graph: bool) -> dict[str, Any]:
         item = self._find_finding(step)
         finding = item.finding if item is not None else None
-        message = finding.message if finding is not None else step.code
-        evidence = finding.evidence if finding is not None else None
-        title = evidence.title if isinstance(evidence, BreakEvidence) else ""
+        cost = finding.cost if finding is not None else None
         through = step.inlined > 1
         place = self._range_data(range_)
         run_finding = (
@@ -283,15 +298,19 @@ class _RunContent:
         if through and run_finding is not None:
             place = self._call_range(run_finding.stack, step.inlined) or place
         outcomes = _CALL_OUTCOMES if through else _OUTCOMES
+        outcome = outcomes.get(step.outcome, _CALL_OUTCOME if through else "")
+        if step.outcome == "resumed" and not through and not before_graph:
+            outcome = "This line runs in Python."
         return {
             "kind": "break",
             "id": item.id if item is not None else "",
             "function": step.function,
             "code": step.code,
-            "title": title or message,
-            "outcome": outcomes.get(step.outcome, _CALL_OUTCOME if through else ""),
+            "title": _break_title(finding) if finding is not None else step.code,
+            "cost": cost_clause(cost) if cost is not None else "",
+            "outcome": outcome,
             "through": through,
-            "explanation": finding.explanation if finding is not None else "",
+            "explanation": _dynamo_text(finding) if finding is not None else "",
             "hints": list(finding.hints) if finding is not None else [],
             "href": item.href if item is not None else "",
             "range": place,
@@ -320,17 +339,27 @@ class _RunContent:
         return None
 
     def _fix_data(self, item: FileFinding | None) -> list[dict[str, Any]]:
-        document = self._unit.document
-        return [
-            {
-                "title": fix.title,
-                "edits": [
-                    {"range": range_json(edit.range), "newText": edit.new_text}
-                    for edit in text_edits(document, fix.edits)
-                ],
-            }
-            for fix in (item.finding.fixes if item is not None else ())
+        """Return the fixes of a finding, verified ones first."""
+        if item is None:
+            return []
+        verified = [
+            self._edit_data(fix.candidate.title, describe_result(fix), fix.edits)
+            for fix in self._find_fixes(item)
         ]
+        return [
+            *verified,
+            *(self._edit_data(fix.title, "", fix.edits) for fix in item.finding.fixes),
+        ]
+
+    def _edit_data(self, title: str, detail: str, edits: Iterable[TextEdit]) -> dict[str, Any]:
+        return {
+            "title": title,
+            "detail": detail,
+            "edits": [
+                {"range": range_json(edit.range), "newText": edit.new_text}
+                for edit in text_edits(self._unit.document, tuple(edits))
+            ],
+        }
 
     def _shapes_by_line(self) -> dict[int, list[str]]:
         """Return the traced values of variables by line, formatted as in inlay hints."""
@@ -378,7 +407,7 @@ class _RunContent:
             yield {
                 "code": item.finding.code,
                 "severity": item.severity.value,
-                "message": item.finding.message,
+                "message": message_lines(item.finding)[0],
                 "range": self._range_data(item.finding.range),
                 "href": item.href,
                 "fixes": self._fix_data(item),
@@ -389,6 +418,15 @@ class _RunContent:
 
     def _line_text(self, line: int) -> str:
         return self._unit.document.positions.line(line).strip()
+
+
+def _break_title(finding: Finding) -> str:
+    """Return the first line of a graph break without "Graph break"."""
+    return message_lines(finding)[0].removeprefix("Graph break: ")
+
+
+def _dynamo_text(finding: Finding) -> str:
+    return explanation(finding).removeprefix("Dynamo: ")
 
 
 def _report_facts(report: TargetReport) -> dict[str, Any]:

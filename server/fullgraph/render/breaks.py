@@ -46,13 +46,13 @@ def cost_clause(cost: BreakCost) -> str:
     if cost.met > 1:
         facts.append(f"{cost.met:,} times per call")
     if not cost.worth_fixing:
-        facts.append("not worth fixing")
+        facts.append("cheap (no GPU sync)" if cost.sync_free else "cheap")
     return ", ".join(facts)
 
 
 def cost_page(cost: BreakCost) -> str:
     """Describe the cost of a graph break in full, as Markdown."""
-    often = f", to which it comes {cost.met:,} times" if cost.met > 1 else ""
+    often = f", reached {cost.met:,} times" if cost.met > 1 else ""
     lines = [f"**Cost of this graph break** in one call of `{cost.target}`{often}", ""]
     lines += [f"- {_eager_words(cost)}"] if cost.eager else []
     if cost.sync:
@@ -67,7 +67,8 @@ def cost_page(cost: BreakCost) -> str:
         compiled = amount(cost.resumes, "resume function")
         lines.append(f"- {compiled} with {amount(cost.guards, 'guard')}")
     if not cost.worth_fixing:
-        lines += ["", "Not worth fixing: at most one operator is kept apart, and nothing waits."]
+        apart = "splits off one operator" if cost.separated else "splits off no operators"
+        lines += ["", f"Cheap: {apart}{', no GPU sync' if cost.sync_free else ''}"]
     return "\n".join(lines)
 
 
@@ -75,8 +76,9 @@ def _cut_words(cut: GraphCut) -> str:
     if cut.before and cut.after:
         total = amount(cut.before + cut.after, "op")
         return f"cuts {total} into {cut.before:,} + {cut.after:,}"
-    side = "before" if cut.before else "behind"
-    return f"{amount(cut.before or cut.after, 'op')} {side} it, none on the other side"
+    if cut.before:
+        return f"{amount(cut.before, 'op')} before it, none after it"
+    return f"{amount(cut.after, 'op')} after it, none before it"
 
 
 def _eager_words(cost: BreakCost) -> str:

@@ -107,18 +107,17 @@ def verification_words(fix: Fix) -> str:
     graph breaks."""
     number = sum(len(comparison.cases) for comparison in fix.compared)
     first, *more = fix.findings
-    parts = [
-        "the break is gone" if first.code.startswith("graph-break/") else "the finding is gone"
-    ]
+    removed = "the break" if first.code.startswith("graph-break/") else "the finding"
     if more:
-        parts[0] = f"{amount(len(more) + 1, 'finding')} gone"
+        removed = amount(len(more) + 1, "finding")
+    parts = [f"removes {removed}"]
     if any(comparison.outcome == "same" for comparison in fix.compared):
         exact = all(comparison.exact for comparison in fix.compared)
-        same = "bitwise the same" if exact else "the same up to rounding"
-        parts.append(f"{same} in {amount(number, 'case')}")
+        same = "identical output" if exact else "same output up to rounding"
+        parts.append(f"{same} in {amount(number, 'test')}")
     if fix.judgment.revealed:
-        parts.append(f"{amount(len(fix.judgment.revealed), 'break')} behind it shown now")
-    return ", ".join(parts)
+        parts.append(f"uncovers {amount(len(fix.judgment.revealed), 'further break')}")
+    return "; ".join(parts)
 
 
 def fixed_json(files: tuple[FixedFile, ...], torch: str, problems: tuple[str, ...]) -> str:

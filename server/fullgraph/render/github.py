@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullgraph.domain.calls import calls_clause, headline
+from fullgraph.domain.calls import calls_clause
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guard_names import other_names
+from fullgraph.domain.wording import consequence, explanation, message_lines, same_cause_lines
 from fullgraph.render.checked import CheckedFile
 from fullgraph.render.places import file_span
 
@@ -61,9 +62,10 @@ def _message_text(item: FileFinding) -> str:
     times = f"reached {finding.count} times" if finding.count > 1 else "seen" if clause else ""
     reached = f"{times} {clause}".strip()
     if item.same_as is not None:
-        return f"Same cause as line {item.same_as.start.line + 1}: {finding.message}"
+        return "\n".join(same_cause_lines(finding, item.same_as.start.line))
     also = [f"also: {name}" for name in other_names(finding)]
-    parts = (headline(finding), finding.explanation, *also, *hints, reached, item.href)
+    told = (*message_lines(finding), consequence(finding), explanation(finding))
+    parts = (*told, *also, *hints, reached, item.href)
     return "\n".join(part for part in parts if part)
 
 

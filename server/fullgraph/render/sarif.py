@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 from fullgraph import __version__
 from fullgraph.domain import codes
-from fullgraph.domain.calls import headline
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guard_names import other_names
+from fullgraph.domain.wording import consequence, explanation, message_lines
 from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph.render.json import dump_json
 from fullgraph.render.places import Span, file_span, shown_path
@@ -125,7 +125,8 @@ def _message_text(item: FileFinding) -> str:
     finding = item.finding
     hints = [f"Hint: {hint}" for hint in finding.hints]
     also = [f"Also: {name}" for name in other_names(finding)]
-    parts = (headline(finding), finding.explanation, *also, *hints)
+    told = (*message_lines(finding), consequence(finding), explanation(finding))
+    parts = (*told, *also, *hints)
     return "\n".join(part for part in parts if part)
 
 

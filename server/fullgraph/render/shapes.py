@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from fullgraph.domain.phrases import amount, listing
 from fullgraph.domain.shapes import times_words
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen
 
@@ -9,21 +12,34 @@ MOST_SHOWN = 12
 """Maximum number of distinct values that a page lists."""
 
 
-def values_page(place: PlaceShapes, shown: str = "") -> str:
-    """Describe the values that a trace saw at a source expression in Markdown; ``shown`` is the
-    code of the expression."""
+def values_page(
+    place: PlaceShapes, shown: str = "", counts: Mapping[str, int] | None = None
+) -> str:
+    """Describe the values that traces saw at a source expression in Markdown.
+
+    ``shown`` is the code of the expression. ``counts`` says how many values each target saw.
+    """
+    page = _values_words(place, shown, several=len(counts or {}) > 1)
+    if not counts or len(counts) < 2:
+        return page
+    parts = (f"{amount(number, 'time')} in `{target}`" for target, number in counts.items())
+    return f"{page}\n\nReached {listing(parts)}."
+
+
+def _values_words(place: PlaceShapes, shown: str, *, several: bool) -> str:
     head = f"`{shown}` " if shown and "`" not in shown else ""
     if len(place.values) == 1:
         value = place.values[0]
-        times = f", {value.count} times" if value.count > 1 else ""
+        times = f", {value.count} times" if value.count > 1 and not several else ""
         equals = "=" if value.kind == "constant" else ":"
         return _join_details(
             f"{head}{equals} `{value.text}`{_constant_words(value)}{times}", _value_details(value)
         )
     different = f"{len(place.values)} different" if not place.left_out else "many different"
-    lines = [f"{head}had {different} values, {place.count} in all:"]
+    total = "" if several else f", {place.count} in all"
+    lines = [f"{head}had {different} values{total}:"]
     for value in place.values[:MOST_SHOWN]:
-        times = f" {times_words(value.count)}" if value.count > 1 else ""
+        times = f" {times_words(value.count)}" if value.count > 1 and not several else ""
         details = " · ".join(_value_details(value))
         lines.append(
             f"- `{value.text}`{_constant_words(value)}{times}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fullgraph.domain.calls import calls_clause, headline
+from fullgraph.domain.calls import calls_clause
 from fullgraph.domain.causes import rank_by_cost
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
@@ -17,6 +17,7 @@ from fullgraph.domain.notebooks import find_cell_in_file
 from fullgraph.domain.paths import short_path
 from fullgraph.domain.phrases import amount, listing, seconds
 from fullgraph.domain.positions import TextPositions
+from fullgraph.domain.wording import consequence, explanation, message_lines
 from fullgraph.render import cells
 from fullgraph.render.breaks import cause_words, cost_clause
 from fullgraph.render.checked import CheckedFile, CheckResults
@@ -90,7 +91,7 @@ def check_text(checked: CheckResults, paint: Paint = PLAIN) -> str:
 def _finding_lines(item: FileFinding, place: FindingFile, paint: Paint) -> Iterator[str]:
     finding = item.finding
     style = SEVERITY_STYLES.get(item.severity, Style.HINT)
-    first, *more = cells.printable_lines(headline(finding)) or [""]
+    first, *more = cells.printable_lines("\n".join(message_lines(finding))) or [""]
     yield (
         paint(style, f"{item.severity.value}[{finding.code}]")
         + paint(Style.STRONG, ": ")
@@ -105,11 +106,8 @@ def _finding_lines(item: FileFinding, place: FindingFile, paint: Paint) -> Itera
     marked = excerpt.mark_range(place.text, finding.range, style)
     yield from marked or [excerpt.draw_gutter()]
     notes = _NoteLines(excerpt)
-    explanation = finding.explanation.strip()
-    if more:
-        yield from notes.unnamed_note("\n".join(more))
-    if explanation and explanation != first:
-        yield from notes.unnamed_note(explanation)
+    for words in filter(None, ("\n".join(more), consequence(finding), explanation(finding))):
+        yield from notes.unnamed_note(words)
     for hint in finding.hints:
         yield from notes.named_note("hint", hint)
     for name in other_names(finding):
@@ -290,7 +288,7 @@ def _cause_lines(file: CheckedFile, place: FindingFile) -> Iterator[str]:
 
 
 def _finding_title(finding: Finding) -> str:
-    return finding.message.removeprefix("Graph break: ").partition(";")[0]
+    return message_lines(finding)[0].removeprefix("Graph break: ").partition(";")[0]
 
 
 def _count_words(number: int, severity: Severity) -> str:

@@ -20,6 +20,14 @@ class ProbeShapes:
     probe_number: int
     places: tuple[PlaceShapes, ...]
 
+    def count_at(self, key: tuple[Range, ShapeRole]) -> int:
+        """Return the number of values at a source range with a role."""
+        return self._counts.get(key, 0)
+
+    @cached_property
+    def _counts(self) -> Mapping[tuple[Range, ShapeRole], int]:
+        return {(place.range, place.role): place.count for place in self.places}
+
 
 @dataclass(frozen=True)
 class ShapesByTarget:

@@ -70,8 +70,6 @@ class ClientCapabilities:
     """True if the server adds findings to hovers, because the client shows none there."""
     icons: bool = False
     """True if the client renders ``$(play)`` in code lens titles as an icon."""
-    message_buttons: bool = False
-    """True if messages with buttons appear without taking keyboard focus."""
     user_settings: bool = False
     """True if the client sends user settings apart from workspace settings."""
     commands: frozenset[str] = frozenset()
@@ -155,7 +153,6 @@ class ClientCapabilities:
             changed=is_true("experimental.changed"),
             hover_findings=is_true("experimental.hoverFindings"),
             icons=is_true("experimental.icons"),
-            message_buttons=is_true("experimental.messageButtons"),
             user_settings=is_true("experimental.userSettings"),
             commands=_command_names(get_value("experimental.commands")),
         )

@@ -248,8 +248,8 @@ class FileTraces:
     def _settle_too_long(self, reason: Reason) -> None:
         """Report on the first line that the text is too long to be traced automatically."""
         message = (
-            f"This file has {len(self._document.text):,} characters; "
-            f"with more than {LONGEST_TRACED:,} it is traced only on command"
+            f"Traced only on command: {len(self._document.text):,} characters are more than "
+            f"{LONGEST_TRACED:,}"
         )
         # Results of a trace by command stay visible, and their ranges move with edits of the text.
         if self._engine is None or reason is Reason.OPENED:

@@ -14,6 +14,7 @@ from fullgraph.domain import codes
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding, add_ids, keep_latest
 from fullgraph.domain.paths import shorten_paths
+from fullgraph.domain.wording import MOST
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Finding, RunId, merge_calls, merge_names
 from fullgraph_engine.protocol.evidence import BreakEvidence
@@ -97,7 +98,7 @@ def _merge_group(group: list[Finding], severity: Severity) -> FileFinding:
     only = "" if everywhere else " or ".join(_unique_items(finding.only for finding in group))
     finding = dataclasses.replace(
         first,
-        message=f"{first.message}, only {only}" if only else first.message,
+        message=_limit_to_paths(first.message, only) if only else first.message,
         # A finding on all execution paths does not depend on a path.
         path=None if everywhere else first.path,
         hints=first.hints or ((step,) if step else ()),
@@ -114,6 +115,13 @@ def _merge_group(group: list[Finding], severity: Severity) -> FileFinding:
     )
     href = first.href or codes.documentation_url(first.code)
     return FileFinding(finding, severity, targets, href, tuple(group))
+
+
+def _limit_to_paths(message: str, only: str) -> str:
+    """Add to a message the paths on which it holds: in its line if that stays short and says
+    nothing about what to do, else on a line of its own."""
+    line = f"{message}, only {only}"
+    return line if len(line) <= MOST and "; " not in message else f"{message}\nOnly {only}."
 
 
 def _unique_items(items: Iterable[T]) -> tuple[T, ...]:

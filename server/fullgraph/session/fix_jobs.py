@@ -17,10 +17,10 @@ from fullgraph.fixes.fixable import fixable
 from fullgraph.fixes.metering import MeteredTracer, ProcessorMeter
 from fullgraph.incremental import KnownTarget, ParsedText, align_statements, find_unaffected
 from fullgraph.session.analysis_unit import AnalysisUnit
-from fullgraph.session.history import LONGEST_PARSE
 from fullgraph.session.request import NICE
 from fullgraph.session.scheduling import REST, Turns
 from fullgraph.session.session import Session
+from fullgraph.store.runs import LONGEST_PARSE
 from fullgraph_engine.protocol import Analyze, Range
 from fullgraph_engine.protocol.comments import RUN
 
@@ -118,8 +118,10 @@ class FixJobs:
         self,
         session: Session,
         show_progress: Callable[[str], ProgressBar] = lambda _: _NoProgress(),
+        fixes_found: Callable[[AnalysisUnit], None] = lambda _: None,
     ) -> None:
-        self._session = session
+        """``fixes_found`` is called with the file when fixes of it were verified."""
+        self._session, self._fixes_found = session, fixes_found
         self._show_progress = show_progress
         self._tried: dict[str, OrderedDict[tuple[str, object], _FixAttempt]] = {}
         """Attempts for the latest texts of each file, by URI and basis, the latest last."""
@@ -235,7 +237,8 @@ class FixJobs:
         order = sorted(wanted, key=lambda key: abs(wanted[key].finding.range.start.line - focus))
         nearest = {key: wanted[key] for key in order}
         bar = self._show_progress(unit.document.name.rsplit("/", 1)[-1])
-        known.task = asyncio.create_task(_FixSearch(known, engine, request, nearest, bar).run())
+        search = _FixSearch(known, engine, request, nearest, bar, lambda: self._fixes_found(unit))
+        known.task = asyncio.create_task(search.run())
 
         def end_turn(task: asyncio.Task[None]) -> None:
             known.task = None
@@ -259,9 +262,11 @@ class _FixSearch:
         request: Analyze,
         wanted: Mapping[str, FileFinding],
         bar: ProgressBar,
+        fixes_found: Callable[[], None],
     ) -> None:
         self._attempt, self._request = attempt, request
         self._wanted, self._bar = wanted, bar
+        self._fixes_found = fixes_found
         self._tracer = MeteredTracer(
             engine, attempt.meter, on_request=self._report_check, on_measured=self._stop_if_spent
         )
@@ -291,6 +296,8 @@ class _FixSearch:
                 self._again.add(item.id)
             else:
                 attempt.add_fixes(item, search.fixes if search is not None else ())
+                if attempt.fixes[item.id]:
+                    self._fixes_found()
         best = [fixes[0] for fixes in attempt.fixes.values() if fixes]
         safe = [fix for fix in best if fix.grade == "safe"]
         if attempt.together is None and not attempt.is_spent:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from fullgraph.domain.shapes import brief_values
+from fullgraph.domain.shapes import brief_values, short_values
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
@@ -48,8 +50,80 @@ def choose_hinted_places(
     return tuple(chosen)
 
 
-def hint_label(place: PlaceShapes) -> str:
+LINE_ROOM = 43
+"""Maximum number of characters of all hints of a line. VS Code cuts the rest
+(``editor.inlayHints.maximumLength``)."""
+_LEAST_ROOM = 10
+
+
+@dataclass(frozen=True)
+class Hint:
+    """An inlay hint for the values of a place. ``annotation_end`` is the offset after the
+    annotation of a parameter; None without an annotation."""
+
+    place: PlaceShapes
+    label: str
+    annotation_end: int | None = None
+
+
+def line_hints(
+    places: Sequence[tuple[PlaceShapes, int]], annotations: Sequence[Annotation | None]
+) -> Iterator[Hint]:
+    """Yield the hints of one line of the text, short enough to be shown next to each other.
+
+    Each place comes with the number of its values in one run.
+    """
+    full = [
+        _label(place, short_values(place, LINE_ROOM, count), annotation)
+        for (place, count), annotation in zip(places, annotations, strict=True)
+    ]
+    fits = sum(map(len, full)) <= LINE_ROOM
+    room = max(LINE_ROOM // max(len(places), 1), _LEAST_ROOM)
+    for (place, count), annotation, label in zip(places, annotations, full, strict=True):
+        if not fits and len(label) > room:
+            prefix = len(_label(place, "", annotation))
+            label = _label(place, short_values(place, room - prefix, count), annotation)
+        if annotation is None:
+            yield Hint(place, label)
+        elif label not in annotation.text:
+            yield Hint(place, label, annotation.end)
+
+
+def _label(place: PlaceShapes, words: str, annotation: Annotation | None) -> str:
     """Return the text of an inlay hint: ``: f32[b, 64]`` for a name, ``-> f32[b, 64]`` for a
-    result."""
-    words = brief_values(place)
+    result, ``f32[b, 64]`` after an annotation."""
+    if annotation is not None:
+        return words
     return f"-> {words}" if place.role == "return" else f": {words}"
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """The annotation of a parameter; ``end`` is the offset after it in the text of the file."""
+
+    text: str
+    end: int
+
+
+_COLON = re.compile(r"\s*:\s*")
+_PIECE = re.compile(
+    r"(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<end>[,=])|(?P<comment>\#[^\n]*)"
+    r"|'[^'\n]*'|\"[^\"\n]*\"|."
+, re.S)  # fmt: skip
+
+
+def find_annotation(text: str, place: PlaceShapes, offset: int) -> Annotation | None:
+    """Return the annotation of the parameter whose name ends at ``offset``; None without one."""
+    if place.role != "parameter" or place.function.endswith("<lambda>"):
+        return None
+    colon = _COLON.match(text, offset)
+    if colon is None:
+        return None
+    depth, at = 0, colon.end()
+    for piece in _PIECE.finditer(text, colon.end()):
+        if depth == 0 and (piece["end"] or piece["close"] or piece["comment"]):
+            break
+        depth += bool(piece["open"]) - bool(piece["close"])
+        if not piece[0].isspace():
+            at = piece.end()
+    return Annotation(text[colon.end() : at], at)

@@ -76,18 +76,25 @@ def _to_slug(text: str) -> str:
 
 
 def write_repro(
-    folder: Path, name: str, extension: str, text: str, data: ReproData | None = None
+    folder: Path,
+    name: str,
+    extension: str,
+    text: str,
+    data: ReproData | None = None,
+    *,
+    unversioned: bool = False,
 ) -> WrittenRepro:
     """Write a script into ``folder``, which is created if missing, or into a temporary folder if
     this fails.
 
-    The files of ``data`` are written first, so that the script never exists without them.
+    The files of ``data`` are written first, so that the script never exists without them. With
+    ``unversioned``, git ignores a folder that this call creates.
 
     Raises:
         ReproUnwritable: Both folders cannot be written.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        _create_folder(folder, unversioned=unversioned)
         lost = data.copy_to(folder) if data is not None else ""
         return WrittenRepro(write_new(folder, name, extension, text), lost)
     except OSError as error:
@@ -103,6 +110,15 @@ def write_repro(
         ) from error
     moved = f"Cannot write to {folder} ({why}); the script is in {path}."
     return WrittenRepro(path, sentences(moved, lost))
+
+
+def _create_folder(folder: Path, *, unversioned: bool) -> None:
+    if folder.is_dir():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    if unversioned:
+        with contextlib.suppress(FileExistsError), (folder / ".gitignore").open("x") as file:
+            file.write("*\n")
 
 
 def write_new(folder: Path, name: str, extension: str, text: str) -> Path:

@@ -233,7 +233,9 @@ def _write_outcome(job: _Job, outcome: ReproOutcome) -> MadeRepro:
         return made
     data = ReproData(job.request.folder, outcome.found.data)
     try:
-        kept = write_repro(job.folder, job.name, ".py", outcome.found.script, data)
+        kept = write_repro(
+            job.folder, job.name, ".py", outcome.found.script, data, unversioned=True
+        )
     except ReproUnwritable as error:
         return dataclasses.replace(made, lost=str(error))
     return dataclasses.replace(made, kept=kept)

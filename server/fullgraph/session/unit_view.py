@@ -128,6 +128,18 @@ class UnitView:
             known = self._shapes = _ShapesNow(targets, all_shapes(targets.values()))
         return known.places
 
+    def shape_counts(self, place: PlaceShapes) -> dict[str, int]:
+        """Return how many values a run of each target saw at a place; of several runs of a target
+        the largest number.
+        """
+        key = place.range, place.role
+        counts: dict[str, int] = {}
+        for target, shapes in self._file.results.shapes.items():
+            found = max((run.count_at(key) for run in shapes.runs), default=0)
+            if found:
+                counts[target] = found
+        return counts
+
     @property
     def shapes_note(self) -> str:
         """Sentence for the user about values that the last runs did not report, such as too many;

@@ -180,7 +180,7 @@ def test_an_action_says_how_to_allow_what_was_refused(nvim: Neovim, workspace: P
 
 def test_a_repro_is_opened_and_copied(net: Neovim, workspace: Path) -> None:
     net.to("print(y.shape)", "print")
-    net.choose(["gra"], "Emit minified repro")
+    net.choose(["gra"], "Create minimal repro")
     shown = net.until(
         "a script is opened",
         lambda: net.lua(
@@ -198,7 +198,7 @@ def test_a_repro_is_opened_and_copied(net: Neovim, workspace: Path) -> None:
     assert "torch.compile" in script and "print" in script
     net.command("only")
     net.lua('vim.fn.setreg([["]], "")')
-    net.choose(["gra"], "Copy minified repro as issue")
+    net.choose(["gra"], "Copy minimal repro as issue")
     copied = net.until("an issue is copied", lambda: net.lua('return vim.fn.getreg([["]])'))
     assert "```python" in copied
     net.sees("register")

@@ -76,6 +76,10 @@ test("hover says why, and leads to the trace", LONG, async () => {
   await user.file("broken.py");
   const words = await user.hover(user.squiggles().first(), "Graph break");
   assert.match(words, /Hint/);
+  // What to do comes first, then the cost, then the words of Dynamo.
+  const order = ["Graph break: `print` runs in Python; remove it", "Cost: ", "Dynamo: "];
+  const places = order.map((part) => words.indexOf(part));
+  assert.ok(places.every((place, index) => place > (index ? places[index - 1] : -1)), words);
   assert.match(words, /Trace/);
   await user.screenshot("hover");
   await user.keys("Escape");
@@ -104,6 +108,29 @@ test("the lens counts, and opens the trace view", LONG, async () => {
     ["Graph", "Break:", "Graph"],
   );
   await user.screenshot("trace");
+});
+
+test("a break's card says what to do, folds the words of Dynamo, and has buttons", LONG, async () => {
+  const view = await user.traceView();
+  const card = view.locator(".card.cut").first();
+  assert.match(await card.locator("h2").textContent(), /^Break: print runs in Python; remove it/);
+  assert.match(await card.locator(".cost").textContent(), /^Cost: .*ops?/);
+  const fold = card.locator("details");
+  assert.equal(await fold.locator("p").isVisible(), false);
+  await fold.locator("summary").click();
+  assert.match(await fold.locator("p").textContent(), /^Failed to trace builtin operator/);
+  const text = fold.locator(".text").first();
+  assert.equal(await text.evaluate((one) => getComputedStyle(one).whiteSpace), "pre-line");
+  await user.screenshot("card");
+  await fold.locator("summary").click();
+  const buttons = card.locator(".actions button");
+  const labels = await until("a verified fix", async () => {
+    const found = await buttons.allTextContents();
+    return found.length > 2 && found;
+  });
+  assert.deepEqual(labels.slice(-2), ["Create minimal repro", "Measure"]);
+  assert.match(await buttons.first().getAttribute("title"), /^removes the break; /);
+  await user.screenshot("card-fixes");
 });
 
 test("a click in the trace view leads to the line, as do keys", LONG, async () => {
@@ -293,16 +320,15 @@ test("a long trace can be cancelled", LONG, async () => {
   await user.command("View: Close Editor");
 });
 
-test("a repro is offered as a script", LONG, async () => {
+test("a repro opens beside the code, which keeps the focus", LONG, async () => {
   await user.file("broken.py");
   await user.cursor(files.BREAK.line, files.BREAK.column + 1);
-  await user.action("Emit minified repro");
-  const offered = user.page.locator(".notifications-toasts .notification-list-item", { hasText: /gb.*\.py:/ });
-  await offered.first().waitFor({ timeout: 300_000 });
-  await offered.first().locator(".monaco-button", { hasText: "Open" }).click();
-  await user.tab("gb").first().waitFor();
+  await user.action("Create minimal repro");
+  await user.tab("gb").first().waitFor({ timeout: 300_000 });
+  assert.equal(await user.line(), files.BREAK.line);
   const folder = path.join(host.workspace, "fullgraph-repros");
-  const [name] = await fs.readdir(folder);
+  assert.equal(await fs.readFile(path.join(folder, ".gitignore"), "utf8"), "*\n");
+  const [name] = (await fs.readdir(folder)).filter((each) => each.endsWith(".py"));
   assert.match(await fs.readFile(path.join(folder, name), "utf8"), /torch\.compile/);
   await user.screenshot("repro");
 });

@@ -81,7 +81,7 @@ test("a quick fix changes its cell only", LONG, async () => {
     }
     await user.page.keyboard.press("Control+.");
     const row = user.page
-      .locator(".action-widget .monaco-list-row", { hasText: "safe fix" })
+      .locator(".action-widget .monaco-list-row", { hasText: "removes the break" })
       .first();
     await row.waitFor({ timeout: 5000 });
     await user.screenshot("fix");

@@ -18,6 +18,8 @@ export interface Edit {
 
 export interface Fix {
   readonly title: string;
+  /** What a verified fix was shown to do; empty for others. */
+  readonly detail: string;
   readonly edits: readonly Edit[];
 }
 
@@ -48,9 +50,11 @@ export interface Break {
   readonly function: string;
   readonly code: string;
   readonly title: string;
+  readonly cost: string;
   readonly outcome: string;
   /** Only the call that led to it is here: it is told once more where it is. */
   readonly through: boolean;
+  /** Dynamo's own text, with its line breaks. */
   readonly explanation: string;
   readonly hints: readonly string[];
   readonly href: string;
@@ -140,4 +144,5 @@ export type FromPage =
   | { readonly type: "target"; readonly target: string }
   | { readonly type: "run"; readonly run: number }
   | { readonly type: "document"; readonly kind: "graph" | "guards" }
+  | { readonly type: "measure" }
   | { readonly type: "analyze" };

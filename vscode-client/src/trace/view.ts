@@ -247,6 +247,11 @@ export class TraceView implements vscode.Disposable {
           await this.server.command(name, { uri, target, ...(runs.length > 1 ? { probe: number } : {}) });
         }
         break;
+      case "measure":
+        if (shown) {
+          await this.server.command(protocol.server.measure, { uri: shown.uri, target: shown.target });
+        }
+        break;
       case "analyze":
         if (shown) {
           await this.server.command(protocol.server.analyze, { uri: shown.uri, target: shown.target });

@@ -14,6 +14,7 @@ from ...findings import run_target
 from ...findings.paths import alter_call
 from ...findings.places import SourceText
 from ...protocol import Finding, Part, Wanted
+from ...protocol.evidence import BreakEvidence
 from ...targets import NoProbe, Tracee
 from ...torch_internals import dynamo
 from ..candidate import Candidates, ReproCandidate, sort_candidates
@@ -171,7 +172,7 @@ def _pack_candidates(
             FindingSignature.from_finding(found),
             ScriptCheck.for_finding(found, times),
             tuple(sorted(own_names(programs.tracee.text))),
-            title or found.message,
+            title or _dynamo_title(found),
             found.explanation,
             _place_text(found, programs.tracee.path),
             found.href,
@@ -216,3 +217,11 @@ def _place_text(finding: Finding, path: str) -> str:
     inside = next((f.function for f in reversed(finding.stack) if f.path == path), "")
     place = f"{name}:{line}" + (f" in `{inside}`" if inside else "")
     return f"{place}, target `{finding.target}`" if finding.target else place
+
+
+def _dynamo_title(finding: Finding) -> str:
+    """Return the message of a finding; for a graph break Dynamo's title, which its developers
+    search for."""
+    if isinstance(finding.evidence, BreakEvidence):
+        return f"Graph break: {finding.evidence.title}"
+    return finding.message

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullgraph.domain.calls import headline
 from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.wording import consequence, explanation, message_lines
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.render import shapes
+from fullgraph.render.breaks import cost_clause
 from fullgraph.session.analysis_unit import AnalysisUnit
 
 _MOST_HINTS = 3
+_PARAGRAPH = "\n\n"
 
 
 def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSection | None:
@@ -39,10 +41,15 @@ def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSec
 
 def _finding_blocks(item: FileFinding) -> Iterator[str]:
     finding = item.finding
-    yield f"**{headline(finding)}**"
-    if finding.explanation and finding.explanation not in finding.message:
-        yield finding.explanation.split("\n\n")[0]
+    first, *more = message_lines(finding)
+    yield f"**{first}**"
+    yield from more
+    yield from filter(None, [consequence(finding)])
+    if finding.cost is not None:
+        yield f"Cost: {cost_clause(finding.cost)}."
     ways = [*(fix.title for fix in finding.fixes), *finding.hints[:_MOST_HINTS]]
     if ways:
         yield "\n".join(f"- {' '.join(way.split())}" for way in ways)
     yield f"[{finding.code}]({item.href})" if item.href else finding.code
+    if words := explanation(finding):
+        yield f"---\n\n{words.split(_PARAGRAPH)[0]}"

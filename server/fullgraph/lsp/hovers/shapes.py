@@ -31,6 +31,7 @@ def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSec
     code = text[slice(*extent)]
     shown = code if "\n" not in code and len(code) <= _LONGEST else place.name
     note = unit.view.shapes_note
-    page = f"**Seen in the last trace**\n\n{shapes.values_page(place, shown)}"
+    values = shapes.values_page(place, shown, unit.view.shape_counts(place))
+    page = f"**Seen in the last trace**\n\n{values}"
     page += f"\n\n{note}" if note else ""
     return HoverSection(page, shapes.strip_markdown(page), *extent)

@@ -49,10 +49,10 @@ def handle(context: ServerContext, params: types.CodeActionParams) -> list[types
         actions += [
             _quick_fix(context, unit, item, fix) for item in findings for fix in item.finding.fixes
         ]
+        actions += allow_actions(context, unit, findings)
     if is_requested(REPRO_KIND, only):
         actions += repro_actions(context, unit, findings)
     if quick:
-        actions += allow_actions(context, unit, findings)
         # An action that ignores a finding does not improve the code, so it comes last.
         actions += _ignore_actions(context, unit, findings)
     if is_requested(_REWRITE, only):

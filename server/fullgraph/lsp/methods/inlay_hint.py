@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from lsprotocol import types
@@ -9,7 +10,13 @@ from lsprotocol import types
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.places import position_key
 from fullgraph.session.analysis_unit import AnalysisUnit
-from fullgraph.session.hints import choose_hinted_places, hint_label
+from fullgraph.session.hints import (
+    Annotation,
+    Hint,
+    choose_hinted_places,
+    find_annotation,
+    line_hints,
+)
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 METHOD = types.TEXT_DOCUMENT_INLAY_HINT
@@ -20,26 +27,47 @@ def handle(context: ServerContext, params: types.InlayHintParams) -> list[types.
     if unit is None:
         return []
     first, last = position_key(params.range.start), position_key(params.range.end)
-    hints = []
+    by_line: dict[int, list[PlaceShapes]] = defaultdict(list)
     for place in choose_hinted_places(
         unit.view.seen_shapes(), context.session.workspace.settings(unit.document)
     ):
-        if not params.range.start.line <= place.range.end.line <= params.range.end.line:
-            continue
-        end = unit.document.positions.character(place.range.end, unit.document.encoding)
-        if first <= end <= last:
-            hints.append(_inlay_hint(unit, place, types.Position(*end)))
+        if params.range.start.line <= place.range.end.line <= params.range.end.line:
+            by_line[place.range.end.line].append(place)
+    hints = []
+    for places in by_line.values():
+        for hint in line_hints(
+            [(place, _run_count(unit, place)) for place in places],
+            [_annotation(unit, place) for place in places],
+        ):
+            position = _hint_position(unit, hint)
+            if first <= position <= last:
+                hints.append(_inlay_hint(unit, hint, types.Position(*position)))
     return hints
 
 
-def _inlay_hint(
-    unit: AnalysisUnit, place: PlaceShapes, position: types.Position
-) -> types.InlayHint:
+def _run_count(unit: AnalysisUnit, place: PlaceShapes) -> int:
+    return max(unit.view.shape_counts(place).values(), default=place.count)
+
+
+def _annotation(unit: AnalysisUnit, place: PlaceShapes) -> Annotation | None:
+    document = unit.document
+    return find_annotation(document.text, place, document.positions.offset(place.range.end))
+
+
+def _hint_position(unit: AnalysisUnit, hint: Hint) -> tuple[int, int]:
+    document = unit.document
+    if hint.annotation_end is not None:
+        return document.position_at(hint.annotation_end)
+    return document.positions.character(hint.place.range.end, document.encoding)
+
+
+def _inlay_hint(unit: AnalysisUnit, hint: Hint, position: types.Position) -> types.InlayHint:
+    place = hint.place
     return types.InlayHint(
         position=position,
-        label=hint_label(place),
+        label=hint.label,
         kind=types.InlayHintKind.Type,
-        padding_left=place.role == "return",
+        padding_left=place.role == "return" or hint.annotation_end is not None,
         data=_hint_data(unit, place),
     )
 

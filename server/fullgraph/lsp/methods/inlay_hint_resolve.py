@@ -23,7 +23,7 @@ def handle(context: ServerContext, params: types.InlayHint) -> types.InlayHint:
     for place in unit.view.seen_shapes():
         start = place.range.start
         if (start.line, start.byte, place.role) == where:
-            page = shapes.values_page(place, place.name)
+            page = shapes.values_page(place, place.name, unit.view.shape_counts(place))
             params.tooltip = types.MarkupContent(types.MarkupKind.Markdown, page)
             break
     return params

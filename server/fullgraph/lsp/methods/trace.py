@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fullgraph.domain.findings import FileFinding
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.server_capabilities import TRACE
 from fullgraph.lsp.trace_content import trace_content
+
+if TYPE_CHECKING:
+    from fullgraph.fixes.verification import Fix
 
 METHOD = TRACE
 
@@ -24,7 +28,12 @@ async def handle(context: ServerContext, params: Any) -> dict[str, Any] | None:
     unit = context.find_unit(uri) if isinstance(uri, str) else None
     if unit is None:
         return None
-    return trace_content(unit, name if isinstance(name, str) else None, line, run, probe)
+
+    def find_fixes(item: FileFinding) -> tuple[Fix, ...]:
+        return context.fixes.find_fixes(unit, item)
+
+    target = name if isinstance(name, str) else None
+    return trace_content(unit, target, line, run, probe, find_fixes=find_fixes)
 
 
 def _int_parameter(params: Any, key: str) -> int | None:

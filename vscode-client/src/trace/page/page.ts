@@ -25,6 +25,8 @@ const unfolded = new Set<string>();
 const TRACED_IN =
   "What Dynamo took for this piece of code: analysis, guards and new bytecode, without a backend.";
 
+const MEASURE = "Measure this target in eager mode, compiled, and compiled with the fixes; takes minutes.";
+
 /** How a run ended that was not traced to its end. */
 const OUTCOMES: Readonly<Record<string, string>> = { timeout: "took too long" };
 
@@ -372,11 +374,12 @@ function breakCard(trace: Trace, step: Break, index: number): HTMLElement {
     ...fixButtons(trace, step.fixes, `break ${index}`),
     ...(step.reproducible
       ? [
-          button("Minified repro", { key: `repro ${index}` }, () =>
+          button("Create minimal repro", { key: `repro ${index}` }, () =>
             tell({ type: "repro", uri: trace.uri, id: step.id, range }),
           ),
         ]
       : []),
+    button("Measure", { key: `measure ${index}`, title: MEASURE }, () => tell({ type: "measure" })),
   ];
   return element(
     "li",
@@ -384,19 +387,40 @@ function breakCard(trace: Trace, step: Break, index: number): HTMLElement {
     element(
       "h2",
       {},
-      `Break: ${step.title}`,
+      ...prose(`Break: ${step.title}`),
       step.href
         ? element("a", { class: "about", href: step.href }, step.code)
         : element("span", { class: "about" }, step.code),
     ),
     place,
-    ...(step.explanation ? [element("p", {}, ...prose(step.explanation))] : []),
-    ...(step.hints.length
-      ? [element("ul", { class: "hints" }, ...step.hints.map((hint) => element("li", {}, ...prose(hint))))]
-      : []),
+    ...(step.cost ? [element("p", { class: "cost" }, ...prose(`Cost: ${step.cost}.`))] : []),
     ...(step.outcome ? [element("p", { class: "outcome" }, ...prose(step.outcome))] : []),
-    ...(actions.length ? [element("div", { class: "actions" }, ...actions)] : []),
+    element("div", { class: "actions" }, ...actions),
+    ...(step.explanation || step.hints.length ? [dynamoText(step, index)] : []),
   );
+}
+
+/** What Dynamo says of a break, folded; its line breaks are kept. */
+function dynamoText(step: Break, index: number): HTMLElement {
+  const name = `dynamo ${index}`;
+  const fold = element(
+    "details",
+    { class: "dynamo" },
+    element("summary", { "data-key": name }, "What Dynamo says"),
+    ...(step.explanation ? [element("p", { class: "text" }, ...prose(step.explanation))] : []),
+    ...(step.hints.length
+      ? [
+          element(
+            "ul",
+            { class: "hints" },
+            ...step.hints.map((hint) => element("li", { class: "text" }, ...prose(hint))),
+          ),
+        ]
+      : []),
+  );
+  fold.addEventListener("toggle", () => (fold.open ? unfolded.add(name) : unfolded.delete(name)));
+  fold.open = unfolded.has(name);
+  return fold;
 }
 
 function remarks(trace: Trace): HTMLElement[] {
@@ -476,20 +500,22 @@ function section(
 
 function fixButtons(trace: Trace, fixes: readonly Fix[], key: string): HTMLElement[] {
   return fixes.map((fix, number) =>
-    button(fix.title, { key: `fix ${key} ${number}`, primary: number === 0 }, () =>
-      tell({ type: "fix", uri: trace.uri, fix }),
+    button(
+      fix.title,
+      { key: `fix ${key} ${number}`, primary: number === 0, title: fix.detail },
+      () => tell({ type: "fix", uri: trace.uri, fix }),
     ),
   );
 }
 
 function button(
   words: string,
-  { key, primary = false }: { key: string; primary?: boolean },
+  { key, primary = false, title = "" }: { key: string; primary?: boolean; title?: string },
   act: () => void,
 ): HTMLElement {
   const made = element(
     "button",
-    { type: "button", "data-key": key, class: primary ? "action primary" : "action" },
+    { type: "button", "data-key": key, class: primary ? "action primary" : "action", title },
     words,
   );
   made.addEventListener("click", act);

@@ -1,0 +1,62 @@
+"""The lines in which a finding is shown: what happens and what to do, then details."""
+
+from __future__ import annotations
+
+from fullgraph.domain.calls import headline
+from fullgraph_engine.protocol import Finding
+from fullgraph_engine.protocol.evidence import BreakEvidence
+
+MOST = 100
+"""Maximum number of characters of the first line of a finding."""
+
+_BREAK = "Graph break: "
+
+
+def message_lines(finding: Finding) -> list[str]:
+    """Return the message of a finding as lines, the first with at most ``MOST`` characters.
+
+    If the message has a longer first line, such as one with the message of an exception, the first
+    line is a part of it, and the second line is the whole.
+    """
+    return _fit_lines(headline(finding))
+
+
+def same_cause_lines(finding: Finding, line: int) -> list[str]:
+    """Return the message of a graph break with the same cause as the one on a zero-based line."""
+    words = headline(finding).removeprefix(_BREAK)
+    return _fit_lines(f"Same cause as line {line + 1}: {words}")
+
+
+def consequence(finding: Finding) -> str:
+    """Return a sentence about what Dynamo did after a graph break; empty if it went on in a new
+    graph."""
+    evidence = finding.evidence
+    return evidence.consequence if isinstance(evidence, BreakEvidence) else ""
+
+
+def explanation(finding: Finding) -> str:
+    """Return the explanation of a finding; for a graph break, Dynamo's title and explanation, named
+    as such."""
+    words = finding.explanation.strip()
+    if isinstance(finding.evidence, BreakEvidence):
+        title = finding.evidence.title.strip().rstrip(".")
+        known = words.startswith(title)
+        return f"Dynamo: {words}" if known else f"Dynamo: {title}. {words}".rstrip()
+    return "" if words in finding.message else words
+
+
+def _fit_lines(message: str) -> list[str]:
+    first, *more = message.strip().split("\n")
+    if len(first) <= MOST:
+        return [first, *more]
+    return [_cut_line(first), first, *more]
+
+
+def _cut_line(line: str) -> str:
+    """Cut a line at a space, and not inside code between backticks, to at most ``MOST``
+    characters."""
+    cut = line[: MOST - 3].rpartition(" ")[0] or line[: MOST - 3]
+    if cut.count("`") % 2:
+        whole = cut.rpartition("`")[0].rstrip()
+        cut = whole or f"{cut}`"
+    return cut.rstrip(" ,;:") + " …"
