@@ -128,7 +128,7 @@ test("a break's card says what to do, folds the words of Dynamo, and has buttons
     const found = await buttons.allTextContents();
     return found.length > 2 && found;
   });
-  assert.deepEqual(labels.slice(-2), ["Create minimal repro", "Measure"]);
+  assert.deepEqual(labels.slice(-2), ["Create minimal repro", "Make faster"]);
   assert.match(await buttons.first().getAttribute("title"), /^removes the break; /);
   await user.screenshot("card-fixes");
 });

@@ -25,7 +25,7 @@ const unfolded = new Set<string>();
 const TRACED_IN =
   "What Dynamo took for this piece of code: analysis, guards and new bytecode, without a backend.";
 
-const MEASURE = "Measure this target in eager mode, compiled, and compiled with the fixes; takes minutes.";
+const FASTER = "Measure this function in eager mode, compiled, and compiled with all fixes, and offer the fixes if they help. This takes minutes.";
 
 /** How a run ended that was not traced to its end. */
 const OUTCOMES: Readonly<Record<string, string>> = { timeout: "took too long" };
@@ -379,7 +379,7 @@ function breakCard(trace: Trace, step: Break, index: number): HTMLElement {
           ),
         ]
       : []),
-    button("Measure", { key: `measure ${index}`, title: MEASURE }, () => tell({ type: "measure" })),
+    button("Make faster", { key: `measure ${index}`, title: FASTER }, () => tell({ type: "measure" })),
   ];
   return element(
     "li",
