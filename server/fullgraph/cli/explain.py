@@ -17,8 +17,8 @@ class UnknownCode(Exception):
 def explain_code(selector: str) -> str:
     """Return the documentation of a finding code as text for a terminal.
 
-    ``selector`` is a whole code, an id such as ``GB0170``, a family such as ``graph-break``, or a
-    former name of one of these.
+    ``selector`` is a whole code, an id (``GB0170``), a family (``graph-break``), or the
+    former name of a code.
 
     Raises:
         UnknownCode: No finding can have this code.
