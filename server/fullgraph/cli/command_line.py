@@ -15,7 +15,8 @@ from fullgraph.cli.exit_status import BROKEN_PIPE, UNABLE, Interrupted
 from fullgraph.cli.options import Parser, UsageError
 
 COMMANDS = (
-    *("check", "diff", "fix", "repro", "show", "op", "record", "doctor", "engine", "trust"),
+    *("check", "diff", "fix", "repro", "show", "explain", "op", "record", "doctor", "engine"),
+    "trust",
     "server",
 )
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 _GRAPH_BREAK_SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
 _PAGE = "https://github.com/fullgraph/fullgraph/blob/main/docs/codes.md"
-_GRAPH_BREAK_ID = re.compile(r"GB(\d{4,})")
+GRAPH_BREAK_ID = re.compile(r"GB(\d{4,})")
+"""Pattern of PyTorch's id of a kind of graph break."""
 
 
 class Severity(str, enum.Enum):
@@ -671,7 +672,7 @@ def graph_break_id(code: str) -> str:
     """Return the id in a graph break's code: ``GB0059`` for ``graph-break/GB0059``; empty for codes
     without an id."""
     head, _, tail = code.partition("/")
-    return tail if head == "graph-break" and _GRAPH_BREAK_ID.fullmatch(tail) else ""
+    return tail if head == "graph-break" and GRAPH_BREAK_ID.fullmatch(tail) else ""
 
 
 def effective_severity(code: str, chosen: Mapping[str, Severity]) -> Severity:
@@ -745,7 +746,7 @@ def matches_selector(code: str, selector: str) -> bool:
 
 def is_known_selector(selector: str) -> bool:
     """Whether ``selector`` matches a code that a finding can have."""
-    if _GRAPH_BREAK_ID.fullmatch(selector):
+    if GRAPH_BREAK_ID.fullmatch(selector):
         return True
     if find_row(selector).name and "/" not in selector:
         return True
