@@ -314,7 +314,7 @@ class B(nn.Module):
 """
 
 
-def traced_run(text: str, message: str) -> StoredRun:
+def traced_run(text: str, message: str, *files: FileState) -> StoredRun:
     """A run of A and B with written inputs, with one finding on the last line of each."""
     events: list[Event] = []
     infos = []
@@ -329,7 +329,7 @@ def traced_run(text: str, message: str) -> StoredRun:
         report = TargetReport(name, "module", place, "traced", probe=probe)
         events.append(TargetDone(7, report))
     found = TargetsFound(7, tuple(infos))
-    return stored(found, FilesRead.from_files(7, ()), *events, text=text)
+    return stored(found, FilesRead.from_files(7, files), *events, text=text)
 
 
 def seen(results: Results) -> dict[str, tuple[str, int]]:
@@ -356,6 +356,20 @@ def test_a_comment_an_undo_and_another_session_are_one_lookup(tmp_path: Path) ->
     found = store.find_all(TraceBasis(edited.replace("x + 1", "(x + 1)"), (), (), ()))
     assert found is not None and seen(found)["A"] == ("second", 5)
     assert store.find_all(TraceBasis(edited, (), ("another",), ())) is None
+
+
+def test_nothing_is_found_after_a_file_has_changed(other_file: Path) -> None:
+    store = ResultStore("/p/model.py")
+    store.add(traced_run(TWO, "first", state(other_file)))
+    for text in (TWO, TWO.replace("x + 2", "x + 3")):
+        assert store.find(TraceBasis(text, (), (), ())) is not None
+    os.utime(other_file, ns=(10**18 + 1, 10**18 + 1))
+    for text in (TWO, TWO.replace("x + 2", "x + 3")):
+        assert store.find(TraceBasis(text, (), (), ())) is None
+    # An edit of the text does not change files: the results are shown until they are dropped.
+    assert store.find_all(TraceBasis(TWO, (), (), ())) is not None
+    store.drop_outdated()
+    assert store.find_all(TraceBasis(TWO, (), (), ())) is None
 
 
 def test_each_target_is_found_in_the_last_run_that_has_it() -> None:

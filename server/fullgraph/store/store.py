@@ -71,7 +71,7 @@ class ResultStore:
         If the results are complete, they become the results of the latest run.
         """
         results = self.find_all(now)
-        if results is not None:
+        if results is not None and self.latest is not None and self.latest.files.is_current():
             return Reused(results, results.placed, (), True, ())
         known: Reused | None = None
         for run in self._runs():
