@@ -137,7 +137,7 @@ class _OriginWatch(TorchFunctionMode):
         return out
 
     def _origin(self, tensor: torch.Tensor) -> _Origin:
-        known = self._origins.get(tensor)
+        known: _Origin | None = self._origins.get(tensor)
         if known is not None:
             return known
         # Parameters of other modules, such as a global one.

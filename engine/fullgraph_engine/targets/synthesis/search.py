@@ -163,7 +163,7 @@ class InputSearch:
                     return found_ if candidate == before else self._shorten(found_, outcome)
                 if unusual is None:
                     unusual, seconds = found_, min(seconds, spent + _BETTER)
-                    for cost, changed in usual_ranks(candidate):
+                    for cost, changed in usual_ranks(candidate, self.subject.width(candidate)):
                         push(cost - 1e3, cost, changed, None)
                 continue
             first = first or outcome
