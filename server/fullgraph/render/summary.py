@@ -136,7 +136,7 @@ def _with_source(probe: ProbeInfo, inputs: str) -> str:
 
 
 def _is_without_inputs(report: TargetReport, probe: ProbeInfo) -> bool:
-    """Whether inputs were to be guessed, but the code raised an exception before the call."""
+    """Whether the code raised an exception before fullgraph had guessed its inputs."""
     return probe.origin == "synthesis" and report.status == "failed" and not probe.inputs
 
 

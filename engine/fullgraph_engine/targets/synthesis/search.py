@@ -66,7 +66,7 @@ class FoundInputs:
     unusual: str = ""
     """Why the inputs are unusual, in words; empty if they are not."""
     shortened: str = ""
-    """Which sizes are smaller than usual because the code loops over them, in words."""
+    """Sizes that are smaller than usual because the code loops over them, in words."""
 
 
 @dataclass(frozen=True)
@@ -219,8 +219,8 @@ class InputSearch:
     ) -> CertainError | None:
         """Return an error that the trials raised due to the code, not due to their inputs.
 
-        ``first`` is the first trial and ``best`` the one that got farthest, ``doubtful`` has trials
-        that stopped because two sizes differ.
+        ``first`` is the first trial, ``best`` the trial with the most progress. ``doubtful`` has
+        the trials whose sizes differ.
         """
         if first is not None and is_without_arguments(self.subject, first):
             return self._make_error(first)
