@@ -558,8 +558,9 @@ def test_notes_of_the_engine_are_shown(command_line: CommandLine) -> None:
                 ),
                 graphs=1,
             ),
-            "1 graph · no ops · no breaks · no guards · unusual guessed inputs: f32[3, 4] (`conv2d` "
-            "gets 3 dimensions instead of 4; `x.shape[1]` is 4 instead of 64) · fake · 0.00 s",
+            "1 graph · no ops · no breaks · no guards · unusual guessed inputs: f32[3, 4] "
+            "(`conv2d` gets 3 dimensions instead of 4; `x.shape[1]` is 4 instead of 64)"
+            " · fake · 0.00 s",
         ),
         (
             TargetReport(
