@@ -547,13 +547,42 @@ def test_notes_of_the_engine_are_shown(command_line: CommandLine) -> None:
         ),
         (
             TargetReport(
+                "Net",
+                "module",
+                on(3, 6, 9),
+                "traced",
+                probe=ProbeInfo(
+                    "synthesis",
+                    "f32[3, 4]",
+                    unusual="`conv2d` gets 3 dimensions instead of 4",
+                    shortened="`x.shape[1]` is 4 instead of 64",
+                ),
+                graphs=1,
+            ),
+            "1 graph · no ops · no breaks · no guards · unusual guessed inputs: f32[3, 4] "
+            "(`conv2d` gets 3 dimensions instead of 4; `x.shape[1]` is 4 instead of 64)"
+            " · fake · 0.00 s",
+        ),
+        (
+            TargetReport(
+                "Net",
+                "module",
+                on(3, 6, 9),
+                "failed",
+                probe=ProbeInfo("synthesis", ""),
+                error="NameError: name 'a' is not defined",
+            ),
+            "failed: NameError: name 'a' is not defined · fake · 0.00 s",
+        ),
+        (
+            TargetReport(
                 "Net", "module", on(3, 6, 9), "traced", "real", None, 1, 1, 0, 2, 0, 1, 12
             ),
             "1 graph · 1 op · no breaks · 2 frames skipped · 1 recompile · no guards"
             " · real · 12.0 s",
         ),
     ],
-    ids=["no probe", "failed", "one of each"],
+    ids=["no probe", "failed", "guessed inputs", "failed before the call", "one of each"],
 )
 def test_a_line_per_target_says_how_it_went(
     command_line: CommandLine, report: TargetReport, line: str

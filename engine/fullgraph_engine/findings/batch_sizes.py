@@ -21,8 +21,8 @@ from ..tracing.variations import Inputs
 from .call_changes import CallChanges
 
 BatchVerdict = Literal["varies", "constant", "fixed", "unknown"]
-"""Whether other batch sizes work: ``varies``; not, because of a constant of the code
-(``constant``), or of a parameter, a layer or another input (``fixed``)."""
+"""Result of calls with other batch sizes. They work (``varies``), or raise due to a constant of the
+code (``constant``), or due to a parameter, a layer or another input (``fixed``)."""
 
 Dimension = tuple[int, int]
 """A dimension of an input: the number of the leaf of the arguments, and the dimension."""
@@ -95,7 +95,7 @@ class BatchSizes:
 
 @dataclass(frozen=True)
 class _Origin:
-    """What a tensor was computed from. ``widths`` are the sizes of parameters and buffers."""
+    """The origin of a tensor: inputs of the call, or parameters and buffers of sizes ``widths``."""
 
     of_input: bool = False
     widths: frozenset[int] = frozenset()

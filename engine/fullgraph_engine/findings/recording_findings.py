@@ -82,11 +82,13 @@ class RecordingFindings:
     def report_specialized(self, recording: Recording, *, tried: bool) -> None:
         """Report dynamic dimensions that the code specializes or limits.
 
-        ``tried``: the run made them dynamic, not the probe.
+        ``tried``: the run made them dynamic, not the probe. Code that continues after a graph break
+        is then left out, because its other inputs keep the size that the run did not vary.
         """
+        resumed = {frame.id for frame in recording.frames if tried and frame.resumed}
         found: dict[tuple[int, object], tuple[Specialization, Finding]] = {}
         for event in recording.specializations:
-            if not dimensions.is_size(event, recording):
+            if event.frame in resumed or not dimensions.is_size(event, recording):
                 continue  # an integer argument that Dynamo made symbolic by itself
             finding = dimensions.specialization_finding(
                 event,
@@ -106,7 +108,9 @@ class RecordingFindings:
             self._unexplained.setdefault(finding.identity, event)
         constant = {(event.frame, event.symbol) for event in recording.specializations}
         for limit in recording.limits:
-            if dimensions.is_size(limit, recording) and (limit.frame, limit.symbol) not in constant:
+            if limit.frame in resumed or (limit.frame, limit.symbol) in constant:
+                continue
+            if dimensions.is_size(limit, recording):
                 self.ledger.add(
                     dimensions.limit_finding(
                         limit, recording, self.source, self.target.range, tried

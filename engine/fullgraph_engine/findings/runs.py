@@ -428,15 +428,15 @@ class _TargetRun:
             self.findings.report_specialized(recording, tried=True)
             self.findings.explain(recording)
 
-    def _trace_varied(self, call: Call, wishes: list[tuple[torch.Tensor, int]]) -> Recording:
-        """Trace a call with dynamic dimensions ``wishes``."""
+    def _trace_varied(self, call: Call, batch: list[tuple[torch.Tensor, int]]) -> Recording:
+        """Trace a call with the dimensions ``batch`` of its inputs dynamic."""
         with (
             self._document_writer(sizes_only=True),
             self.findings.record_tapes(),
             call.context.enter(),
         ):
             self.watch.enter_phase("trace")
-            recording = tracing.trace(call.function, call.args, call.kwargs, dynamic=wishes)
+            recording = tracing.trace(call.function, call.args, call.kwargs, dynamic=batch)
             self.watch.enter_phase("findings")
         self.all_frames += recording.frames
         return recording

@@ -222,7 +222,7 @@ class ProbeInfo:
     """Why guessed inputs are unusual although the code accepts them, in words: ```conv2d` gets 3
     dimensions instead of 4``."""
     shortened: str = ""
-    """Which sizes of guessed inputs are smaller than usual because the code loops over them, in
+    """Sizes of guessed inputs that are smaller than usual because the code loops over them, in
     words: ```x.shape[1]` is 4 instead of 1,024``."""
 
 

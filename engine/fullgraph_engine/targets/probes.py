@@ -106,7 +106,7 @@ class Call:
     unusual: str = ""
     """Why guessed inputs are unusual although the code accepts them, in words."""
     shortened: str = ""
-    """Which sizes of guessed inputs are smaller than usual, in words."""
+    """Sizes of guessed inputs that are smaller than usual, in words."""
     guess_note: str = ""
     """Sentence about guessed inputs with which the code raises, as with all others."""
     is_stated: bool = False

@@ -33,7 +33,7 @@ known: dict[str, str] = {}
 """Probe comments that earlier searches found, by the name of the target."""
 
 shortened: dict[str, str] = {}
-"""Which sizes of the inputs in ``known`` are smaller than usual, in words."""
+"""Sizes of the inputs in ``known`` that are smaller than usual, in words."""
 
 settled: set[str] = set()
 """Names of targets traced with their comment in ``known``; no other call is tried for them."""

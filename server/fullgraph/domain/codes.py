@@ -124,10 +124,12 @@ CODES: tuple[Code, ...] = (
         "guard/specialized-dimension",
         Severity.WARNING,
         "A dynamic dimension was fixed to one size",
-        "The probe makes a dimension dynamic, but this line allows only one size. Each new size "
-        "recompiles, and `mark_dynamic` on it is an error. Take sizes from `x.shape` instead of a "
-        "constant, and avoid `int(...)` and Python branches on the size. If one size is enough, "
-        "write the number in the probe.",
+        "A dimension is dynamic, but this line allows only one size. Each new size recompiles or "
+        "raises an error, and `mark_dynamic` on it is an error. Take sizes from `x.shape` instead "
+        "of a constant, and avoid `int(...)` and Python branches on the size. If the probe makes "
+        "the dimension dynamic and one size is enough, write the number in the probe. If the probe "
+        "has numbers only, fullgraph traces again with a variable batch size. It does not report "
+        "sizes that a parameter or a layer fixes.",
     ),
     Code(
         "guard/limited-dimension",

@@ -69,7 +69,8 @@ def lens_title(
     if report.probe is not None and report.probe.origin == "program":
         facts += _origin_words(report)
     elif with_probe and report.probe is not None and not _is_without_inputs(report, report.probe):
-        facts.append(_with_source(report.probe, _brief_inputs(report.probe)))
+        words = _with_source(report.probe, _brief_inputs(report.probe))
+        facts.append(f"{words} (shortened)" if report.probe.shortened else words)
     return SEPARATOR.join(facts)
 
 
@@ -137,7 +138,9 @@ def paths_words(report: TargetReport) -> list[str]:
 def probe_words(probe: ProbeInfo) -> str:
     """Describe the inputs that a function was traced with and where they come from: ``f32[4, 16]
     from get_inputs``. Constructor arguments come first."""
-    return _with_source(probe, probe_inputs(probe))
+    words = _with_source(probe, probe_inputs(probe))
+    facts = [fact for fact in (probe.unusual, probe.shortened) if fact]
+    return f"{words} ({'; '.join(facts)})" if facts else words
 
 
 def _with_source(probe: ProbeInfo, inputs: str) -> str:
@@ -145,14 +148,13 @@ def _with_source(probe: ProbeInfo, inputs: str) -> str:
         words = f"{inputs} {probe.source}"
     elif probe.origin == "synthesis":
         words = f"{_guess_words(probe)}: {inputs}" if probe.inputs else "guessed inputs"
-        words += " (shortened)" if probe.shortened else ""
     else:
         words = f"{inputs} from {probe.source or probe.origin}"
     return f"{words}, {probe.context}" if probe.context else words
 
 
 def _is_without_inputs(report: TargetReport, probe: ProbeInfo) -> bool:
-    """Whether inputs were to be guessed, but the code raised an exception before the call."""
+    """Whether the code raised an exception before fullgraph had guessed its inputs."""
     return probe.origin == "synthesis" and report.status == "failed" and not probe.inputs
 
 

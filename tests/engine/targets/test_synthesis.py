@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 import signal
 import sys
 import threading
@@ -297,6 +296,5 @@ class Independent(nn.Module):
 def test_an_error_that_no_sizes_avoid_is_certain() -> None:
     wrong = search(Doubled, {"Doubled": Doubled}, 2.0)
     assert isinstance(wrong, CertainError)
-    # Real and fake tensors word the error of a product of matrices differently.
-    assert re.search("mat1 and mat2|reduction dim", wrong.obstacle)
+    assert wrong.obstacle.startswith("forward raised RuntimeError: ")
     assert isinstance(search(Independent, {"Independent": Independent}), FoundInputs)

@@ -177,14 +177,18 @@ def change_ranks(outcome: TrialOutcome, met: int | None, wanted: int) -> Iterato
             yield 2.0, candidate.with_value(path, Sequence("tuple", (value_,) * wanted))
 
 
-def usual_ranks(candidate: InputCandidate) -> Iterator[Repair]:
-    """Yield candidates with more dimensions, or with square images, for inputs that worked."""
+def usual_ranks(candidate: InputCandidate, width: int) -> Iterator[Repair]:
+    """Yield candidates with more dimensions, or with square images, for inputs that worked.
+
+    ``width`` is the number of features that inputs should have.
+    """
     for path, _, shape in candidate.input_tensors():
         if len(shape) in (1, 2, 3):
             for at, other in enumerate(shapes_of_rank(shape, len(shape) + 1)[:2]):
                 yield 0.3 + 0.1 * at, candidate.with_shape(path, other)
             yield 0.3, candidate.with_shape(path, (BATCH, *shape))
         if len(shape) == 2:
+            yield 0.3, candidate.with_shape(path, (BATCH, width, *shape))
             yield 0.5, candidate.with_shape(path, shapes_of_rank(shape, 4)[0])
         if len(shape) == 4 and shape[2] != shape[3]:
             for side in dict.fromkeys((max(shape[2:]), SIDE)):

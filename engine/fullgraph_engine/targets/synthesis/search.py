@@ -66,7 +66,7 @@ class FoundInputs:
     unusual: str = ""
     """Why the inputs are unusual, in words; empty if they are not."""
     shortened: str = ""
-    """Which sizes are smaller than usual because the code loops over them, in words."""
+    """Sizes that are smaller than usual because the code loops over them, in words."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class InputSearch:
                     return found_ if candidate == before else self._shorten(found_, outcome)
                 if unusual is None:
                     unusual, seconds = found_, min(seconds, spent + _BETTER)
-                    for cost, changed in usual_ranks(candidate):
+                    for cost, changed in usual_ranks(candidate, self.subject.width(candidate)):
                         push(cost - 1e3, cost, changed, None)
                 continue
             first = first or outcome
@@ -219,8 +219,8 @@ class InputSearch:
     ) -> CertainError | None:
         """Return an error that the trials raised due to the code, not due to their inputs.
 
-        ``first`` is the first trial and ``best`` the one that got farthest, ``doubtful`` has trials
-        that stopped because two sizes differ.
+        ``first`` is the first trial, ``best`` the trial with the most progress. ``doubtful`` has
+        the trials whose sizes differ.
         """
         if first is not None and is_without_arguments(self.subject, first):
             return self._make_error(first)

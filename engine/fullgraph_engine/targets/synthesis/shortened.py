@@ -1,7 +1,7 @@
-"""Shorter inputs for code that loops over a dimension, such as the steps of a scan.
+"""Shorter inputs for code that loops over a dimension, for example over the steps of a scan.
 
-Dynamo unrolls such loops, so a long sequence takes too much time, and shows no more than a short
-one.
+Dynamo unrolls loops, and the trace of a long sequence may reach the time limit. A short sequence
+has the same findings.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .trial import TrialOutcome
 _MOST_CALLS = 800
 """Number of calls of torch above which a shorter input is tried."""
 _SHORT = (4, 8)
-"""Sizes that are tried in place of longer ones."""
+"""Sizes to try instead of longer ones."""
 _LESS = 0.6
 """Maximum ratio of the calls with a shorter input, if the code loops over the dimension."""
 

@@ -345,7 +345,7 @@ def _unusual_input(func: Any, args: tuple[Any, ...], out: Any, leaves: Collectio
             return "the image is not square"
     elif name == "unsqueeze":
         # Recurrent layers add the batch to inputs without one.
-        if sys._getframe(2).f_code.co_filename.endswith(_RECURRENT):
+        if id(first) in leaves and sys._getframe(2).f_code.co_filename.endswith(_RECURRENT):
             return f"a recurrent layer gets {first.dim()} dimensions instead of 3"
     elif name in _BROADCASTING and len(tensors) > 1 and isinstance(out, torch.Tensor):
         for one, other in (tensors[:2], tensors[1::-1]):
