@@ -144,6 +144,8 @@ class Stub:
             elif isinstance(message, p.Cancel):
                 self.count("cancel")
                 self.cancelled.add(message.request)
+            elif isinstance(message, p.Prioritize):
+                self.count(f"prioritize {message.first} {message.last}")
             elif isinstance(message, p.SelfCheck):
                 hook = p.Hook("convert_frame", True, "graphs")
                 self.say(p.SelfChecked(message.request, "2.13.0", "3.11.0", (hook,)))

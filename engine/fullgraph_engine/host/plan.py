@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 from .. import devices, texts
 from ..protocol import Analyze, FoundProbe, GivenCalls, Mode, Part
-from . import syntax
 from .attempts import OBSERVING, Attempt, RunEnd, RunResult
 from .found import FoundProbes
 from .speculation import ExpectedPaths, Speculations
@@ -62,6 +61,9 @@ class RunPlan:
         until: float = float("inf"),
     ) -> None:
         self._request, self._found, self._until = request, found, until
+        self._lines = request.focus, request.focus
+        """First and last line of the text that the user looks at: the last edit, until the server
+        reports other lines."""
         self.planned = False
         """True if the module process has reported the runs that can be launched."""
         self._number = 0
@@ -98,8 +100,8 @@ class RunPlan:
     def add_runs(self, runs: Iterable[PlannedRun]) -> None:
         """Plan the runs that the module process has reported, those near the last edit first."""
         self.planned = True
-        focus, parts, observe = self._request.focus, self._request.parts, self._request.observe
-        nearest = sorted(runs, key=lambda planned: syntax.line_distance(planned.body, focus))
+        parts, observe = self._request.parts, self._request.observe
+        nearest = sorted(runs, key=self._distance_of)
         last = observe.last_probe if observe is not None else -1
         waiting = [one for one in nearest if one.waits and one.probe > last]
         needed = [one for one in nearest if not one.waits or one.probe <= last]
@@ -111,6 +113,21 @@ class RunPlan:
         if "candidates" in parts:
             # Any run of the target may show the finding for which a program was requested.
             self._queue([planned for planned in nearest if planned.waits])
+
+    def prioritize(self, first: int, last: int) -> None:
+        """Launch the runs of the targets that are nearest to these lines first, without changing
+        the order of the parts."""
+        self._lines = first, last
+        parts = self._request.parts
+        self._pending.sort(
+            key=lambda attempt: (parts.index(attempt.part), self._distance_of(attempt.plan))
+        )
+
+    def _distance_of(self, planned: PlannedRun) -> int:
+        """Return the number of lines between a target and the lines that the user looks at."""
+        first, last = self._lines
+        body = planned.body
+        return max(body.start.line - last, first - body.end.line, 0)
 
     def restart(self) -> None:
         """Discard the state of all runs, because the module is executed again."""

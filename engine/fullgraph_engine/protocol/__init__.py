@@ -500,6 +500,19 @@ class Cancel:
 
 
 @dataclass(frozen=True)
+class Prioritize:
+    """Request: trace the targets of another ``Analyze`` request that are nearest to some lines
+    first, because the user looks at these lines.
+
+    ``first`` and ``last`` are zero-based. Runs in progress continue. There is no answer.
+    """
+
+    request: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class SelfCheck:
     """Request: check which private names the installed torch has, and which features of the engine
     work."""
@@ -513,7 +526,7 @@ class Shutdown:
     closes."""
 
 
-Request = Union[Analyze, Reproduce, Compare, Cancel, SelfCheck, Shutdown]
+Request = Union[Analyze, Reproduce, Compare, Cancel, Prioritize, SelfCheck, Shutdown]
 
 
 # -- events: engine to server -----------------------------------------------------------------

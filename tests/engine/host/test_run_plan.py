@@ -118,6 +118,24 @@ def play(played: Played) -> list[tuple[int, int, Part]]:
 # -- the order of runs -----------------------------------------------------------------------------
 
 
+def test_runs_near_the_lines_that_are_looked_at_are_the_next() -> None:
+    played = Played(*map(planned, range(5)), parts=("first", "second"))
+    first = played.launch()
+    assert place_of(first) == (0, 0, "first")
+    played.plan.prioritize(3, 4)
+    played.end(first, done(first.attempt.plan))
+    order = play(played)
+    assert [target for target, _, part in order if part == "first"] == [3, 4, 2, 1]
+    assert [target for target, _, _ in order[4:]] == [3, 4, 2, 1, 0]
+
+
+def test_lines_that_are_looked_at_count_for_runs_that_are_planned_later() -> None:
+    played = Played()
+    played.plan.prioritize(2, 2)
+    played.plan.add_runs(map(planned, range(4)))
+    assert played.launch().attempt.plan.target == 2
+
+
 def test_targets_near_the_last_edit_run_first_and_parts_in_their_order() -> None:
     played = Played(planned(0), planned(1), planned(5), focus=2, parts=("first", "second"))
     firsts = [(1, 0, "first"), (0, 0, "first"), (5, 0, "first")]
