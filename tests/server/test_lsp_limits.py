@@ -420,3 +420,30 @@ async def test_a_folder_that_is_removed_from_the_disk(editor: Any) -> None:
     await editor.until_seen(uri, ("A break", "x = call(1)"))
     await editor.until_state("ready")
     assert editor.client.messages == []
+
+
+LATE = "class A(nn.Module):  # stub: late\n    pass\nclass B(nn.Module):\n    pass\n"
+
+
+async def test_what_the_time_of_the_file_leaves_out_is_traced_from_its_lens(editor: Any) -> None:
+    uri = editor.open("net.py", LATE)
+    await editor.until(lambda: editor.titles(uri))
+    await editor.until_rest()
+    lens, *_ = await editor.lenses(uri)
+    assert lens.command.title.endswith("not traced: time limit of the file · trace it now")
+    assert lens.command.command == "fullgraph.server.analyze"
+    status = await editor.until_state("ready")
+    assert "1 target of net.py was not traced" in status["message"]
+    await editor.command(lens.command.command, *lens.command.arguments)
+    await editor.until_rest()
+    lens, *_ = await editor.lenses(uri)
+    assert "not traced" not in lens.command.title
+    await editor.until(lambda: "not traced" not in editor.statuses[-1]["message"])
+
+
+async def test_without_a_time_for_files_nothing_is_left_out(open_editor: Any) -> None:
+    editor = await open_editor(configuration={"fileTimeout": 0})
+    uri = editor.open("net.py", LATE)
+    await editor.until(lambda: editor.titles(uri))
+    await editor.until_rest()
+    assert not [title for title in await editor.titles(uri) if "not traced" in title]

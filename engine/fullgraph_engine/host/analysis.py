@@ -45,6 +45,7 @@ from .tasks import (
     ReportObservation,
     ReportPaths,
     ReportRun,
+    ReportSkipped,
     ReportUnstarted,
     StopRun,
     Task,
@@ -280,6 +281,8 @@ class Analysis:
                 reporter.report_unstarted(task.attempt, task.error)
                 if task.lost:
                     reporter.report_lost_target(task.attempt, task.lost)
+            case ReportSkipped():
+                reporter.report_skipped(task.plan)
             case ReportMissingForecast():
                 reporter.report_missing_forecast(task.plan, task.note)
             case ReportPaths():

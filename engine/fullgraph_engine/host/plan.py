@@ -25,6 +25,7 @@ from .tasks import (
     ReportObservation,
     ReportPaths,
     ReportRun,
+    ReportSkipped,
     ReportUnstarted,
     StopRun,
     Task,
@@ -66,6 +67,10 @@ class RunPlan:
         reports other lines."""
         self.planned = False
         """True if the module process has reported the runs that can be launched."""
+        self._began: float | None = None
+        """Time of the first task; None before it."""
+        self._touched: set[int] = set()
+        """Numbers of the targets with a run that was launched."""
         self._number = 0
         self._pending: list[Attempt] = []
         self._running: dict[int, Launch] = {}
@@ -134,6 +139,7 @@ class RunPlan:
         self.planned = False
         for states in (self._running, self._settled, self._waiting, self._enclosing):
             states.clear()
+        self._touched.clear()
         for results in (self._given_up, self._firsts):
             results.clear()
         self._pending.clear()
@@ -165,6 +171,9 @@ class RunPlan:
     def next_task(self, now: float) -> Task | None:
         """Return the task to perform at time ``now``; None if it depends on the end of a run or of
         an enclosing run."""
+        skipped = self._skip_late_target(now)
+        if skipped is not None:
+            return skipped
         if self._pending:
             if len(self._running) >= max(1, self._request.jobs):
                 return None
@@ -178,6 +187,28 @@ class RunPlan:
                 return self._launch(attempt, now)
         more = any(self._waits_for_calls(calls) for calls in self._enclosing.values())
         return Finish() if self.planned and not self._running and not more else None
+
+    def _skip_late_target(self, now: float) -> ReportSkipped | None:
+        """Return the report that a target is not traced, if the time limit of the file is reached
+        and some target has not been started."""
+        if self._began is None:
+            self._began = now
+        most = self._request.limits.file_seconds
+        if not most or self._request.only or now - self._began < most:
+            return None
+        late = next((one.plan for one in self._pending if self._is_untouched(one)), None)
+        if late is None:
+            return None
+        self._pending = [one for one in self._pending if one.plan.target != late.target]
+        self._waiting.pop(late.target, None)
+        self._settled[late.target] = late.info.name
+        return ReportSkipped(late)
+
+    def _is_untouched(self, attempt: Attempt) -> bool:
+        """Whether an attempt is the first of its target."""
+        target = attempt.plan.target
+        is_new = target not in self._touched and target not in self._settled
+        return attempt.part == "first" and is_new
 
     def _choose_pending(self) -> Attempt | LaunchEnclosing | None:
         """Return the pending run to launch next, or the enclosing run that it needs; None if all
@@ -277,6 +308,7 @@ class RunPlan:
             began=now,
             speculative=attempt.speculative,
         )
+        self._touched.add(plan.target)
         launch = Launch(command, attempt)
         if snapshot is not None and plan.shared is not None:
             launch = Launch(command, attempt, (plan.shared, real), snapshot.call)

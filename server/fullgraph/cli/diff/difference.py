@@ -307,6 +307,7 @@ _STATUS_WORDS = {
     "crashed": "crashed",
     "no-probe": "no inputs are known",
     "cancelled": "cancelled",
+    "skipped": "skipped (time limit of the file)",
 }
 
 

@@ -29,7 +29,7 @@ _SHOW_TARGET = "fullgraph.showTarget"
 """Command of clients that can display the trace of a function; in other clients, the lens traces
 the function again."""
 
-_ICONS = {"traced": "git-compare", "no-probe": "add"}
+_ICONS = {"traced": "git-compare", "no-probe": "add", "skipped": "play"}
 _FAILED = "error"
 _GUARDS = "shield"
 _MEASURE = "watch"
@@ -66,7 +66,9 @@ def _target_lenses(
         words = _lens_words(unit, shown, with_probe=comment is None)
         title = with_icon(icon, words)
         tooltip = lens_tooltip(report) or None
-        shows = types.Command(title, command, tooltip=tooltip, arguments=[argument])
+        # A skipped function has no trace to show, so its lens traces it.
+        opens = ANALYZE if report.status == "skipped" else command
+        shows = types.Command(title, opens, tooltip=tooltip, arguments=[argument])
         yield types.CodeLens(range_, shows)
         if (site := _site_apart(unit, report)) is not None:
             named_title = with_icon(icon, f"{report.name}: {words}")
