@@ -3,7 +3,8 @@
 Speaks the protocol of the real one, so that the server can be tested in milliseconds. In a text:
 
 ``class Net(nn.Module):``   a target; ``# stub: STATUS`` at the end of the line gives its status,
-                          ``# stub: found`` says that its inputs were found by trying
+                          ``# stub: found`` says that its inputs were found by trying,
+                          ``# stub: late`` that the time of the file is up before it
 ``# break: MESSAGE``        a graph break on the code of the line, in the class around it
 ``# file: CODE MESSAGE``    a finding of no target
 ``# fix: TEXT``             the finding on the line before gets a fix that replaces its range
@@ -144,6 +145,8 @@ class Stub:
             elif isinstance(message, p.Cancel):
                 self.count("cancel")
                 self.cancelled.add(message.request)
+            elif isinstance(message, p.Prioritize):
+                self.count(f"prioritize {message.first} {message.last}")
             elif isinstance(message, p.SelfCheck):
                 hook = p.Hook("convert_frame", True, "graphs")
                 self.say(p.SelfChecked(message.request, "2.13.0", "3.11.0", (hook,)))
@@ -231,6 +234,8 @@ class Stub:
             # An editor may have joined the next line to it.
             known = match[2] in get_args(p.Status)
             status: p.Status = cast("p.Status", match[2]) if known else "traced"
+            if match[2] == "late" and request.limits.file_seconds and not request.only:
+                status = "skipped"
             probe = p.ProbeInfo("convention", "f32[4, 16]", source="get_inputs")
             if match[2] == "found":
                 probe = p.ProbeInfo("synthesis", "f32[4, 16]", comment="f32[4, 16]")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -279,3 +280,20 @@ async def test_with_the_torch_that_is_installed(open_editor: Callable[..., Any])
     ]
     hover = await editor.hover(uri, "y.resh", "ape")
     assert "here `f32[2, 16]`" in hover.contents.value
+
+
+async def test_targets_on_the_screen_are_traced_first(
+    editor: Any, counter: Any, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    lines = [f"class Net(nn.Module):\n    pass  # until: {gate}\n", *("x = 1\n",) * 40]
+    uri = editor.open("net.py", "import torch\n" + "".join(lines))
+    await editor.until(lambda: counter.analyzed)
+    await editor.hints(uri, 20, 30)
+    await editor.hints(uri, 20, 30)
+    await editor.hints(uri, 0, 1000)  # everything, as some clients ask
+    await editor.hover(uri, "import t", "orch")
+    gate.touch()
+    await editor.until_rest()
+    wanted = [line for line in counter.lines if line.startswith("prioritize")]
+    assert wanted == ["prioritize 20 30", "prioritize 0 0"]

@@ -438,3 +438,30 @@ async def test_a_file_outside_of_the_folder_has_the_interpreter_of_the_workspace
     other = editor.open((outside / "project" / "model.py").as_uri(), NET)
     await editor.until_seen(other, BREAK)
     await until_engines(editor, str(python), str(own))
+
+
+LATE = "class A(nn.Module):  # stub: late\n    pass\nclass B(nn.Module):\n    pass\n"
+
+
+async def test_what_the_time_of_the_file_leaves_out_is_traced_from_its_lens(editor: Any) -> None:
+    uri = editor.open("net.py", LATE)
+    await editor.until(lambda: editor.titles(uri))
+    await editor.until_rest()
+    lens, *_ = await editor.lenses(uri)
+    assert lens.command.title.endswith("not traced: time limit of the file · trace it now")
+    assert lens.command.command == "fullgraph.server.analyze"
+    status = await editor.until_state("ready")
+    assert "1 target of net.py was not traced" in status["message"]
+    await editor.command(lens.command.command, *lens.command.arguments)
+    await editor.until_rest()
+    lens, *_ = await editor.lenses(uri)
+    assert "not traced" not in lens.command.title
+    await editor.until(lambda: "not traced" not in editor.statuses[-1]["message"])
+
+
+async def test_without_a_time_for_files_nothing_is_left_out(open_editor: Any) -> None:
+    editor = await open_editor(configuration={"fileTimeout": 0})
+    uri = editor.open("net.py", LATE)
+    await editor.until(lambda: editor.titles(uri))
+    await editor.until_rest()
+    assert not [title for title in await editor.titles(uri) if "not traced" in title]

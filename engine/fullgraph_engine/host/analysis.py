@@ -45,6 +45,7 @@ from .tasks import (
     ReportObservation,
     ReportPaths,
     ReportRun,
+    ReportSkipped,
     ReportUnstarted,
     StopRun,
     Task,
@@ -280,6 +281,8 @@ class Analysis:
                 reporter.report_unstarted(task.attempt, task.error)
                 if task.lost:
                     reporter.report_lost_target(task.attempt, task.lost)
+            case ReportSkipped():
+                reporter.report_skipped(task.plan)
             case ReportMissingForecast():
                 reporter.report_missing_forecast(task.plan, task.note)
             case ReportPaths():
@@ -447,6 +450,10 @@ class Analysis:
             self._advance()
 
     # -- the end ------------------------------------------------------------------------------
+
+    def prioritize(self, first: int, last: int) -> None:
+        """Launch the runs of the targets that are nearest to these lines first."""
+        self._plan.prioritize(first, last)
 
     def cancel(self) -> None:
         self._finish(cancelled=True)

@@ -30,6 +30,7 @@ from ..protocol import (
     Event,
     Failed,
     Log,
+    Prioritize,
     ProtocolError,
     Ready,
     Reproduce,
@@ -467,6 +468,8 @@ class EngineLoop:
             self._requests.admit(request)
         elif isinstance(request, Cancel):
             self._requests.cancel(request.request)
+        elif isinstance(request, Prioritize):
+            self._requests.prioritize(request)
         elif isinstance(request, SelfCheck):
             self._run_self_check(request)
         elif isinstance(request, Shutdown):

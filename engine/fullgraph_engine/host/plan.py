@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 from .. import devices, texts
 from ..protocol import Analyze, FoundProbe, GivenCalls, Mode, Part
-from . import syntax
 from .attempts import OBSERVING, Attempt, RunEnd, RunResult
 from .found import FoundProbes
 from .speculation import ExpectedPaths, Speculations
@@ -26,6 +25,7 @@ from .tasks import (
     ReportObservation,
     ReportPaths,
     ReportRun,
+    ReportSkipped,
     ReportUnstarted,
     StopRun,
     Task,
@@ -62,8 +62,15 @@ class RunPlan:
         until: float = float("inf"),
     ) -> None:
         self._request, self._found, self._until = request, found, until
+        self._lines = request.focus, request.focus
+        """First and last line of the text that the user looks at: the last edit, until the server
+        reports other lines."""
         self.planned = False
         """True if the module process has reported the runs that can be launched."""
+        self._began: float | None = None
+        """Time of the first task; None before it."""
+        self._touched: set[int] = set()
+        """Numbers of the targets with a run that was launched."""
         self._number = 0
         self._pending: list[Attempt] = []
         self._running: dict[int, Launch] = {}
@@ -98,8 +105,8 @@ class RunPlan:
     def add_runs(self, runs: Iterable[PlannedRun]) -> None:
         """Plan the runs that the module process has reported, those near the last edit first."""
         self.planned = True
-        focus, parts, observe = self._request.focus, self._request.parts, self._request.observe
-        nearest = sorted(runs, key=lambda planned: syntax.line_distance(planned.body, focus))
+        parts, observe = self._request.parts, self._request.observe
+        nearest = sorted(runs, key=self._distance_of)
         last = observe.last_probe if observe is not None else -1
         waiting = [one for one in nearest if one.waits and one.probe > last]
         needed = [one for one in nearest if not one.waits or one.probe <= last]
@@ -112,11 +119,27 @@ class RunPlan:
             # Any run of the target may show the finding for which a program was requested.
             self._queue([planned for planned in nearest if planned.waits])
 
+    def prioritize(self, first: int, last: int) -> None:
+        """Launch the runs of the targets that are nearest to these lines first, without changing
+        the order of the parts."""
+        self._lines = first, last
+        parts = self._request.parts
+        self._pending.sort(
+            key=lambda attempt: (parts.index(attempt.part), self._distance_of(attempt.plan))
+        )
+
+    def _distance_of(self, planned: PlannedRun) -> int:
+        """Return the number of lines between a target and the lines that the user looks at."""
+        first, last = self._lines
+        body = planned.body
+        return max(body.start.line - last, first - body.end.line, 0)
+
     def restart(self) -> None:
         """Discard the state of all runs, because the module is executed again."""
         self.planned = False
         for states in (self._running, self._settled, self._waiting, self._enclosing):
             states.clear()
+        self._touched.clear()
         for results in (self._given_up, self._firsts):
             results.clear()
         self._pending.clear()
@@ -148,6 +171,9 @@ class RunPlan:
     def next_task(self, now: float) -> Task | None:
         """Return the task to perform at time ``now``; None if it depends on the end of a run or of
         an enclosing run."""
+        skipped = self._skip_late_target(now)
+        if skipped is not None:
+            return skipped
         if self._pending:
             if len(self._running) >= max(1, self._request.jobs):
                 return None
@@ -161,6 +187,28 @@ class RunPlan:
                 return self._launch(attempt, now)
         more = any(self._waits_for_calls(calls) for calls in self._enclosing.values())
         return Finish() if self.planned and not self._running and not more else None
+
+    def _skip_late_target(self, now: float) -> ReportSkipped | None:
+        """Return the report that a target is not traced, if the time limit of the file is reached
+        and some target has not been started."""
+        if self._began is None:
+            self._began = now
+        most = self._request.limits.file_seconds
+        if not most or self._request.only or now - self._began < most:
+            return None
+        late = next((one.plan for one in self._pending if self._is_untouched(one)), None)
+        if late is None:
+            return None
+        self._pending = [one for one in self._pending if one.plan.target != late.target]
+        self._waiting.pop(late.target, None)
+        self._settled[late.target] = late.info.name
+        return ReportSkipped(late)
+
+    def _is_untouched(self, attempt: Attempt) -> bool:
+        """Whether an attempt is the first of its target."""
+        target = attempt.plan.target
+        is_new = target not in self._touched and target not in self._settled
+        return attempt.part == "first" and is_new
 
     def _choose_pending(self) -> Attempt | LaunchEnclosing | None:
         """Return the pending run to launch next, or the enclosing run that it needs; None if all
@@ -260,6 +308,7 @@ class RunPlan:
             began=now,
             speculative=attempt.speculative,
         )
+        self._touched.add(plan.target)
         launch = Launch(command, attempt)
         if snapshot is not None and plan.shared is not None:
             launch = Launch(command, attempt, (plan.shared, real), snapshot.call)

@@ -69,6 +69,8 @@ class ProgramRun:
         """Findings that explain why this file failed as a program. They are sent only if no other
         program executes the file successfully."""
         self._analysis: Analysis | None = None
+        self._lines = request.focus, request.focus
+        """First and last line that the user looks at."""
         self._finished = False
 
     def begin(self) -> None:
@@ -175,6 +177,7 @@ class ProgramRun:
         rest = replace(request, without=known)
         listener = EventInterceptor(self._host, self._forward_event)
         self._analysis = Analysis(rest, listener, self.scratch, self._waited)
+        self._analysis.prioritize(*self._lines)
         self._analysis.begin()
 
     def _end_now(self) -> None:
@@ -232,6 +235,12 @@ class ProgramRun:
             self._process.tick(now)
 
     # -- the end --------------------------------------------------------------------------------
+
+    def prioritize(self, first: int, last: int) -> None:
+        """Trace the targets near these lines first, of the targets that programs do not reach."""
+        self._lines = first, last
+        if self._analysis is not None:
+            self._analysis.prioritize(first, last)
 
     def cancel(self) -> None:
         """Cancel the request. Events that were already sent remain valid."""

@@ -175,6 +175,11 @@ class Reporter:
         if attempt.makes_report:
             self._send_report(_failed_report(attempt, "crashed", error))
 
+    def report_skipped(self, planned: PlannedRun) -> None:
+        """Report that a target is not traced, because the time limit of the file is reached."""
+        info = planned.info
+        self._send_report(TargetReport(info.name, info.kind, info.range, "skipped"))
+
     def report_lost_target(self, attempt: Attempt, cause: str) -> None:
         """Send a finding that the first run of a target could not begin, with the reason
         ``cause``."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tempfile
 import time
+from dataclasses import replace
 from typing import Union
 
-from ..protocol import Analyze, Analyzed, Compare, Failed, Reproduce
+from ..protocol import Analyze, Analyzed, Compare, Failed, Prioritize, Reproduce
 from .analysis import Analysis
 from .comparison import ComparisonSession
 from .program_run import ProgramRun, may_have_program
@@ -87,6 +88,15 @@ class Requests:
                 return
         if (session := self._sessions.get(number)) is not None:
             session.cancel()
+
+    def prioritize(self, message: Prioritize) -> None:
+        """Trace the targets near the lines of ``message`` first in the request that it names."""
+        for at, (request, came) in enumerate(self._queue):
+            if request.request == message.request:
+                self._queue[at] = replace(request, focus=message.first), came
+        session = self._sessions.get(message.request)
+        if isinstance(session, (Analysis, ProgramRun)):
+            session.prioritize(message.first, message.last)
 
     def _begin(self, request: Analyze | Reproduce | Compare, waited: float = 0.0) -> None:
         try:

@@ -68,6 +68,13 @@ class ReportUnstarted:
 
 
 @dataclass(frozen=True)
+class ReportSkipped:
+    """Task: report that a target is not traced, because the time limit of the file is reached."""
+
+    plan: PlannedRun
+
+
+@dataclass(frozen=True)
 class ReportMissingForecast:
     """Task: explain to the user why a forecast is missing; ``note`` is a sentence."""
 
@@ -114,6 +121,7 @@ Task = Union[
     ReportRun,
     ReportObservation,
     ReportUnstarted,
+    ReportSkipped,
     ReportMissingForecast,
     ReportPaths,
     ReportMissingPaths,

@@ -84,7 +84,7 @@ ExampleKind = Literal["main", "docstring", "test"]
 """Source of example calls from which inputs are taken: the ``__main__`` block of a file, examples
 in docstrings, or tests of the workspace."""
 ProbeOrigin = Literal["comment", "annotation", "convention", "harvest", "synthesis", "program"]
-Status = Literal["traced", "no-probe", "failed", "timeout", "crashed", "cancelled"]
+Status = Literal["traced", "no-probe", "failed", "timeout", "crashed", "cancelled", "skipped"]
 Stream = Literal["stdout", "stderr", "engine"]
 SeenKind = Literal["tensor", "module", "other"]
 
@@ -347,6 +347,9 @@ class Limits:
     stretch: float = 1.0
     """Maximum factor by which ``seconds`` and ``module_seconds`` grow while a process waits for a
     processor, because other programs keep the machine busy."""
+    file_seconds: float = 0.0
+    """Wall time in seconds after which no further target of a request is traced; 0 for no limit.
+    The other targets have the status "skipped". Requests for named targets have no limit."""
 
 
 @dataclass(frozen=True)
@@ -508,6 +511,19 @@ class Cancel:
 
 
 @dataclass(frozen=True)
+class Prioritize:
+    """Request: trace the targets of another ``Analyze`` request that are nearest to some lines
+    first, because the user looks at these lines.
+
+    ``first`` and ``last`` are zero-based. Runs in progress continue. There is no answer.
+    """
+
+    request: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class SelfCheck:
     """Request: check which private names the installed torch has, and which features of the engine
     work."""
@@ -521,7 +537,7 @@ class Shutdown:
     closes."""
 
 
-Request = Union[Analyze, Reproduce, Compare, Cancel, SelfCheck, Shutdown]
+Request = Union[Analyze, Reproduce, Compare, Cancel, Prioritize, SelfCheck, Shutdown]
 
 
 # -- events: engine to server -----------------------------------------------------------------

@@ -34,6 +34,7 @@ from fullgraph_engine.protocol import (
     Failed,
     IndexWritten,
     Log,
+    Prioritize,
     Ready,
     Reproduce,
     SelfCheck,
@@ -132,7 +133,8 @@ class AnyEngine(abc.ABC):
         """Send a request to trace a text, under a new request number; return the object that
         receives its events.
         """
-        return self._submit(AnalysisRequest(self._number(request), self._cancel_request))
+        number, prioritize = self._number(request), self._prioritize_request
+        return self._submit(AnalysisRequest(number, self._cancel_request, prioritize))
 
     def reproduce(self, request: Reproduce) -> ReproductionRequest:
         """Send a request for a repro, under a new request number; return the object that receives
@@ -168,6 +170,9 @@ class AnyEngine(abc.ABC):
 
     @abc.abstractmethod
     def _cancel_request(self, asked: PendingRequest[Any]) -> None: ...
+
+    @abc.abstractmethod
+    def _prioritize_request(self, asked: AnalysisRequest, message: Prioritize) -> None: ...
 
 
 class Engine(AnyEngine):
@@ -231,6 +236,9 @@ class Engine(AnyEngine):
 
     def _cancel_request(self, asked: PendingRequest[Any]) -> None:
         self._queue.cancel(asked, self._process)
+
+    def _prioritize_request(self, asked: AnalysisRequest, message: Prioritize) -> None:
+        self._queue.prioritize(message, self._process)
 
     def _send_waiting(self) -> None:
         if self._status.state is EngineState.READY and self._process is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +16,7 @@ from fullgraph_engine.protocol import (
     Compared,
     Event,
     Failed,
+    Prioritize,
     Reproduce,
     Reproduced,
     ReproFound,
@@ -97,6 +99,22 @@ class AnalysisRequest(PendingRequest[Analyze]):
     """A request to trace a text; its last event is ``Analyzed`` or ``Failed``. The event
     ``Restarted`` makes all earlier events invalid.
     """
+
+    def __init__(
+        self,
+        request: Analyze,
+        cancel: Callable[[PendingRequest[Any]], None],
+        prioritize: Callable[[AnalysisRequest, Prioritize], None] = lambda asked, message: None,
+    ) -> None:
+        super().__init__(request, cancel)
+        self._send_priority = prioritize
+
+    def prioritize(self, first: int, last: int) -> None:
+        """Trace the targets that are nearest to these lines first."""
+        if not self.cancelled and not self._ended:
+            # In case the request was not sent yet, or is sent again.
+            self.request = dataclasses.replace(self.request, focus=first)
+            self._send_priority(self, Prioritize(self.request.request, first, last))
 
     def restart(self) -> bool:
         """Prepare the request to be sent again after the engine died; return False if this happened
@@ -207,6 +225,11 @@ class RequestQueue:
         elif number in self._sent and process is not None:
             process.send(Cancel(number))
             asyncio.get_running_loop().call_later(CANCEL_GRACE, _kill_hung, process, request)
+
+    def prioritize(self, message: Prioritize, process: EngineProcess | None) -> None:
+        """Send the lines that the user looks at, if the process works on the request."""
+        if message.request in self._sent and process is not None:
+            process.send(message)
 
     def take_event(self, number: int, event: Event) -> bool:
         """Pass an event of the process to the request with this number; return whether it

@@ -62,6 +62,8 @@ def lens_title(
     """
     if report.status == "no-probe":
         return _untraced_words(report)
+    if report.status == "skipped":
+        return "not traced: time limit of the file · trace it now"
     facts = [_cut_message(words) for words in _outcome_words(report)]
     if report.status == "traced":
         graphs = [] if _is_inside(report) else [amount(report.graphs, "graph")]
@@ -180,6 +182,8 @@ def _outcome_words(report: TargetReport) -> Iterable[str]:
         yield f"crashed: {error}" if error else "crashed"
     elif report.status == "cancelled":
         yield "cancelled"
+    elif report.status == "skipped":
+        yield "not traced: the time limit of the file is reached"
 
 
 def _break_words(report: TargetReport, lines: int | None = None) -> Iterable[str]:

@@ -313,6 +313,7 @@ def _extent_words(checked: CheckResults) -> Iterator[str]:
         "crashed": "crashed",
         "no-probe": "not traced",
         "cancelled": "cancelled",
+        "skipped": "skipped (time limit of the file)",
     }
     for status, word in words.items():
         if by_status.get(status):  # type: ignore[call-overload]

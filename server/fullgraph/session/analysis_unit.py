@@ -60,6 +60,8 @@ class AnalysisUnit:
         self._asked = False
         """True if the current or next run was requested by command and is not needed otherwise."""
         self._closed = False
+        self._looked_at = 0, 0
+        """First and last line that the user looked at last."""
 
     @property
     def results(self) -> Results:
@@ -97,6 +99,18 @@ class AnalysisUnit:
         self.forecasts.edited = asyncio.get_running_loop().time()
         self.forecasts.end()
         self._apply_edits(edits)
+
+    def look_at(self, first: int, last: int) -> None:
+        """Trace the targets near these lines first, because the user looks at them. All lines
+        together do not say what the user looks at."""
+        is_all = first == 0 and last >= len(self.document.positions.lines) - 1
+        if is_all or (first, last) == self._looked_at:
+            return
+        self._looked_at = first, last
+        if not first <= self.document.focus <= last:
+            self.document.focus = (first + last) // 2
+        if self.traces.run is not None:
+            self.traces.run.prioritize(first, last)
 
     def save(self) -> None:
         self.traces.store.drop_outdated()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fullgraph.domain.phrases import amount
 from fullgraph.domain.sandbox import level_line
 from fullgraph.engines import (
     AnyEngine,
@@ -224,6 +225,8 @@ class FileEngines:
         message = status.message
         if state is SessionState.READY and busy:
             state, message = SessionState.TRACING, f"Tracing with torch {status.torch}."
+        elif state is SessionState.READY and (skipped := self._skipped_words()):
+            message = f"{message} {skipped}"
         return SessionStatus(
             state,
             message,
@@ -234,6 +237,20 @@ class FileEngines:
             self.pool.explain_choice(status.interpreter),
             level_line(status.sandbox),
             busy,
+        )
+
+    def _skipped_words(self) -> str:
+        """Return a sentence about the targets that the time limit of their file has left out; empty
+        if there are none."""
+        left_out = {
+            unit.document.name.rsplit("/", 1)[-1]: number
+            for unit in self._files.units.values()
+            if (number := sum(one.report.status == "skipped" for one in unit.view.reports()))
+        }
+        return " ".join(
+            f"{amount(number, 'target')} of {name} {'was' if number == 1 else 'were'} not traced: "
+            "the time limit of the file (`file-timeout`) is reached."
+            for name, number in left_out.items()
         )
 
     def _report_status(self, status: SessionStatus) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Sequence, Set
 
@@ -112,6 +113,8 @@ class OpenFiles:
                 if reads is None or file.path in reads
             ),
         )
+        limits = dataclasses.replace(request.limits, file_seconds=settings.file_timeout)
+        request = dataclasses.replace(request, limits=limits)
         shown = (one.document.name for one in self.units.values())
         return with_programs(request, self._programs, project, settings.program_files, shown)
 

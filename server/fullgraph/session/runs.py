@@ -191,6 +191,12 @@ class UnitRun:
         """Whether a new run with the inputs ``basis`` would only repeat this run."""
         return not self.obsolete and self.now.is_as(basis) and self.files.is_current()
 
+    def prioritize(self, first: int, last: int) -> None:
+        """Trace the targets that are nearest to these lines of the current text first."""
+        # Edits of comments may have moved the lines, but only by a few.
+        if not self.obsolete:
+            self._analysis.prioritize(first, last)
+
     def cancel(self) -> None:
         """Cancel the run in the engine, and discard further events of its request."""
         if not self.obsolete:

@@ -259,6 +259,13 @@ class Settings:
         option=CommandOption(_ALL),
         retraces=True,
     )
+    file_timeout: float = _setting(
+        120.0,
+        NumberKind(0, "seconds", whole=False),
+        "Time limit in seconds for tracing a file while you edit it. Functions on the screen are "
+        "traced first, and code lenses trace the functions that are left out. 0 means no limit.",
+        retraces=True,
+    )
     memory_limit: int = _setting(
         4096,
         NumberKind(256, "MiB"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
+from pathlib import Path
 
 import pytest
 from tests.engine.hosts import Engine, Result, spot
@@ -12,7 +13,10 @@ from fullgraph_engine.protocol import (
     Analyzed,
     FindingFound,
     Limits,
+    Prioritize,
     RunId,
+    SelfCheck,
+    SelfChecked,
     TargetDone,
     TargetsFound,
     TargetStarted,
@@ -71,6 +75,27 @@ def test_targets_nearest_to_the_edit_go_first(engine: Engine) -> None:
     assert set(started[1:3]) == {"f2", "f4"}
     found = next(event for event in result.events if isinstance(event, TargetsFound))
     assert [target.name for target in found.targets] == ["f0", "f1", "f2", "f3", "f4"]
+
+
+def test_targets_that_are_looked_at_later_go_first(engine: Engine, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    text = (
+        "import os, time\n"
+        f"def f0():  # target\n    while not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
+    )
+    text += "".join(f"def f{n}():  # target\n    return {n}\n" for n in range(1, 5))
+    request = engine.begin(text, jobs=1, focus=1, parts=("first",))
+    while not isinstance(engine.event(), TargetStarted):
+        pass
+    engine.send(Prioritize(request, 7, 8))
+    engine.send(Prioritize(request + 1, 3, 3))  # of no request
+    engine.send(SelfCheck(request + 2))  # its answer shows that the engine has read the others
+    while not isinstance(engine.event(), SelfChecked):
+        pass
+    gate.touch()
+    result = engine.until_end(request)
+    started = [event.name for event in result.events if isinstance(event, TargetStarted)]
+    assert started == ["f3", "f2", "f4", "f1"]
 
 
 def test_every_probe_is_a_run(engine: Engine) -> None:

@@ -24,6 +24,7 @@ from fullgraph_engine.host.tasks import (
     ReportObservation,
     ReportPaths,
     ReportRun,
+    ReportSkipped,
     ReportUnstarted,
     StopRun,
     Task,
@@ -116,6 +117,68 @@ def play(played: Played) -> list[tuple[int, int, Part]]:
 
 
 # -- the order of runs -----------------------------------------------------------------------------
+
+
+def test_runs_near_the_lines_that_are_looked_at_are_the_next() -> None:
+    played = Played(*map(planned, range(5)), parts=("first", "second"))
+    first = played.launch()
+    assert place_of(first) == (0, 0, "first")
+    played.plan.prioritize(3, 4)
+    played.end(first, done(first.attempt.plan))
+    order = play(played)
+    assert [target for target, _, part in order if part == "first"] == [3, 4, 2, 1]
+    assert [target for target, _, _ in order[4:]] == [3, 4, 2, 1, 0]
+
+
+def test_lines_that_are_looked_at_count_for_runs_that_are_planned_later() -> None:
+    played = Played()
+    played.plan.prioritize(2, 2)
+    played.plan.add_runs(map(planned, range(4)))
+    assert played.launch().attempt.plan.target == 2
+
+
+FILE_LIMITS = Limits(seconds=10.0, file_seconds=5.0)
+
+
+def test_when_the_time_of_the_file_is_up_no_further_target_is_traced() -> None:
+    played = Played(*map(planned, range(3)), parts=("first", "second"), limits=FILE_LIMITS)
+    first = played.launch(now=100.0)
+    played.end(first, done(first.attempt.plan))
+    played.plan.prioritize(2, 2)
+    second = played.launch(now=104.9)
+    assert place_of(second) == (2, 0, "first")
+    played.end(second, done(second.attempt.plan))
+    assert played.plan.next_task(105.0) == ReportSkipped(planned(1))
+    # Targets whose trace has begun are traced to the end.
+    rest = [played.plan.next_task(200.0)]
+    assert isinstance(rest[0], Launch)
+    played.end(rest[0], done(rest[0].attempt.plan))
+    rest.append(played.plan.next_task(200.0))
+    assert isinstance(rest[1], Launch)
+    played.end(rest[1], done(rest[1].attempt.plan))
+    assert sorted(place_of(one) for one in rest if isinstance(one, Launch)) == [
+        (0, 0, "second"),
+        (2, 0, "second"),
+    ]
+    assert played.is_over()
+
+
+def test_targets_that_are_named_have_no_time_of_the_file() -> None:
+    played = Played(*map(planned, range(2)), limits=FILE_LIMITS, only=("f0", "f1"))
+    first = played.launch(now=100.0)
+    played.end(first, done(first.attempt.plan))
+    assert place_of(played.launch(now=500.0)) == (1, 0, "first")
+
+
+def test_a_run_that_waits_for_a_skipped_target_is_not_held_up() -> None:
+    played = Played(planned(0), planned(1), planned(2, after=(1,)), limits=FILE_LIMITS)
+    first = played.launch(now=0.0)
+    played.end(first, done(first.attempt.plan))
+    assert [played.plan.next_task(6.0) for _ in range(3)] == [
+        ReportSkipped(planned(1)),
+        ReportSkipped(planned(2, after=(1,))),
+        Finish(),
+    ]
 
 
 def test_targets_near_the_last_edit_run_first_and_parts_in_their_order() -> None:

@@ -42,6 +42,7 @@ local STATUSES = {
   tracing = "is being traced for the first time",
   ["no-probe"] = "not traced: fullgraph doesn't know this function's inputs",
   timeout = "took too long and was ended",
+  skipped = "not traced: the time limit of the file is reached",
 }
 
 ---@param value any

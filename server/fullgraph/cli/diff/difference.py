@@ -307,6 +307,7 @@ _STATUS_WORDS = {
     "crashed": "crashed",
     "no-probe": "fullgraph doesn't know its inputs",
     "cancelled": "cancelled",
+    "skipped": "skipped (time limit of the file)",
 }
 
 

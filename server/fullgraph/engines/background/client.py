@@ -29,6 +29,7 @@ from fullgraph_engine.protocol import (
     Failed,
     IndexWritten,
     Log,
+    Prioritize,
     Reproduce,
     Restarted,
     Shutdown,
@@ -291,6 +292,13 @@ class BackgroundEngine(AnyEngine):
         else:
             # The request has not been sent to the background process yet.
             self._put_event(asked, asked.cancellation_event())
+
+    def _prioritize_request(self, asked: AnalysisRequest, message: Prioritize) -> None:
+        inner = self._inner.get(message.request)
+        if isinstance(inner, AnalysisRequest):
+            inner.prioritize(message.first, message.last)
+        elif self._connection is not None:
+            self._connection.send(message)
 
     def _handle_message(self, message: object) -> None:
         self._heard = True

@@ -16,6 +16,7 @@ from fullgraph_engine.protocol import (
     Cancel,
     Compare,
     Event,
+    Prioritize,
     Reproduce,
     Shutdown,
     decode_one_of,
@@ -62,7 +63,7 @@ class Pong:
     """The answer to ``Ping``."""
 
 
-FromClient = Union[Hello, Analyze, Reproduce, Compare, Cancel, Ping, Shutdown]
+FromClient = Union[Hello, Analyze, Reproduce, Compare, Cancel, Prioritize, Ping, Shutdown]
 ToClient = Union[Welcome, EngineStatus, Event, Pong]
 
 _KINDS: dict[str, type] = {

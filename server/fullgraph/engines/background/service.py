@@ -20,7 +20,7 @@ from fullgraph.engines.background.messages import (
 )
 from fullgraph.engines.engine import AnyEngine
 from fullgraph.engines.process import LONGEST_LINE, LineProtocol
-from fullgraph.engines.requests import LAST, PendingRequest
+from fullgraph.engines.requests import LAST, AnalysisRequest, PendingRequest
 from fullgraph.engines.status import EngineStatus
 from fullgraph_engine.protocol import (
     Analyze,
@@ -29,6 +29,7 @@ from fullgraph_engine.protocol import (
     Event,
     IndexWritten,
     Log,
+    Prioritize,
     ProtocolError,
     Reproduce,
     Shutdown,
@@ -223,6 +224,10 @@ class Client(LineProtocol):
         elif isinstance(message, Cancel):
             if message.request in self._asked:
                 self._asked[message.request].cancel()
+        elif isinstance(message, Prioritize):
+            asked = self._asked.get(message.request)
+            if isinstance(asked, AnalysisRequest):
+                asked.prioritize(message.first, message.last)
         elif isinstance(message, (Analyze, Reproduce, Compare)) and (
             self in self._service.clients and message.request not in self._asked
         ):

@@ -36,6 +36,7 @@ def handle(context: ServerContext, params: types.CodeActionParams) -> list[types
     unit = context.find_unit(params.text_document.uri)
     if unit is None:
         return []
+    unit.look_at(params.range.start.line, params.range.end.line)
     only = params.context.only
     findings = [
         item for item in unit.view.findings() if _is_in_request(item, unit.document, params)

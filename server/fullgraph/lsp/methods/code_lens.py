@@ -36,7 +36,7 @@ the function again."""
 _EXPLAIN_FILE = "fullgraph.explainFile"
 """Command of clients that can display what was traced in a file."""
 
-_ICONS = {"traced": "git-compare", "no-probe": "add"}
+_ICONS = {"traced": "git-compare", "no-probe": "add", "skipped": "play"}
 _FAILED = "error"
 _GUARDS = "shield"
 _MEASURE = "rocket"
@@ -121,7 +121,9 @@ def _target_lenses(
         words = _lens_words(unit, shown, break_lines, with_probe=comment is None)
         title = with_icon(context, icon, words)
         tooltip = lens_tooltip(report, break_lines=break_lines) or None
-        shows = types.Command(title, command, tooltip=tooltip, arguments=[argument])
+        # A skipped function has no trace to show, so its lens traces it.
+        opens = ANALYZE if report.status == "skipped" else command
+        shows = types.Command(title, opens, tooltip=tooltip, arguments=[argument])
         yield types.CodeLens(range_, shows)
         if (site := _site_apart(unit, report)) is not None:
             named_title = with_icon(context, icon, f"{report.name}: {words}")

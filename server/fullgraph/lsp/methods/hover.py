@@ -14,6 +14,7 @@ def handle(context: ServerContext, params: types.HoverParams) -> types.Hover | N
     unit = context.find_unit(params.text_document.uri)
     if unit is None:
         return None
+    unit.look_at(params.position.line, params.position.line)
     document = unit.document
     offset = document.offset_at(params.position.line, params.position.character)
     found = list(hover_sections(context, unit, offset))

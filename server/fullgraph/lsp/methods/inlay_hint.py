@@ -26,6 +26,7 @@ def handle(context: ServerContext, params: types.InlayHintParams) -> list[types.
     unit = context.find_unit(params.text_document.uri)
     if unit is None:
         return []
+    unit.look_at(params.range.start.line, params.range.end.line)
     first, last = position_key(params.range.start), position_key(params.range.end)
     by_line: dict[int, list[PlaceShapes]] = defaultdict(list)
     for place in choose_hinted_places(

@@ -127,6 +127,8 @@ function nothingTraced(trace: Trace): string {
   switch (trace.status) {
     case "no-probe":
       return "fullgraph doesn't know this function's inputs. Write them in a comment above it, such as `# fullgraph: f32[b=4, 16]`";
+    case "skipped":
+      return `${trace.target || trace.file} was not traced, because the time limit of the file is reached. The code lens above it traces it.`;
     case "tracing":
       return trace.target
         ? `${trace.target} is being traced for the first time.`
