@@ -221,9 +221,7 @@ def test_two_targets_do_not_add_up() -> None:
         name: ShapesByTarget((ProbeShapes(0, (where,)), ProbeShapes(1, (where,))))
         for name in ("Net", "Block")
     }
-    view = UnitView(
-        SimpleNamespace(results=SimpleNamespace(shapes=targets))  # type: ignore[arg-type]
-    )
+    view = UnitView(SimpleNamespace(results=SimpleNamespace(shapes=targets)))
     (shown,) = view.seen_shapes()
     counts = view.shape_counts(shown)
     assert counts == {"Net": 3, "Block": 3}
