@@ -169,6 +169,16 @@ async def test_the_shape_of_an_annotated_parameter_stands_after_its_annotation(o
     assert "`x` : `f32[b, 16]`" in tooltip(await editor.client.inlay_hint_resolve_async(hint))
 
 
+async def test_an_annotation_that_says_the_shape_has_no_hint(opened: Any) -> None:
+    text = (
+        "class Net(nn.Module):\n"
+        "    def forward(self, x: 'f32[b=4, 16]'):  # seen: parameter x: f32[b, 16]\n"
+        "        y = x * 2  # seen: assigned y: f32[b, 16]\n"
+    )
+    editor, uri = await opened(text)
+    assert [hint.label for hint in await editor.hints(uri)] == [": f32[b, 16]"]
+
+
 async def test_hints_of_a_line_fit_into_what_the_editor_shows(opened: Any) -> None:
     text = (
         "class Net(nn.Module):\n"

@@ -86,7 +86,7 @@ async def test_a_lens_above_each_comment(editor: Any) -> None:
 async def test_lines_that_no_run_came_to_are_faded_by_a_setting(open_editor: Any) -> None:
     editor = await open_editor(configuration={"untraced": {"faded": True}})
     uri = editor.open("model.py", "class Net(nn.Module):\n    call()\n    rest()  # never\n")
-    faded = ("No trace of `Net` came here", "rest()  # never")
+    faded = ("Not traced by any run of `Net`", "rest()  # never")
     await editor.until_seen(uri, faded)
     # By command this target is left as it is, and faded again.
     place = {"uri": uri, "target": "Net"}

@@ -99,7 +99,7 @@ async def test_verified_fixes_come_first_with_what_was_shown(editor: Any) -> Non
         return cut["fixes"]
 
     found = await editor.until(fixed)
-    assert found[0]["title"] and found[0]["detail"].startswith("removes the break; ")
+    assert found[0]["title"] and found[0]["detail"].startswith("removes ")
     assert found[0]["edits"]
 
 

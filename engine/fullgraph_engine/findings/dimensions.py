@@ -84,9 +84,9 @@ def limit_finding(
         explanation=f"{_limited_in_words(event, tried)} The compiled code is only for sizes for "
         f"which `{condition}` holds.",
         hints=(
-            "If these are all the sizes that there are, nothing is to be done.",
-            "If any size should fit, leave numbers out that are for some sizes only: `-1` in a "
-            "shape, `chunk` in place of `split`, `adaptive_avg_pool2d` in place of `avg_pool2d`.",
+            "If only these sizes occur, ignore this finding.",
+            "If any size may occur, replace numbers that fit only some sizes: write `-1` in a "
+            "shape, `chunk` for `split`, `adaptive_avg_pool2d` for `avg_pool2d`.",
         ),
         href=_GUIDE,
         stack=place.stack,
@@ -144,10 +144,7 @@ def _equal_dimensions(
         message=f"`{one}` must be equal to `{other}`: other sizes recompile",
         range=place.range,
         explanation=_INDEPENDENT.format(*letters),
-        hints=(
-            f"If they belong together, write `{letters[1]}` for `{letters[0]}` in the probe and "
-            "this goes away.",
-        ),
+        hints=(f"If they are always equal, write `{letters[1]}` for `{letters[0]}` in the probe.",),
         stack=place.stack,
         related=related_to(place),
         identity=f"{finding_identity(code, place.range)} {one}",

@@ -160,8 +160,8 @@ class Explainer:
 
     def _with_checks(self, finding: Finding) -> Finding:
         hints = [
-            f"If it always goes the same way, `{question.torch_checks[0]}` or "
-            f"`{question.torch_checks[1]}` in a line before settles it."
+            "If the result is always the same, write "
+            f"`{question.torch_checks[0]}` or `{question.torch_checks[1]}` before this line."
             for question in self._questions
             if question.frame is not None
             and question.frame.path == self._source.path

@@ -81,9 +81,7 @@ def every_call_finding(
         explanation=(
             f"It was called {SETTLING + 1} times with the same inputs, and compiled each time."
         ),
-        hints=(
-            "Make a tensor of what changes from call to call, or hoist it out of what is compiled.",
-        ),
+        hints=("Keep values that change between calls in a tensor, or outside the compiled code.",),
         context=failed.expression.replace("FakeTensor", "Tensor"),
         href=GUIDE,
         stack=place.stack,

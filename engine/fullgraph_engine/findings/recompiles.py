@@ -137,8 +137,8 @@ def limit_finding(recompile: Recompile, source: SourceText, fallback: Range) -> 
         range=where,
         explanation=f"What changed the last time: {always}." if always else "",
         hints=(
-            "Make what changes from call to call a tensor, or keep it out of the compiled code.",
-            f"If so many versions are meant, raise `torch._dynamo.config.{limit}`.",
+            "Keep values that change between calls in a tensor, or outside the compiled code.",
+            f"If you need this many versions, raise `torch._dynamo.config.{limit}`.",
         ),
         context="\n".join(_first_line(reason) for reason in recompile.reasons),
         href=GUIDE,
@@ -281,15 +281,15 @@ def _line_range(number: int) -> Range:
 
 
 _REASONS: dict[GuardFamily, str] = {
-    "size": "The code was compiled for one size. From the second size on Dynamo makes a dimension "
-    "dynamic by itself, unless the code needs the number.",
-    "tensor": "Compiled code is only right for tensors with these properties.",
+    "size": "The code was compiled for one size. At the second size Dynamo makes the dimension "
+    "dynamic, unless the code needs the number.",
+    "tensor": "The code was compiled for tensors with these properties.",
     "value": "The value became a constant of the compiled code.",
     "type": "The code was compiled for a value of one type.",
     "identity": "The code was compiled for exactly this object.",
-    "structure": "The code was compiled for these entries: each of them was looked at by itself.",
-    "mode": "Compiled code is only right in the mode that it was compiled in.",
-    "other": "A condition of the compiled code does not hold any more.",
+    "structure": "The code was compiled for exactly these entries.",
+    "mode": "The code was compiled for this mode.",
+    "other": "A condition of the compiled code is no longer true.",
 }
 _WAYS_OUT: dict[GuardFamily, tuple[str, ...]] = {
     "size": (
@@ -297,15 +297,12 @@ _WAYS_OUT: dict[GuardFamily, tuple[str, ...]] = {
         "fixed sizes.",
     ),
     "tensor": (
-        "Bring inputs into one form before the compiled call: `.to(dtype)`, `.contiguous()`.",
+        "Convert inputs to one form before the compiled call: `.to(dtype)`, `.contiguous()`.",
     ),
-    "value": (
-        "Make a tensor of what changes from call to call, or hoist the counter out of what is "
-        "compiled.",
-    ),
+    "value": ("Keep values that change between calls in a tensor, or outside the compiled code.",),
     "type": ("Pass the same kinds of values on every call, such as an empty tensor for `None`.",),
-    "identity": ("Keep the object between calls, do not make a new one for each.",),
+    "identity": ("Pass the same object in each call.",),
     "structure": ("Stack the entries into one tensor, or keep their number fixed.",),
-    "mode": ("Compile once for each mode on purpose, and do not switch between calls.",),
+    "mode": ("Do not switch the mode between calls, or compile once for each mode.",),
     "other": (),
 }

@@ -268,7 +268,7 @@ class _Unsteady:
                 message=f"`{words}` depends on data and is checked whenever the graph runs",
                 range=place.range,
                 explanation=" ".join(one.sentence for one in about),
-                hints=(f"`torch._check({words})` in a line before says it in your own words.",),
+                hints=(f"Write `torch._check({words})` before this line to state the condition.",),
                 context=check.expression if check.expression != words else "",
                 stack=place.stack,
                 related=related_to(place),

@@ -85,7 +85,7 @@ def line_hints(
             label = _label(place, short_values(place, room - prefix, count), annotation)
         if annotation is None:
             yield Hint(place, label)
-        elif label not in annotation.text:
+        elif label not in _EXAMPLE_SIZE.sub("", annotation.text):
             yield Hint(place, label, annotation.end)
 
 
@@ -105,6 +105,8 @@ class Annotation:
     end: int
 
 
+_EXAMPLE_SIZE = re.compile(r"=\d+")
+"""Size of the example in an annotation, such as in ``f32[b=4, 16]``."""
 _COLON = re.compile(r"\s*:\s*")
 _PIECE = re.compile(
     r"(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<end>[,=])|(?P<comment>\#[^\n]*)"

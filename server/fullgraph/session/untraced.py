@@ -27,7 +27,7 @@ def untraced_findings(
             start = len(indented) - len(indented.lstrip())
             finding = Finding(
                 code=CODE,
-                message=f"No trace of `{target}` came here",
+                message=f"Not traced by any run of `{target}`",
                 range=Range(Position(first, start), text.line_end(last)),
                 target=target,
                 unnecessary=True,

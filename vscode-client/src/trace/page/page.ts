@@ -389,7 +389,7 @@ function breakCard(trace: Trace, step: Break, index: number): HTMLElement {
     element(
       "h2",
       {},
-      ...prose(`Break: ${step.title}`),
+      element("span", {}, ...prose(`Break: ${step.title}`)),
       step.href
         ? element("a", { class: "about", href: step.href }, step.code)
         : element("span", { class: "about" }, step.code),
