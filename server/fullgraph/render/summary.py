@@ -62,7 +62,7 @@ def lens_title(
     """
     if report.status == "no-probe":
         return _untraced_words(report)
-    facts = [_cut_message(words) for words in _outcome_words(report)]
+    facts = [cut_message(words) for words in _outcome_words(report)]
     if report.status == "traced":
         graphs = [] if _is_inside(report) else [amount(report.graphs, "graph")]
         facts += [*graphs, *_break_words(report, break_lines)]
@@ -73,7 +73,7 @@ def lens_title(
     return SEPARATOR.join(facts)
 
 
-def _cut_message(words: str, most: int = MOST_CLAUSE) -> str:
+def cut_message(words: str, most: int = MOST_CLAUSE) -> str:
     """Cut a message at a space after at most ``most`` characters."""
     if len(words) <= most:
         return words
@@ -86,7 +86,7 @@ def _brief_inputs(probe: ProbeInfo) -> str:
     inputs = probe_inputs(probe)
     if len(inputs) > MOST_INPUTS and probe.init:
         inputs = probe_inputs(replace(probe, init="…"))
-    return _cut_message(inputs, MOST_INPUTS)
+    return cut_message(inputs, MOST_INPUTS)
 
 
 def lines_words(report: TargetReport) -> str:
@@ -113,7 +113,7 @@ def reach_words(report: TargetReport) -> str:
 def lens_tooltip(report: TargetReport, *, break_lines: int | None = None) -> str:
     """Return what ``lens_title`` leaves out: full errors and inputs, lines that were not reached,
     and alternative executions."""
-    found = [words for words in _outcome_words(report) if _cut_message(words) != words]
+    found = [words for words in _outcome_words(report) if cut_message(words) != words]
     if (probe := report.probe) is not None and _brief_inputs(probe) != probe_inputs(probe):
         found.append(probe_inputs(probe))
     if report.breaks and break_lines == 0:

@@ -19,7 +19,7 @@ from fullgraph.lsp.places import range_in
 from fullgraph.lsp.server_capabilities import ANALYZE, MEASURE, SHOW_GUARDS
 from fullgraph.render.file_summary import obstacle_words
 from fullgraph.render.forecasts import forecast_clause
-from fullgraph.render.summary import lens_title, lens_tooltip
+from fullgraph.render.summary import cut_message, lens_title, lens_tooltip
 from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.file_summary import summarize_file
 from fullgraph.session.probe_runs import comments_of_runs
@@ -34,6 +34,9 @@ the function again."""
 
 _EXPLAIN_FILE = "fullgraph.explainFile"
 """Command of clients that can display what was traced in a file."""
+
+_MOST_OBSTACLE = 100
+"""Maximum number of characters of the lens that says why nothing of a file was traced."""
 
 _ICONS = {"traced": "git-compare", "no-probe": "add"}
 _FAILED = "error"
@@ -65,14 +68,17 @@ def _file_lens(context: ServerContext, unit: AnalysisUnit) -> Iterator[types.Cod
     obstacle = summarize_file(context.session, unit).obstacle
     if obstacle is None:
         return
-    title = with_icon(context, _UNTRACED, obstacle_words(obstacle).rstrip("."))
+    words = obstacle_words(obstacle).rstrip(".")
+    brief = cut_message(words, _MOST_OBSTACLE)
+    title = with_icon(context, _UNTRACED, brief)
+    tooltip = "\n".join(filter(None, (words if brief != words else "", obstacle.next_step)))
     explains = not obstacle.by_command and _EXPLAIN_FILE in context.client.commands
     command = _EXPLAIN_FILE if explains else ANALYZE
     start = types.Position(0, 0)
     argument = {"uri": unit.document.uri, "target": ""}
     yield types.CodeLens(
         types.Range(start, start),
-        types.Command(title, command, tooltip=obstacle.next_step or None, arguments=[argument]),
+        types.Command(title, command, tooltip=tooltip or None, arguments=[argument]),
     )
 
 
