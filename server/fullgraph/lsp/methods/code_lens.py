@@ -19,11 +19,11 @@ from fullgraph.lsp.places import range_in
 from fullgraph.lsp.server_capabilities import ANALYZE, MEASURE, SHOW_GUARDS
 from fullgraph.render.file_summary import obstacle_words
 from fullgraph.render.forecasts import forecast_clause
-from fullgraph.render.summary import cut_message, lens_title, lens_tooltip
+from fullgraph.render.summary import ShownBreaks, cut_message, lens_title, lens_tooltip
 from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.file_summary import summarize_file
 from fullgraph.session.probe_runs import comments_of_runs
-from fullgraph_engine.protocol import Range, TargetReport, to_plain
+from fullgraph_engine.protocol import Finding, Range, TargetReport, to_plain
 from fullgraph_engine.protocol.evidence import BreakEvidence
 
 METHOD = types.TEXT_DOCUMENT_CODE_LENS
@@ -92,15 +92,20 @@ class _BreakLines:
             if isinstance(item.finding.evidence, BreakEvidence)
         ]
 
-    def count(self, report: TargetReport) -> int:
+    def count(self, report: TargetReport) -> ShownBreaks:
         """Return the number of lines with graph breaks of one run."""
-        return len(
-            {
-                item.finding.range.start.line
-                for item in self._findings
-                if item.finding_of_run(report.name, report.probe_number) is not None
-            }
-        )
+        lines, others = set[int](), set[int]()
+        for item in self._findings:
+            its = [one for one in item.run_findings if _is_of_run(one, report)]
+            if its:
+                on_every_path = any(one.path is None for one in its)
+                (lines if on_every_path else others).add(item.finding.range.start.line)
+        return ShownBreaks(len(lines), len(others - lines))
+
+
+def _is_of_run(finding: Finding, report: TargetReport) -> bool:
+    same_probe = finding.run is None or finding.run.probe == report.probe_number
+    return finding.target == report.name and same_probe
 
 
 def with_icon(context: ServerContext, icon: str, title: str) -> str:
@@ -121,10 +126,10 @@ def _target_lenses(
         range_ = range_in(unit.document, place)
         argument = _lens_argument(unit, shown)
         icon = _ICONS.get(report.status, _FAILED)
-        break_lines = breaks.count(report)
-        words = _lens_words(unit, shown, break_lines, with_probe=comment is None)
+        shown_breaks = breaks.count(report)
+        words = _lens_words(unit, shown, shown_breaks, with_probe=comment is None)
         title = with_icon(context, icon, words)
-        tooltip = lens_tooltip(report, break_lines=break_lines) or None
+        tooltip = lens_tooltip(report, shown=shown_breaks) or None
         shows = types.Command(title, command, tooltip=tooltip, arguments=[argument])
         yield types.CodeLens(range_, shows)
         if (site := _site_apart(unit, report)) is not None:
@@ -154,9 +159,9 @@ def _site_apart(unit: AnalysisUnit, report: TargetReport) -> Range | None:
 
 
 def _lens_words(
-    unit: AnalysisUnit, shown: ShownReport, break_lines: int, *, with_probe: bool
+    unit: AnalysisUnit, shown: ShownReport, breaks: ShownBreaks, *, with_probe: bool
 ) -> str:
-    title = lens_title(shown.report, with_probe=with_probe, break_lines=break_lines)
+    title = lens_title(shown.report, with_probe=with_probe, shown=breaks)
     forecast = unit.view.find_forecast(shown.report.name)
     if forecast is not None and (words := forecast_clause(forecast.rows)):
         title += f"{SEPARATOR}{words}"
