@@ -13,8 +13,9 @@ from fullgraph.domain.file_summary import FileSummary, FindingCounts, Gap, NotTr
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.phrases import line_blocks
 from fullgraph.render.file_summary import finding_words, summary_lines, summary_title
+from fullgraph.render.summary import ShownBreaks, lens_title
 from fullgraph.session.definitions import is_switched_off, list_definitions
-from fullgraph_engine.protocol import Finding, Position, Range
+from fullgraph_engine.protocol import Finding, Position, Range, TargetReport
 
 NET = "class Net(nn.Module):\n    call()  # break: A break\n"
 OTHER = "class Other(nn.Module):  # stub: no-probe\n    pass\n"
@@ -55,11 +56,11 @@ def test_the_title_says_how_much_was_traced_and_why_not_the_rest() -> None:
     some = FileSummary(
         traced=3, not_traced=tuple(NotTraced(f"n{at}", at, gap) for at, gap in enumerate(gaps))
     )
-    assert summary_title(some) == "3 of 6 traced, 2 without inputs, 1 failed"
+    assert summary_title(some) == "3 of 6 traced, 2 without inputs, 1 failed, 1 not reached"
     assert summary_lines(some) == [
         "Without inputs: n0 and n1. Write a probe comment above it.",
         "Failed: n2. The lens above it has the error.",
-        "Methods that no trace calls: n3. The setting `methods` adds them.",
+        "Methods that no trace calls: n3. A probe comment above one traces it.",
     ]
 
 
@@ -90,6 +91,24 @@ def test_every_display_counts_problems_notes_and_repeats_alike() -> None:
     # What an editor counts for the name of the file are the severities that it is sent.
     sent = [one.shown_severity for one in found]
     assert counts.problems == sum(one in (Severity.ERROR, Severity.WARNING) for one in sent)
+
+
+@pytest.mark.parametrize(
+    ("shown", "words"),
+    [
+        (None, "2 breaks"),
+        (ShownBreaks(2), "2 breaks"),
+        (ShownBreaks(1), "2 breaks on 1 line"),
+        (ShownBreaks(0), "2 breaks (not shown)"),
+        (ShownBreaks(2, 1), "2 breaks, 1 more on other paths"),
+    ],
+)
+def test_a_lens_agrees_with_the_lines_that_are_underlined(
+    shown: ShownBreaks | None, words: str
+) -> None:
+    place = Range(Position(0, 0), Position(0, 1))
+    report = TargetReport("Net", "module", place, "traced", graphs=3, breaks=2)
+    assert lens_title(report, shown=shown) == f"3 graphs · {words}"
 
 
 # -- definitions --------------------------------------------------------------------------------
@@ -178,7 +197,7 @@ async def test_a_file_is_summarized(editor: Any) -> None:
     )
     await editor.until_state("ready")
     found = await summary(editor, uri)
-    assert found["title"] == "1 of 2 traced, 1 without inputs"
+    assert found["title"] == "1 of 2 traced, 1 without inputs, 1 not reached"
     assert (found["problems"], found["findings"]) == (1, "1 finding")
     names = [(one.name, one.line) for one in found["notTraced"]]
     assert names == [("Other", 6), ("helper", 0)]

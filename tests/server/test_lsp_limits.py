@@ -54,7 +54,8 @@ async def test_what_another_torch_said_is_not_shown_for_an_interpreter_without_o
     editor.configure(interpreter=str(other if kind == "unusable" else tmp_path / "absent"))
     await editor.until_state("unusable")
     await editor.until_seen(uri)
-    assert await editor.lenses(uri) == [] and await editor.hints(uri) == []
+    (title,) = await editor.titles(uri)
+    assert title.startswith("Not traced: ") and await editor.hints(uri) == []
     editor.edit(uri, "x = call()", "x = call(1)")
     await editor.until_rest()
     assert await editor.seen(uri) == []

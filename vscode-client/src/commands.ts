@@ -227,5 +227,8 @@ async function openSample(context: vscode.ExtensionContext): Promise<void> {
   const copy = vscode.Uri.joinPath(context.globalStorageUri, "sample.py");
   await vscode.workspace.fs.copy(source, copy, { overwrite: true });
   // The walkthrough stays visible.
-  await vscode.window.showTextDocument(copy, { viewColumn: vscode.ViewColumn.Beside });
+  await vscode.window.showTextDocument(copy, {
+    viewColumn: vscode.ViewColumn.Beside,
+    preview: false,
+  });
 }

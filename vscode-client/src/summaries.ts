@@ -8,6 +8,13 @@ import type { Server } from "./server";
 /** Milliseconds for which changes are gathered before the server is asked again. */
 const PAUSE = 80;
 
+/** Most requests, and milliseconds between them, for a file that the server does not have yet. */
+const ATTEMPTS = 20;
+const WAIT = 250;
+
+/** Those of the documents that the server receives. */
+const SCHEMES = ["file", "untitled"];
+
 export class Summaries implements vscode.Disposable {
   readonly #changed = new vscode.EventEmitter<void>();
   readonly #disposables: vscode.Disposable[];
@@ -49,8 +56,11 @@ export class Summaries implements vscode.Disposable {
     }, PAUSE);
   }
 
-  /** Requests the summary again. Of several answers only that to the last request counts. */
-  async #refresh(): Promise<void> {
+  /**
+   * Requests the summary again. Of several answers only that to the last request counts. An editor
+   * becomes active before the server receives its text, so that the first answer may be empty.
+   */
+  async #refresh(attempts = ATTEMPTS): Promise<void> {
     const number = ++this.#asked;
     const { client } = this.server;
     const uri = activePython()?.uri;
@@ -64,8 +74,16 @@ export class Summaries implements vscode.Disposable {
         // The server is ending; the next change of its status requests the summary again.
       }
     }
-    if (number === this.#asked) {
-      this.#set(answer ?? undefined);
+    if (number !== this.#asked) {
+      return;
+    }
+    this.#set(answer ?? undefined);
+    if (client && uri && !answer && attempts > 1) {
+      setTimeout(() => {
+        if (number === this.#asked) {
+          void this.#refresh(attempts - 1);
+        }
+      }, WAIT);
     }
   }
 
@@ -84,5 +102,6 @@ export class Summaries implements vscode.Disposable {
 
 function activePython(): vscode.TextDocument | undefined {
   const document = vscode.window.activeTextEditor?.document;
-  return document?.languageId === "python" ? document : undefined;
+  const scheme = document?.uri.scheme ?? "";
+  return document?.languageId === "python" && SCHEMES.includes(scheme) ? document : undefined;
 }

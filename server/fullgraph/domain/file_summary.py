@@ -15,14 +15,14 @@ class Gap(enum.Enum):
 
     NO_INPUTS = "no inputs"
     NOT_COMPILED = "not compiled"
-    """The program that was run does not compile it."""
+    """Targets that the program of the file does not compile."""
     FAILED = "failed"
     INHERITED = "inherited"
-    """The class has no ``forward`` of its own."""
+    """Classes that inherit ``forward`` from a base class."""
     METHOD = "method"
-    """The method is not ``forward``, and no traced code calls it."""
+    """Methods other than ``forward`` that traced code does not call."""
     FUNCTION = "function"
-    """No traced code calls the function."""
+    """Functions that traced code does not call."""
 
 
 TARGET_GAPS = frozenset({Gap.NO_INPUTS, Gap.NOT_COMPILED, Gap.FAILED})
@@ -52,7 +52,7 @@ class FindingCounts:
 
     @classmethod
     def count(cls, findings: Iterable[FileFinding]) -> FindingCounts:
-        """Count the findings that are shown in a file."""
+        """Return the numbers of the findings that an editor shows for a file."""
         problems = notes = repeats = 0
         for item in findings:
             if item.same_as is not None:

@@ -10,7 +10,6 @@ from typing import Any
 from pygls.exceptions import JsonRpcInvalidParams
 
 from fullgraph import __version__
-from fullgraph.domain.file_summary import FindingCounts
 from fullgraph.domain.sandbox import layer_lines
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.server_capabilities import (
@@ -31,9 +30,10 @@ from fullgraph.lsp.server_capabilities import (
     TOGGLE_GUARDS,
     TOGGLE_UNTRACED,
 )
-from fullgraph.render.file_summary import count_words
+from fullgraph.render.file_summary import finding_words, summary_title
 from fullgraph.session.allowances import parse_allowance
 from fullgraph.session.analysis_unit import AnalysisUnit
+from fullgraph.session.file_summary import summarize_file
 from fullgraph.session.listener import MessageLevel
 from fullgraph_engine.protocol import to_plain
 from fullgraph_engine.protocol.documents import DocumentKind
@@ -216,6 +216,7 @@ def _only_target(unit: AnalysisUnit) -> str:
 
 def _file_facts(context: ServerContext, unit: AnalysisUnit) -> dict[str, Any]:
     settings = context.session.workspace.settings(unit.document)
+    summary = summarize_file(context.session, unit)
     return {
         "uri": unit.document.uri,
         "generation": unit.document.generation,
@@ -225,7 +226,8 @@ def _file_facts(context: ServerContext, unit: AnalysisUnit) -> dict[str, Any]:
         "waiting": unit.waiting,
         "delay": unit.schedule.delay,
         "targets": [shown.report.name for shown in unit.view.reports()],
-        "findings": count_words(FindingCounts.count(unit.view.findings())),
+        "traced": summary_title(summary),
+        "findings": finding_words(summary) or "unknown",
     }
 
 

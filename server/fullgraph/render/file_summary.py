@@ -37,6 +37,8 @@ def summary_title(summary: FileSummary) -> str:
         for gap, brief in _BRIEF.items()
         if (number := sum(one.gap is gap for one in summary.not_traced))
     ]
+    if unreached := len(summary.not_traced) - summary.targets + summary.traced:
+        briefs.append(f"{unreached:,} not reached")
     return ", ".join([words, *briefs])
 
 
@@ -105,7 +107,7 @@ def _gap_sentence(gap: Gap, named: str) -> str:
         case Gap.INHERITED:
             return f"Inherits `forward`: {named}. A probe comment above the class traces it."
         case Gap.METHOD:
-            return f"Methods that no trace calls: {named}. The setting `methods` adds them."
+            return f"Methods that no trace calls: {named}. A probe comment above one traces it."
         case Gap.FUNCTION:
             return f"Functions that no trace calls: {named}. A probe comment above one traces it."
 

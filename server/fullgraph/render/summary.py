@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fullgraph.domain.phrases import SEPARATOR, amount, line_blocks, seconds
 from fullgraph_engine.protocol import ProbeInfo, TargetReport
@@ -12,6 +12,15 @@ MOST_CLAUSE = 48
 """Maximum number of characters of an error message in the title of a code lens."""
 MOST_INPUTS = 64
 """Maximum number of characters of the inputs in the title of a code lens."""
+
+
+@dataclass(frozen=True)
+class ShownBreaks:
+    """Numbers of lines on which an editor shows the graph breaks of one run: ``lines`` of the run
+    itself, ``other_lines`` that only its alternative executions break."""
+
+    lines: int = 0
+    other_lines: int = 0
 
 
 def target_line(report: TargetReport) -> str:
@@ -51,23 +60,23 @@ def _untraced_words(report: TargetReport) -> str:
 
 
 def lens_title(
-    report: TargetReport, *, with_probe: bool = True, break_lines: int | None = None
+    report: TargetReport, *, with_probe: bool = True, shown: ShownBreaks | None = None
 ) -> str:
     """Summarize the trace of a function for a code lens: ``3 graphs · 2 breaks · f32[4, 16] from
     get_inputs``.
 
     Guards have a lens of their own. Errors are cut; ``lens_tooltip`` has the full text.
-    ``with_probe`` is false if the comment with the inputs is right below the lens. ``break_lines``
-    is the number of lines on which the editor shows the breaks; None if unknown.
+    ``with_probe`` is false if the comment with the inputs is right below the lens. ``shown`` is
+    None if it is unknown where the editor shows the breaks.
     """
     if report.status == "no-probe":
         return _untraced_words(report)
     if report.status == "skipped":
         return "not traced: time limit of the file · trace it now"
-    facts = [_cut_message(words) for words in _outcome_words(report)]
+    facts = [cut_message(words) for words in _outcome_words(report)]
     if report.status == "traced":
         graphs = [] if _is_inside(report) else [amount(report.graphs, "graph")]
-        facts += [*graphs, *_break_words(report, break_lines)]
+        facts += [*graphs, *_break_words(report, shown)]
     if report.probe is not None and report.probe.origin == "program":
         facts += _origin_words(report)
     elif with_probe and report.probe is not None and not _is_without_inputs(report, report.probe):
@@ -76,7 +85,7 @@ def lens_title(
     return SEPARATOR.join(facts)
 
 
-def _cut_message(words: str, most: int = MOST_CLAUSE) -> str:
+def cut_message(words: str, most: int = MOST_CLAUSE) -> str:
     """Cut a message at a space after at most ``most`` characters."""
     if len(words) <= most:
         return words
@@ -89,7 +98,7 @@ def _brief_inputs(probe: ProbeInfo) -> str:
     inputs = probe_inputs(probe)
     if len(inputs) > MOST_INPUTS and probe.init:
         inputs = probe_inputs(replace(probe, init="…"))
-    return _cut_message(inputs, MOST_INPUTS)
+    return cut_message(inputs, MOST_INPUTS)
 
 
 def lines_words(report: TargetReport) -> str:
@@ -113,17 +122,17 @@ def reach_words(report: TargetReport) -> str:
     return f"{ratio} {were} not reached: {line_blocks(missed)}"
 
 
-def lens_tooltip(report: TargetReport, *, break_lines: int | None = None) -> str:
+def lens_tooltip(report: TargetReport, *, shown: ShownBreaks | None = None) -> str:
     """Return what ``lens_title`` leaves out: full errors and inputs, lines that were not reached,
     and alternative executions."""
-    found = [words for words in _outcome_words(report) if _cut_message(words) != words]
+    found = [words for words in _outcome_words(report) if cut_message(words) != words]
     if (probe := report.probe) is not None and _brief_inputs(probe) != probe_inputs(probe):
         found.append(probe_inputs(probe))
     if probe is not None and probe.unusual:
         found.append(f"The guessed inputs are unusual: {probe.unusual}.")
     if probe is not None and probe.shortened:
         found.append(f"The code loops over a size, so a smaller one was traced: {probe.shortened}.")
-    if report.breaks and break_lines == 0:
+    if report.breaks and shown is not None and not shown.lines:
         found.append("The breaks are in another file, or a comment or a setting hides them.")
     found += [words] if (words := reach_words(report)) else []
     return "\n".join([*found, *paths_words(report)])
@@ -186,11 +195,11 @@ def _outcome_words(report: TargetReport) -> Iterable[str]:
         yield "not traced: the time limit of the file is reached"
 
 
-def _break_words(report: TargetReport, lines: int | None = None) -> Iterable[str]:
+def _break_words(report: TargetReport, shown: ShownBreaks | None = None) -> Iterable[str]:
     # Without graphs, the absence of graph breaks means nothing.
     captured = report.graphs != 0 or report.region is None
     if report.breaks != 0 or captured:
-        yield f"{amount(report.breaks, 'break')}{_break_place(report, lines)}"
+        yield f"{amount(report.breaks, 'break')}{_break_place(report, shown)}"
     if report.skips is None:
         yield amount(None, "skipped frame")
     elif report.skips:
@@ -199,11 +208,17 @@ def _break_words(report: TargetReport, lines: int | None = None) -> Iterable[str
         yield amount(report.recompiles, "recompile")
 
 
-def _break_place(report: TargetReport, lines: int | None) -> str:
-    """Return how many lines show the breaks, if a reader would look for another number of them."""
-    if not report.breaks or lines is None or lines == report.breaks:
+def _break_place(report: TargetReport, shown: ShownBreaks | None) -> str:
+    """Return where the editor shows the breaks, if a reader would look for another number of
+    lines."""
+    if shown is None:
         return ""
-    return f" on {amount(lines, 'line')}" if lines else " (not shown)"
+    words = ""
+    if report.breaks and shown.lines != report.breaks:
+        words = f" on {amount(shown.lines, 'line')}" if shown.lines else " (not shown)"
+    if shown.other_lines:
+        words += f", {shown.other_lines:,} more on other paths"
+    return words
 
 
 def _origin_words(report: TargetReport) -> list[str]:

@@ -13,8 +13,11 @@ from typing import Union
 
 from fullgraph.domain.file_summary import Gap
 
-LONGEST = 300_000
+LONGEST = 150_000
 """Maximum length in characters of a text whose definitions are listed."""
+
+_LONGEST_HEAD = 20_000
+"""Maximum length in characters of the comments at the beginning of a text that are read."""
 
 _OFF = re.compile(r"#\s*fullgraph:[ \t]*off\b")
 _Node = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef]
@@ -41,8 +44,8 @@ class Definition:
 def list_definitions(text: str) -> tuple[Definition, ...]:
     """Return the functions and methods of a text, and its classes that inherit ``forward``.
 
-    The list has no definitions with the comment ``# fullgraph: off``, no ``forward``, and no
-    special methods except ``__call__``. It is empty if the text has a syntax error or is too long.
+    The list leaves out definitions with the comment ``# fullgraph: off``, ``forward``, and special
+    methods except ``__call__``. It is empty if the text has a syntax error or is too long.
     """
     if len(text) > LONGEST:
         return ()
@@ -57,7 +60,7 @@ def list_definitions(text: str) -> tuple[Definition, ...]:
 
 def is_switched_off(text: str) -> bool:
     """Whether a comment above the first statement excludes the whole file."""
-    for line in text.split("\n"):
+    for line in text[:_LONGEST_HEAD].split("\n"):
         if line.strip() and not line.lstrip().startswith("#"):
             return False
         if _OFF.search(line):
@@ -104,8 +107,8 @@ class _Lister:
         return False
 
     def _inherits_forward(self, node: ast.ClassDef, seen: frozenset[str] = frozenset()) -> bool:
-        """Whether a class has no ``forward`` but a base of the file, or of a package other than
-        torch, that may have one."""
+        """Whether a class may inherit ``forward`` from a base class of the file, or of a package
+        other than torch."""
         if _has_forward(node):
             return bool(seen)
         for base in node.bases:

@@ -30,7 +30,7 @@ def summarize_file(session: Session, unit: AnalysisUnit) -> FileSummary:
         if gap is not None
     ]
     traced = len(gaps) - len(not_traced)
-    not_traced += _unreached(unit.document.text, reports)
+    not_traced += _find_unreached(unit.document.text, reports)
     tracing = unit.busy or unit.waiting or _is_starting(session, unit)
     relevant = bool(reports) or may_have_targets(unit.document.text)
     return FileSummary(
@@ -55,8 +55,8 @@ def _gap_of(reports: Iterable[TargetReport]) -> Gap | None:
     return Gap.FAILED
 
 
-def _unreached(text: str, reports: Iterable[TargetReport]) -> Iterator[NotTraced]:
-    """Yield the definitions that are no target and that no trace reached."""
+def _find_unreached(text: str, reports: Iterable[TargetReport]) -> Iterator[NotTraced]:
+    """Yield the definitions that are not targets and that traces did not reach."""
     names, reached = set(), set[int]()
     for report in reports:
         names.add(report.name)

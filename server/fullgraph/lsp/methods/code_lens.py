@@ -20,11 +20,11 @@ from fullgraph.lsp.places import range_in
 from fullgraph.lsp.server_capabilities import ANALYZE, APPLY_MEASURED, MEASURE, SHOW_GUARDS
 from fullgraph.render.file_summary import obstacle_words
 from fullgraph.render.forecasts import forecast_clause
-from fullgraph.render.summary import lens_title, lens_tooltip
+from fullgraph.render.summary import ShownBreaks, cut_message, lens_title, lens_tooltip
 from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.file_summary import summarize_file
 from fullgraph.session.probe_runs import comments_of_runs
-from fullgraph_engine.protocol import Range, TargetReport, to_plain
+from fullgraph_engine.protocol import Finding, Range, TargetReport, to_plain
 from fullgraph_engine.protocol.evidence import BreakEvidence
 
 METHOD = types.TEXT_DOCUMENT_CODE_LENS
@@ -35,6 +35,9 @@ the function again."""
 
 _EXPLAIN_FILE = "fullgraph.explainFile"
 """Command of clients that can display what was traced in a file."""
+
+_MOST_OBSTACLE = 100
+"""Maximum number of characters of the lens that says why nothing of a file was traced."""
 
 _ICONS = {"traced": "git-compare", "no-probe": "add", "skipped": "play"}
 _FAILED = "error"
@@ -67,14 +70,17 @@ def _file_lens(context: ServerContext, unit: AnalysisUnit) -> Iterator[types.Cod
     obstacle = summarize_file(context.session, unit).obstacle
     if obstacle is None:
         return
-    title = with_icon(context, _UNTRACED, obstacle_words(obstacle).rstrip("."))
+    words = obstacle_words(obstacle).rstrip(".")
+    brief = cut_message(words, _MOST_OBSTACLE)
+    title = with_icon(context, _UNTRACED, brief)
+    tooltip = "\n".join(filter(None, (words if brief != words else "", obstacle.next_step)))
     explains = not obstacle.by_command and _EXPLAIN_FILE in context.client.commands
     command = _EXPLAIN_FILE if explains else ANALYZE
     start = types.Position(0, 0)
     argument = {"uri": unit.document.uri, "target": ""}
     yield types.CodeLens(
         types.Range(start, start),
-        types.Command(title, command, tooltip=obstacle.next_step or None, arguments=[argument]),
+        types.Command(title, command, tooltip=tooltip or None, arguments=[argument]),
     )
 
 
@@ -88,15 +94,20 @@ class _BreakLines:
             if isinstance(item.finding.evidence, BreakEvidence)
         ]
 
-    def count(self, report: TargetReport) -> int:
+    def count(self, report: TargetReport) -> ShownBreaks:
         """Return the number of lines with graph breaks of one run."""
-        return len(
-            {
-                item.finding.range.start.line
-                for item in self._findings
-                if item.finding_of_run(report.name, report.probe_number) is not None
-            }
-        )
+        lines, others = set[int](), set[int]()
+        for item in self._findings:
+            its = [one for one in item.run_findings if _is_of_run(one, report)]
+            if its:
+                on_every_path = any(one.path is None for one in its)
+                (lines if on_every_path else others).add(item.finding.range.start.line)
+        return ShownBreaks(len(lines), len(others - lines))
+
+
+def _is_of_run(finding: Finding, report: TargetReport) -> bool:
+    same_probe = finding.run is None or finding.run.probe == report.probe_number
+    return finding.target == report.name and same_probe
 
 
 def with_icon(context: ServerContext, icon: str, title: str) -> str:
@@ -117,10 +128,10 @@ def _target_lenses(
         range_ = range_in(unit.document, place)
         argument = _lens_argument(unit, shown)
         icon = _ICONS.get(report.status, _FAILED)
-        break_lines = breaks.count(report)
-        words = _lens_words(unit, shown, break_lines, with_probe=comment is None)
+        shown_breaks = breaks.count(report)
+        words = _lens_words(unit, shown, shown_breaks, with_probe=comment is None)
         title = with_icon(context, icon, words)
-        tooltip = lens_tooltip(report, break_lines=break_lines) or None
+        tooltip = lens_tooltip(report, shown=shown_breaks) or None
         # A skipped function has no trace to show, so its lens traces it.
         opens = ANALYZE if report.status == "skipped" else command
         shows = types.Command(title, opens, tooltip=tooltip, arguments=[argument])
@@ -157,9 +168,9 @@ def _site_apart(unit: AnalysisUnit, report: TargetReport) -> Range | None:
 
 
 def _lens_words(
-    unit: AnalysisUnit, shown: ShownReport, break_lines: int, *, with_probe: bool
+    unit: AnalysisUnit, shown: ShownReport, breaks: ShownBreaks, *, with_probe: bool
 ) -> str:
-    title = lens_title(shown.report, with_probe=with_probe, break_lines=break_lines)
+    title = lens_title(shown.report, with_probe=with_probe, shown=breaks)
     forecast = unit.view.find_forecast(shown.report.name)
     if forecast is not None and (words := forecast_clause(forecast.rows)):
         title += f"{SEPARATOR}{words}"
