@@ -60,8 +60,8 @@ def check_compiled(
 ) -> InductorResult:
     """Compile a function or module with Inductor and compare its results with eager calls.
 
-    ``tracee`` is the function or module. ``request`` contains the test calls (cases), of which the
-    first few are used; ``probe`` is the index of the example inputs that they vary. ``let_start``
+    ``tracee`` is the function or module. ``request`` contains the test calls (cases), the first few
+    of these are used; ``probe`` is the index of the example inputs that they vary. ``let_start``
     permits the programs that Inductor starts, such as a C++ compiler. The caller must end the
     process afterwards.
     """
@@ -83,7 +83,7 @@ def check_compiled(
 
 
 def prepare_inductor(let_start: Callable[[frozenset[str]], bool]) -> str:
-    """Prepare this process to compile with Inductor; return why that is impossible, else "".
+    """Prepare this process to compile with Inductor; return why this is impossible, else "".
 
     ``let_start`` permits this process to start the programs with the given names, and returns False
     if the operating system does not support such permissions.

@@ -23,7 +23,7 @@ _SECONDS = {
     "process_time": 10.0,
     "thread_time": 20.0,
 }
-"""Seconds that the first reading of each fake clock in ``time`` returns."""
+"""First reading of each fake clock in ``time``, in seconds."""
 
 
 @contextlib.contextmanager

@@ -26,9 +26,9 @@ _TOLERANCE_FACTOR = 3
 """Factor by which the changed code may deviate from double precision more than the original does.
 """
 _LAST_BITS = 8
-"""Relative deviation that is always allowed, in units of the dtype's epsilon."""
+"""Relative deviation always allowed, in units of the dtype's epsilon."""
 _RANDOM_BITS = 64
-"""Relative deviation that is allowed for random results, in units of the dtype's epsilon.
+"""Relative deviation allowed for random results, in units of the dtype's epsilon.
 
 Double precision draws different random numbers, so it cannot serve as their reference.
 """
@@ -112,7 +112,7 @@ class ProbeObservations:
         not.
 
         ``verdicts`` are the compared calls. ``ended`` says how the process of the changed code
-        ended. The result is "" if there is no such call.
+        ended. The result is "" if both finished the same calls.
         """
         for number in sorted(self.changed.begun):
             if (
@@ -428,11 +428,10 @@ class _CallComparison:
         return f"{fact.path} of a second call" if self._call else fact.path
 
     def _compare_values(self, fact: CallFact, other: CallFact) -> None:
-        """Compare layouts (like strides) and numbers of two values that are described by the
-        same words.
+        """Compare layouts (like strides) and numbers of two values with equal descriptions.
 
-        ``fact`` is from the original, ``other`` from the changed code. Differences are added to
-        the verdict of the test call.
+        ``fact`` is from the original, ``other`` from the changed code. Differences are added to the
+        verdict of the test call.
         """
         if fact.layout != other.layout:
             note = f"{fact.path} has the strides {other.layout} in place of {fact.layout}"

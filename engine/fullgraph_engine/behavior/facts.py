@@ -135,7 +135,7 @@ def shorten_words(text: str) -> str:
 
 @dataclass
 class MemoryOwners:
-    """A register of the memory and mutable objects seen in a call, to detect what is shared.
+    """A register of the memory and mutable objects seen in a call, to detect shared ones.
 
     It maps each storage and object to the path (such as ``result[0]``) at which it was first found.
     """
@@ -514,9 +514,7 @@ def _describe_key(key: Any) -> str:
 
 
 def _is_closed(value: Any) -> bool:
-    """Whether an object may have hidden state, because its class is written in C and has no
-    ``__dict__``.
-    """
+    """Whether an object may have hidden state, as instances of classes written in C do."""
     return not any(
         "__dict__" in vars(kind) or "__slots__" in vars(kind) for kind in type(value).__mro__[:-1]
     )

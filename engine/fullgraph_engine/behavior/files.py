@@ -25,7 +25,7 @@ _MAX_LINE_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class ObservedCall:
-    """What one call did: whether it returned or raised, and all values observed afterwards.
+    """The outcome of one call (returned or raised), and all values observed afterwards.
 
     The ``facts`` are its results, side effects and gradients.
     """
@@ -38,7 +38,7 @@ class ObservedCall:
 
 @dataclass(frozen=True)
 class ObservedCase:
-    """What one test call (case) did; without ``calls``, it has begun but not ended.
+    """The outcome of one test call (case); without ``calls``, it has begun but not ended.
 
     ``before`` are the inputs and the module's state before the call. ``inputs`` describes the
     inputs as Python source.

@@ -108,7 +108,7 @@ class _CaseSearch:
         self._chosen: dict[Case, None] = {}
         self._budget = ProcessorBudget(request.seconds * _SEARCH_SHARE)
         self._seconds_left = request.seconds
-        """Seconds in which the chosen test calls must be executed and compared."""
+        """Time limit in seconds for executing and comparing the chosen test calls."""
         self._reached = ReachedCode()
         self._capture = OutputCapture()
         self._at_random = request.at_random
@@ -119,7 +119,7 @@ class _CaseSearch:
         self._endless: set[Fill] = set()
         """Kinds of values with which a call did not end.
 
-        For example, a loop may wait for a condition that is never true for NaN.
+        For example, a loop may wait for a condition that NaN never fulfills.
         """
 
     def run_search(self) -> ChosenCases:

@@ -27,9 +27,7 @@ class DocumentRequest:
     _sent: dict[DocumentKind, int] = field(default_factory=dict)
 
     def begin_attempt(self, attempt: str) -> None:
-        """Begin another attempt of the run; the sections it sends replace those of earlier
-        attempts.
-        """
+        """Begin another attempt of the run; its sections replace all earlier sections."""
         self._attempt, self._sent = attempt, {}
 
     def wants_kind(self, kind: DocumentKind) -> bool:

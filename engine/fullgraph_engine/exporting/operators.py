@@ -18,7 +18,7 @@ from ..torch_internals.trees import pytree
 from ..tracing.variations import Inputs, can_be_resized
 
 _MAX_GROUPS = 4
-"""Maximum number of groups of equal sizes that are replaced by other sizes."""
+"""Maximum number of groups of equal sizes to replace by other sizes."""
 _MAX_CALLS = 8
 """Maximum number of calls with which each operator is checked."""
 

@@ -16,7 +16,7 @@ _COMPILES = re.compile(
 )
 """Matches ``torch.compile``, ``model.compile`` and ``torch.export``, but not ``re.compile``."""
 _MOST_FILES = 200
-"""Maximum number of imported files that are searched for ``torch.compile`` and similar calls."""
+"""Maximum number of imported files to search for ``torch.compile`` and similar calls."""
 
 
 def is_program(text: str, path: str, roots: tuple[str, ...] = ()) -> bool:

@@ -659,7 +659,7 @@ class _File:
         """Yield reports about functions and module classes that the program does not compile.
 
         Functions in ``reached``, which Dynamo traced inside a compiled callable, are left out, and
-        so are the ranges ``regions``. There are no reports before the program has ended, or if the
+        so are the ranges ``regions``. Reports are not made before the program has ended, or if the
         request traces such functions separately.
         """
         how = self.whole.ending.how

@@ -29,7 +29,7 @@ MOST_CALLS = 8
 """Maximum number of recorded calls per class that differ in more than sizes and numbers."""
 
 MOST_STEPS = 4
-"""Maximum number of successive calls of one object that are recorded together."""
+"""Maximum number of successive calls of one object to record together."""
 
 _NAMES = ("s", "t", "u", "v", "w", "x", "y", "z", "m", "n", "p", "q", "r")
 
@@ -70,7 +70,7 @@ def _unite_texts(old: str, new: str) -> str:
 
 
 def without_covered(calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
-    """Remove each call that is already part of a recorded sequence of calls of one object."""
+    """Remove calls already contained in a recorded sequence of calls of one object."""
     kinds = {_call_kind(call): call for call in calls}
     covered: set[tuple[object, ...]] = set()
     for kind, call in kinds.items():

@@ -185,7 +185,7 @@ def device_name(device: Any) -> str | None:
 
 
 def _is_as_new(module: Any) -> bool:
-    """Whether a module has no parameters and was constructed with defaults, such as
+    """Whether a module lacks parameters and was constructed with defaults, such as
     ``nn.ReLU()``.
     """
     kind = type(module)

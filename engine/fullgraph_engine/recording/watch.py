@@ -99,9 +99,7 @@ class _Watched:
         """Schedules that decide which calls to examine: in evaluation mode, and in training mode.
         """
         self.seen: dict[tuple[str, ...], _Kind] = {}
-        """Group of calls that are equal except for sizes and numbers, by the exact notation of a
-        call.
-        """
+        """Group of calls, equal except for sizes and numbers, by the exact notation of a call."""
         self.calls: dict[_Kind, RecordedCall] = {}
         self.orders: dict[int, tuple[Any, list[_Kind]]] = {}
         """Groups of calls that each object has received so far, by ``id`` of the object; a weak

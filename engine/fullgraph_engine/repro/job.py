@@ -21,7 +21,7 @@ TRIAL_SECONDS = 10.0
 
 
 VERIFYING = 8.0
-"""Seconds of the time limit that are reserved for running the script in a fresh Python."""
+"""Seconds of the time limit reserved for running the script in a fresh Python."""
 
 
 GRACE = 2.0
@@ -40,7 +40,7 @@ class TrialRunner(Protocol):
 
 @dataclass
 class Surroundings:
-    """Functions that the minimizing process gets from its caller, such as one that starts
+    """Functions that the minimizing process gets from its caller, such as a function to start
     processes.
     """
 

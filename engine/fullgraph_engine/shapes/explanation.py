@@ -24,8 +24,8 @@ from .tape import Tape
 from .upstream import ShapeEnv
 
 FactKind = Literal["value", "equal", "range", "guard"]
-"""What is explained about a symbolic size: that it is a constant, equals another size, has a
-narrowed range, or only has a guard.
+"""Fact to explain about a symbolic size: it is a constant, equals another size, has a narrowed
+range, or only has a guard.
 """
 
 _DECISIONS = frozenset(
@@ -122,8 +122,8 @@ def explain_symbol(
 ) -> Explanation | None:
     """Explain why a symbolic size is a constant, equals another size, is limited or has a guard.
 
-    ``kind`` selects which of these; without it, the strongest one that is true is explained.
-    Returns None if none is true. To explain several symbols, create the ``history`` once with
+    ``kind`` selects which of these; without it, the strongest true one is explained. Returns None
+    if none is true. To explain several symbols, create the ``history`` once with
     :func:`follow_tape`.
 
     Raises:
@@ -183,7 +183,7 @@ def _final_value(env: ShapeEnv, symbol: str) -> str:
 
 
 def explain_all(tape: Tape) -> tuple[Explanation, ...]:
-    """Explain every symbolic size that is a constant or equal to another size after all events."""
+    """Explain every symbolic size that ended as a constant or equal to another size."""
     history = follow_tape(tape)
     specialized = [
         name for name, known in history.symbols.items() if known.values[-1][1] != known.symbol
@@ -260,11 +260,10 @@ _MAX_REPLAYS = 400
 def _find_needed_events(
     tape: Tape, numbers: list[int], holds: Callable[[ShapeEnv], bool]
 ) -> tuple[list[int], str]:
-    """Find a minimal set of earlier events that are needed to make a condition on the ShapeEnv
-    true.
+    """Find a minimal set of earlier events needed to make a condition on the ShapeEnv true.
 
-    Returns their numbers, and a note if the search ended early, else an empty string.
-    ``numbers`` are the events to replay; the last one makes the condition ``holds`` true.
+    Returns their numbers, and a note if the search ended early, else an empty string. ``numbers``
+    are the events to replay; the last one makes the condition ``holds`` true.
     """
     tested_tape = _select_events(tape, numbers)
     if not _holds_without(tested_tape, (), holds):

@@ -16,7 +16,7 @@ from .tape import Tape
 from .upstream import ShapeEnv
 
 ValueHistory = list[tuple[int, Any]]
-"""Pairs of an event index and the value that is valid from that event until the next pair."""
+"""Pairs of an event index and the value from this event until the next pair."""
 
 
 @dataclass

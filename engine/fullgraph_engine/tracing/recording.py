@@ -74,8 +74,8 @@ class Skip:
 
 @dataclass(frozen=True)
 class Op:
-    """One call node of a graph (an operator, function or module call), with the user's code behind
-    it.
+    """One call node of a graph (an operator, function or module call), with the user's code that
+    created it.
     """
 
     name: str

@@ -107,7 +107,7 @@ def kind_of_value(value: Any) -> SeenKind:
 
 @dataclass(frozen=True)
 class SeenTensor:
-    """What Dynamo knew about a tensor when it was read; in-place operators may change its sizes
+    """Properties of a tensor when it was read from Dynamo; in-place operators may change its sizes
     later.
     """
 
@@ -226,7 +226,7 @@ def reread_content(unrealized: UnrealizedValue) -> Content:
 
 
 def unread_content(value: object) -> Content:
-    """Return the content of a tensor that has no Dynamo variable; None for other values."""
+    """Return the content of a tensor without a Dynamo variable; None for other values."""
     return _tensor_content(value, None) if isinstance(value, torch.Tensor) else None
 
 

@@ -97,7 +97,7 @@ class Traced:
 
     @property
     def speaks_against(self) -> bool:
-        """Whether a rewrite that adds one of these findings would be refused."""
+        """Whether adding one of these findings would be a reason to refuse a rewrite."""
         return any(_is_serious(one) or one.code.startswith("recompile") for one in self.findings)
 
 
@@ -305,9 +305,7 @@ def _recompiles(traced: Traced) -> list[Finding]:
 
 
 def _unchanged_lines(before: str, after: str) -> dict[int, int]:
-    """Map the lines of the text ``after`` that are unchanged to their line numbers in
-    ``before``.
-    """
+    """Map unchanged lines of the text ``after`` to their line numbers in ``before``."""
     matcher = difflib.SequenceMatcher(None, before.split("\n"), after.split("\n"), autojunk=False)
     return {
         block.b + offset: block.a + offset

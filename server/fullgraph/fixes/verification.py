@@ -1,7 +1,7 @@
 """Verify rewrites that may fix a finding: trace each, compare its behavior with the original, and
 grade it.
 
-A rewrite that is not yet verified is called a candidate.
+A candidate is a rewrite before its verification.
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ class Verifier:
     ) -> Fix | Refused:
         """Trace one rewrite, compare its behavior with the original, and grade or refuse it.
 
-        ``before`` is the trace of the original, of which ``parts`` show the finding. ``others`` are
+        ``before`` is the trace of the original; its ``parts`` show the finding. ``others`` are
         functions that call ``targets``; they are compared with fewer inputs. ``hurried`` compares
         for a short time first. ``likely`` starts the last traces at once.
         """
@@ -469,7 +469,7 @@ class Verifier:
         return max(numbers, default=0)
 
     def _distinct_targets(self, targets: Sequence[str]) -> tuple[str, ...]:
-        """Return the functions that have their own example inputs.
+        """Return the functions with their own example inputs.
 
         A function is left out if its only inputs are the inputs of an earlier function in
         ``targets``.

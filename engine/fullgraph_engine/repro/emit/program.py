@@ -356,7 +356,7 @@ class ProgramDraft(ProgramBuilder):
     # -- queued definitions and values --------------------------------------------------------
 
     def _write_queued(self, root: str = "") -> None:
-        """Write the definitions that are still needed, then the values.
+        """Write the definitions still needed, then the values.
 
         Functions come first because they decide which attributes of the values are needed.
         """

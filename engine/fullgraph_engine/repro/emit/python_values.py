@@ -162,7 +162,7 @@ def write_plain_subclass(printer: Printer, value: Any, place: str | None) -> str
     """Return an expression for an instance of a class derived from a builtin; None for other
     values.
 
-    Instances that have attributes also give None.
+    Instances with attributes also give None.
     """
     if getattr(value, "__dict__", None):
         return None

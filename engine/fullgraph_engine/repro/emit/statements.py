@@ -22,7 +22,7 @@ _RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"torch", STO
 
 
 class NamedValues:
-    """The values that have a variable in the program, and the program's classes."""
+    """The values with a variable in the program, and the program's classes."""
 
     def __init__(self) -> None:
         self._names: dict[int, tuple[object, str]] = {}

@@ -1,9 +1,9 @@
 """Expressions that recreate live values.
 
-A :class:`Printer` writes one value with everything in it. An object that is reached twice is
-written twice, and an assignment then makes it one object again (``self.head.weight =
-self.embed.weight``). This also covers cycles and tied weights. A value that needs such assignments
-gets a module-level name, unless it is a module that makes them in its ``__init__``.
+A :class:`Printer` writes one value with everything in it. An object reached twice is written twice,
+and an assignment then makes it one object again (``self.head.weight = self.embed.weight``). This
+also covers cycles and tied weights. A value that needs such assignments gets a module-level name,
+unless it is a module that makes them in its ``__init__``.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from ...tracing.stacks import is_machinery, is_torch
 from .statements import Definition, Layer, beginning_lines, function_around, layers_around
 
 AHEAD = (0, 1, 2, 4)
-"""Numbers of preceding statements that are included when a statement becomes a program."""
+"""Numbers of preceding statements to include when a statement becomes a program."""
 
 _DEEPEST = 2
 MOST = 12

@@ -28,9 +28,9 @@ from .invocation import CallableUnit, Invocation
 from .repeated_calls import RepeatedCalls
 
 _OUTWARDS = 3
-"""Number of callers, above the function with the finding, that are written as whole functions."""
+"""Number of callers, above the function with the finding, to write as whole functions."""
 _CALLERS = 2
-"""Number of callers of which single statements around the call are written, too."""
+"""Number of callers for which programs with single statements around the call are written, too."""
 
 _Write = Callable[[ProgramDraft], CallableUnit]
 

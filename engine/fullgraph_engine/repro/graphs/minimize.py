@@ -168,7 +168,7 @@ def _describe_failure(candidates: Candidates, shown: ShownFinding) -> Candidates
 def prepare_process(backend: Backend, around: Surroundings) -> str:
     """Prepare this process so that its forks can compile with a backend.
 
-    Return the reason if that is impossible, else "".
+    Return the reason if this is impossible, else "".
     """
     inductor = backends.inductor_config()
     # Process pools do not survive forks, and a cache hit would skip the compilation.

@@ -156,7 +156,7 @@ def required_arguments(function: Function) -> int:
 
 
 def required_by_import(call: ast.Call) -> int:
-    """Return the number of required parameters of the imported function that is called; 0 if
+    """Return the number of required parameters of a called function that is imported; 0 if
     unknown.
     """
     first, *names = ast.unparse(call.func).split(".")

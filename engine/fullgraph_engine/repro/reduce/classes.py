@@ -50,9 +50,7 @@ def merge_twins(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _class_shape(owner: ast.ClassDef) -> str:
-    """Return a text for a class that is equal for classes which differ only in name and
-    constants.
-    """
+    """Return a text that represents a class without its name and constants."""
     plain = _WithoutConstants().visit(copy.deepcopy(owner))
     plain.name = ""
     return ast.dump(plain)

@@ -27,7 +27,7 @@ from ..verify.oracle import Requirement, ShownFinding, Verdict
 
 _TELL_EVERY = 0.2
 _BACKWARDS = 3
-"""Number of earlier, larger programs that are verified if the smallest program fails."""
+"""Number of earlier, larger programs to verify if the smallest program fails."""
 
 _ROUNDS = ((False, 0.2), (True, 0.2), (False, 1.0))
 """Rounds of searching for a program that shows the finding.
@@ -79,8 +79,7 @@ class ProgramMinimizer:
         self._last_report = 0.0
         self.fresh_name: FreshPython | None = None
         self.ahead: _EarlyVerification | None = None
-        """An earlier program that is being verified in a fresh Python, in parallel to the search.
-        """
+        """Verification of an earlier program in a fresh Python, in parallel to the search."""
         self.verified = False
         """True if a verified script was reported; unverified scripts do not replace it."""
 

@@ -171,8 +171,7 @@ def _one_call(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _only_call(statements: Sequence[Statement]) -> cst.Call | None:
-    """Return the call that is the only statement in a side of an ``if``, perhaps with an
-    assignment.
+    """Return the call if a side of an ``if`` is only a call, perhaps with its result assigned.
 
     Return None for other sides.
     """

@@ -267,7 +267,7 @@ class Conditions:
         return name in _REDUCTIONS or self.is_tensor(node.func.value)
 
     def tensor(self, node: cst.BaseExpression) -> str:
-        """Return code for a boolean tensor that is true when Python would take ``node`` as true."""
+        """Return code for a boolean tensor with the truth value of ``node`` in Python."""
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
             return f"~{operand(self.tensor(node.expression))}"
         if isinstance(node, cst.BooleanOperation):

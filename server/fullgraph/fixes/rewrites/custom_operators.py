@@ -645,7 +645,7 @@ def _register_derivative(
     """Return statements that register the gradient of a custom operator; empty if impossible.
 
     The gradient is computed by ``torch.func.vjp`` of ``function``, which the operator calls. It is
-    impossible if the function has no gradient, or if data decide about it.
+    impossible if the function lacks a gradient, or if data decide about it.
     """
     inner = _only_call(function)
     parameters = [one.name.value for one in function.params.params]
@@ -772,9 +772,7 @@ def _defined_operator(syntax: Syntax, decorator: cst.BaseExpression) -> str:
 
 
 def _registered_kernels(syntax: Syntax) -> set[str]:
-    """Return the custom operators that have a fake kernel, by the name or function in its
-    registration.
-    """
+    """Return the custom operators with a fake kernel, each as its registration names it."""
     text = syntax.module.code
     found = set(re.findall(r"""register_fake\(\s*["'](\w+::\w+)["']""", text))
     functions = set(re.findall(r"(\w+)\.register_fake\b", text))

@@ -83,7 +83,7 @@ def _through_variable(
 ) -> Iterator[Candidate]:
     """Yield rewrites of reductions of a variable that only holds elements selected by a mask.
 
-    ``node`` is the expression ``tensor[mask]`` that is assigned to the variable.
+    ``node`` is the assigned expression, ``tensor[mask]``.
     """
     small = syntax.small
     if small is None or not isinstance(small.node, cst.Assign) or small.node.value is not node:

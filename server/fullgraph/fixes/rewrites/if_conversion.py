@@ -106,7 +106,7 @@ def above(statement: Statement, lines: Iterable[cst.EmptyLine]) -> Statement:
 
 
 def below(statement: Statement, node: Statement) -> Statement:
-    """Return a statement with the comments and blank lines that are above ``node``."""
+    """Return a statement with the comments and blank lines above ``node``."""
     lines = [*node.leading_lines, *statement.leading_lines]
     new = statement.with_changes(leading_lines=lines)
     assert isinstance(new, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
@@ -114,9 +114,7 @@ def below(statement: Statement, node: Statement) -> Statement:
 
 
 def all_below(statements: Sequence[Statement], node: Statement) -> list[Statement]:
-    """Return statements; the first one gets the comments and blank lines that are above
-    ``node``.
-    """
+    """Return statements; the first one gets the comments and blank lines above ``node``."""
     return [below(statements[0], node), *statements[1:]] if statements else []
 
 
@@ -196,8 +194,8 @@ class Converter:
     ) -> list[Statement]:
         """Return statements that compute both sides of a branch and choose the results.
 
-        Their effect is that of ``then`` if the condition holds, and of ``other`` if not.
-        ``outside`` has the names that the rest of the function uses.
+        Their effect equals ``then`` if the condition holds, and ``other`` if not. ``outside`` has
+        the names that the rest of the function uses.
         """
         if isinstance(condition, OfTensor):
             return self._where(condition, then, other, outside)

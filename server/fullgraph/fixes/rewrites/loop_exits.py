@@ -166,8 +166,8 @@ class RunningOn:
     ) -> list[Statement]:
         """Rewrite the statements of an iteration so that they do nothing after the loop has ended.
 
-        ``skipped`` names a boolean tensor that is true after a ``continue``; it is empty if the
-        loop has none. ``started`` is true if the loop may have ended already.
+        ``skipped`` names a boolean tensor, true after a ``continue``; it is empty if the loop has
+        none. ``started`` is true if the loop may have ended already.
         """
         new: list[Statement] = []
         kept: list[Statement] = []
@@ -217,10 +217,10 @@ class RunningOn:
         return new
 
     def _check_plain(self, line: cst.SimpleStatementLine, skipped: str) -> None:
-        """Raise NotConvertible if a ``break`` or ``continue`` that Python decides cannot stay as
-        it is.
+        """Raise NotConvertible if a ``break`` or ``continue`` that Python decides cannot stay as it
+        is.
 
-        ``line`` is the statement, and ``skipped`` the name of the tensor that is true after a
+        ``line`` is the statement, and ``skipped`` the name of a boolean tensor, true after a
         ``continue``.
         """
         (end, *rest) = line.body

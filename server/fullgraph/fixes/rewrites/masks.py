@@ -46,9 +46,7 @@ def masks(site: Site) -> Iterator[Candidate]:
 
 
 def _asked_masks(test: cst.BaseExpression) -> list[str]:
-    """Return the masks of which a condition tests whether they select any element, as source
-    code.
-    """
+    """Return the masks (source code) that a condition tests for any selected element."""
     found = []
     for node in walk(test):
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):

@@ -242,7 +242,7 @@ def _is_index(node: cst.Subscript) -> bool:
 
 
 def of_locals(syntax: Syntax, function: cst.FunctionDef, before: int) -> dict[str, str]:
-    """Return the types of a function's local variables that are not tensors.
+    """Return the types of a function's local variables, except tensors.
 
     Only assignments before the byte ``before`` of the file are considered.
     """

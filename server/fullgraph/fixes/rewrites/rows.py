@@ -200,7 +200,7 @@ def _by_number(
 
 
 def _axis(node: cst.Subscript, index: str) -> int | None:
-    """Return the dimension that is indexed: 1 for ``x[:, i]``, where ``index`` is ``i``.
+    """Return the indexed dimension: 1 for ``x[:, i]``, where ``index`` is ``i``.
 
     None if the subscript does anything else.
     """

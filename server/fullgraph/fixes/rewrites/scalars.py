@@ -145,7 +145,7 @@ class _Tensors:
         return self._syntax.site.code(changed)
 
     def node(self, node: cst.CSTNode) -> cst.BaseExpression:
-        """Return an expression in which tensors replace the numbers that are read from them."""
+        """Return an expression in which tensors replace the numbers read from them."""
         if isinstance(node, cst.Call):
             changed = self._call(node)
             if changed is not None:
@@ -234,7 +234,7 @@ class _Inside(cst.CSTTransformer):
 
 
 def _without_gradient(syntax: Syntax, value: cst.BaseExpression) -> bool:
-    """Whether a value has no gradient, judging by the last method called or the function's
+    """Whether a value lacks a gradient, judging by the last method called or the function's
     decorator.
     """
     node: cst.BaseExpression = value
@@ -382,7 +382,7 @@ def captured(site: Site) -> Iterator[Candidate]:
 
 
 def _sizes_read(syntax: Syntax) -> list[tuple[cst.CSTNode, Change]]:
-    """Return changes that add ``.item()`` to tensors that are used as sizes."""
+    """Return changes that add ``.item()`` to tensors used as sizes."""
     for call in syntax.calls(*_SIZED):
         return [
             (arg.value, syntax.expression(f"{syntax.operand(arg.value)}.item()"))

@@ -20,7 +20,7 @@ from fullgraph_engine.protocol.evidence import ForecastEvidence, SpecializationE
 
 _SIZE = re.compile(r"^L\['(?P<name>\w+)'\]\.size\(\)\[(?P<axis>\d+)\]$")
 _MOST_PLACES = 6
-"""Maximum number of constants of a function that are replaced one by one."""
+"""Maximum number of constants of a function to replace one by one."""
 _RESHAPES = ("view", "reshape", "expand", "unflatten", "broadcast_to")
 _OTHERS_RAISE = "Sizes for which the original raises are computed."
 
@@ -222,7 +222,7 @@ def _is_index(site: Site, number: cst.BaseExpression) -> bool:
 
 
 def _reshape_of(site: Site, number: cst.CSTNode) -> cst.Call | None:
-    """Return the call of a method such as ``view`` that has the node ``number`` as an argument.
+    """Return the call of a method such as ``view`` with the node ``number`` as an argument.
 
     None if there is none.
     """

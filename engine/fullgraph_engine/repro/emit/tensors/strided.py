@@ -35,7 +35,7 @@ from .layouts import (
 from .spelling import as_arguments, as_tuple
 
 INLINE = 16
-"""Maximum number of elements of a tensor that are written as literals."""
+"""Maximum number of tensor elements to write as literals."""
 
 _CHANNELS_LAST = {4: "channels_last", 5: "channels_last_3d"}
 
@@ -114,7 +114,7 @@ class TensorExpression:
     ) -> str:
         """Return an expression for a new contiguous tensor with these sizes and elements.
 
-        The dtype and device are those of the required tensor; ``grad`` sets ``requires_grad``.
+        The dtype and device are taken from the required tensor; ``grad`` sets ``requires_grad``.
         """
         spec = self.spec
         where = "" if spec.device.type == "cpu" else f', device="{spec.device}"'

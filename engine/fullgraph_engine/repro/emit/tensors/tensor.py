@@ -19,7 +19,7 @@ from .unusual import nested_tensor_text, unusual_tensor_text
 def write_tensor(printer: Printer, value: torch.Tensor, place: str | None) -> str:
     """Return an expression that recreates a tensor or a parameter.
 
-    ``place`` is the path to the tensor in the value that is written, such as ``.weight``, or None.
+    ``place`` is the path to the tensor in the written value, such as ``.weight``, or None.
     """
     kind = type(value)
     if dispatcher.is_functorch_wrapped(value):
