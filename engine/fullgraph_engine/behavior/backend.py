@@ -33,12 +33,12 @@ from .observing import (
 )
 
 MAX_CASES = 3
-"""Maximum number of calls (cases) that the compiled function or module is checked with."""
+"""Maximum number of test calls (cases) with which the compiled function or module is checked."""
 
 
 @dataclass(frozen=True)
 class InductorResult:
-    """Outcome of comparing a compiled target with its eager calls.
+    """Outcome of comparing a compiled function or module with eager execution.
 
     ``reason`` is a sentence that explains the outcome; it is empty for the outcome "same".
     """
@@ -56,15 +56,16 @@ class _CompiledDifference(Exception):
 
 
 def check_compiled(
-    tracee: Tracee, order: Observe, probe: int, let_start: Callable[[frozenset[str]], bool]
+    tracee: Tracee, request: Observe, probe: int, let_start: Callable[[frozenset[str]], bool]
 ) -> InductorResult:
-    """Compile the target and compare its calls with eager calls, on its first cases.
+    """Compile a function or module with Inductor and compare its results with eager calls.
 
-    The target is the function or module of ``tracee``. ``probe`` is the index of the inputs that
-    the cases vary. ``let_start`` permits the programs that Inductor starts, such as a C++ compiler.
-    End the process afterwards.
+    ``tracee`` is the function or module. ``request`` contains the test calls (cases), the first few
+    of these are used; ``probe`` is the index of the example inputs that they vary. ``let_start``
+    permits the programs that Inductor starts, such as a C++ compiler. The caller must end the
+    process afterwards.
     """
-    packed = order.cases[probe] if probe < len(order.cases) else ""
+    packed = request.cases[probe] if probe < len(request.cases) else ""
     cases = CasePlan.unpack(packed).cases[:MAX_CASES]
     obstacle = prepare_inductor(let_start)
     if obstacle:
@@ -82,9 +83,10 @@ def check_compiled(
 
 
 def prepare_inductor(let_start: Callable[[frozenset[str]], bool]) -> str:
-    """Prepare this process to compile with Inductor; return the reason if it cannot, else "".
+    """Prepare this process to compile with Inductor; return why this is impossible, else "".
 
-    ``let_start`` allows programs by name, and returns False if the system cannot allow them.
+    ``let_start`` permits this process to start the programs with the given names, and returns False
+    if the operating system does not support such permissions.
     """
     scratch = os.path.join(tempfile.gettempdir(), "compiled")  # noqa: PTH118
     os.makedirs(scratch, exist_ok=True)  # noqa: PTH103
@@ -133,11 +135,12 @@ def _call_in_double(tracee: Tracee, case: Case, alter: TensorTransform) -> list[
 def _call_case(
     call: Call, case: Case, run: Callable[..., Any], alter: TensorTransform = None
 ) -> tuple[str, list[Any] | Exception]:
-    """Call the target with the inputs of a case, eagerly or compiled by ``run``.
+    """Call the function or module with the inputs of one test call; return inputs and tensors.
 
-    Return the inputs in words, and the tensors of the call: results, inputs afterwards and
-    gradients. If the call raises, the exception is returned in place of the tensors. ``alter``
-    converts each input tensor, for example to double precision.
+    The inputs are returned as Python source. The tensors are the results, the inputs after the call
+    and the gradients; if the call raises, the exception is returned instead. ``run`` executes the
+    call: eagerly, or compiled. ``alter`` converts each input tensor, for example to double
+    precision.
     """
     prepared_call = prepare_case(call, case, alter)
     rng.seed_generators(case.seed)
@@ -165,10 +168,10 @@ def _input_gradients(prepared_call: PreparedCall, leaves: list[Any]) -> list[Any
 
 
 def _describe_difference(left: Any, right: Any, exact: list[Any], near: list[Any]) -> str:
-    """Describe the difference between two values; empty if they agree within rounding.
+    """Describe how the compiled value ``right`` differs from the eager value ``left``.
 
-    ``exact`` and ``near`` are the tensors of a double-precision call, with the inputs and with
-    slightly changed inputs.
+    Return "" if they agree within rounding. ``exact`` and ``near`` have the same value in double
+    precision, for the same inputs and for slightly changed inputs; they are empty if unknown.
     """
     if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
         return (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 _WALL = 2.5
-"""Maximum ratio of wall time to processor time, because the user's code may wait.
+"""Maximum ratio of wall time to processor time, because the user's code may wait for something.
 
-The engine kills the process at a higher ratio, and everything observed would be lost.
+The engine kills the process at a higher ratio, and all results would be lost.
 """
 
 

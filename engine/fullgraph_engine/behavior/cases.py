@@ -21,8 +21,9 @@ from ..tracing.variations import Inputs, can_be_resized, resize_tensor
 from .iterables import bind_arguments, rebuild_iterators
 
 SEED_FACTOR = 7919
-"""Factor for the seeds of a case's random inputs, so that they differ from the seed with which
-modules and other arguments are built.
+"""Factor for the seed of a test call's random inputs.
+
+It makes that seed differ from the one with which modules and other arguments are built.
 """
 
 
@@ -31,9 +32,9 @@ class LeafChange:
     """A different value for one leaf of the arguments (a tensor or a plain value).
 
     ``leaf`` is the index of the leaf in the flattened arguments. ``sizes`` are pairs of a dimension
-    and its new size. ``number`` is the value of the fill "constant". ``other`` is the source text
-    of a value, for leaves other than tensors. ``same_as`` is the index of another leaf whose tensor
-    is passed here too.
+    and its new size. ``number`` is the value of all elements if the fill is "constant". ``other``
+    is the source code of a value, for leaves other than tensors. ``same_as`` is the index of
+    another leaf whose tensor is passed here too.
     """
 
     leaf: int
@@ -46,7 +47,7 @@ class LeafChange:
 
 @dataclass(frozen=True)
 class Case:
-    """One call to compare, as the differences from the call with the user's own inputs.
+    """One test call (case), stored as its differences from the call with the user's example inputs.
 
     ``fill`` is the kind of values for all tensors. ``training`` is the mode of the module, None to
     keep it. ``parameters`` says how its floating-point parameters are filled. ``dtype`` applies to
@@ -67,12 +68,12 @@ class Case:
 
     @property
     def fills(self) -> set[Fill]:
-        """Kinds of values that inputs of the case are filled with, such as random or NaN."""
+        """Kinds of values with which the call's inputs are filled, such as random or NaN."""
         return {self.fill, *(change.fill for change in self.changes)}
 
     @property
     def is_finite(self) -> bool:
-        """Whether all inputs of the case are free of NaN and infinity.
+        """Whether all inputs of this test call are free of NaN and infinity.
 
         Gradients are compared only then: the branch that ``torch.where`` does not select passes NaN
         from the input to the gradient, and so does every nonlinear function.
@@ -81,7 +82,9 @@ class Case:
 
     @property
     def conditions(self) -> str:
-        """Conditions of the call other than its values, in words for the user, or ""."""
+        """Unusual conditions of the call, such as another dtype, in words for the user; "" if
+        none.
+        """
         words = [
             f"dtype {self.dtype}" if self.dtype else "",
             "inputs require gradients" if self.grad else "",
@@ -97,10 +100,10 @@ class Case:
 
 @dataclass(frozen=True)
 class CasePlan:
-    """The cases that vary one set of inputs, and how every run executes them.
+    """All test calls (cases) that vary one set of example inputs, and how to execute them.
 
-    ``shared``: the target is built only once, and each call continues from the state that the
-    previous one left. ``twice``: each case is called a second time.
+    ``shared``: the module is built only once, and each call continues from the state that the
+    previous one left. ``twice``: each call is made a second time.
     """
 
     cases: tuple[Case, ...] = ()
@@ -109,7 +112,9 @@ class CasePlan:
 
     @classmethod
     def unpack(cls, text: str) -> CasePlan:
-        """Unpack a plan from its serialized text; an invalid text gives a plan without cases."""
+        """Parse a plan from its serialized form; an invalid text gives a plan without test
+        calls.
+        """
         try:
             plan: CasePlan = unpack(cls, text)
         except ValueError:
@@ -119,7 +124,7 @@ class CasePlan:
 
 @dataclass
 class PreparedCall:
-    """The arguments of one case, ready to be called.
+    """The arguments of one test call (case), ready to be passed.
 
     ``arguments`` maps parameter names to arguments. ``differentiated`` maps names of inputs to the
     tensors whose gradients are compared.
@@ -146,12 +151,12 @@ def is_floating(value: Any) -> bool:
 def prepare_call(
     call: Call, case: Case, alter: Callable[[torch.Tensor], torch.Tensor] | None
 ) -> PreparedCall:
-    """Build new arguments for a case.
-
-    ``alter``, if given, converts the floating-point tensors last, for example to double precision.
+    """Build new arguments for one test call (case). ``call`` is the call with the user's example
+    inputs, which the case varies. ``alter``, if given, converts the floating-point tensors last,
+    for example to double precision.
 
     Raises:
-        ProbeError, ValueError, RuntimeError: The case does not fit this call.
+        ProbeError, ValueError, RuntimeError: The case cannot be applied to this call.
     """
     inputs = Inputs(call.function, call.args, call.kwargs)
     values: dict[int, Any] = {}
@@ -209,7 +214,10 @@ def prepare_call(
 def _replace_leaves(
     inputs: Inputs, values: dict[int, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments, with the leaves at these indices replaced and the others copied."""
+    """Return copies of positional and keyword arguments, with some leaves replaced.
+
+    ``values`` maps the index of a leaf in the flattened arguments to its new value.
+    """
     stand_ins = {
         number: _UncopiedTensor(value) if isinstance(value, torch.Tensor) else value
         for number, value in values.items()
@@ -238,7 +246,9 @@ def _seeded_generator(seed: int, leaf: int) -> torch.Generator:
 
 
 def _fill_like(value: torch.Tensor, change: LeafChange, generator: torch.Generator) -> torch.Tensor:
-    """Create a tensor like ``value``, with the sizes and values that ``change`` requires."""
+    """Create a tensor like ``value``, with the sizes and the kind of elements that ``change``
+    names.
+    """
     sizes = dict(change.sizes)
     shape = tuple(sizes.get(dim, size) for dim, size in enumerate(value.shape))
     if change.fill == "given":
@@ -314,7 +324,7 @@ def _fill_integers(
 def apply_to_module(
     module: torch.nn.Module, case: Case, alter: Callable[[torch.Tensor], torch.Tensor] | None
 ) -> None:
-    """Apply the training mode, the dtype and the parameter values of a case to a module.
+    """Apply the training mode, the dtype and the parameter values of a test call to a module.
 
     ``alter``, if given, converts the floating-point parameters and buffers.
     """

@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 _TICK = 2**-10
-"""Step of the clock per reading, in seconds; a power of two, so that differences are exact."""
+"""Seconds by which the fake clock advances per reading; a power of two, so that differences are
+exact.
+"""
 _SECONDS = {
     "time": 1_700_000_000.0,
     "perf_counter": 1_000.0,
@@ -21,12 +23,16 @@ _SECONDS = {
     "process_time": 10.0,
     "thread_time": 20.0,
 }
-"""First reading of each clock in ``time``, in seconds."""
+"""First reading of each fake clock in ``time``, in seconds."""
 
 
 @contextlib.contextmanager
 def use_fake_clock(namespace: dict[str, Any]) -> Iterator[None]:
-    """Replace the clocks in ``time``, ``timeit`` and the globals ``namespace`` inside the block."""
+    """Replace the clocks in ``time`` and ``timeit`` by fake ones inside the block.
+
+    Names in ``namespace`` (the globals of the user's module) that refer to a clock are replaced
+    too.
+    """
     readings = 0
 
     def make_clock(start: float) -> Callable[[], float]:
@@ -52,9 +58,9 @@ def use_fake_clock(namespace: dict[str, Any]) -> Iterator[None]:
 
 
 def _replace_by_id(names: dict[str, Any], stand_ins: Mapping[int, Any]) -> dict[str, Any]:
-    """Replace values in ``names`` by the stand-ins for their ``id``.
+    """Replace values in the dictionary ``names`` whose ``id`` is a key of ``stand_ins``.
 
-    Return the replaced names with their old values, to restore them.
+    Return the replaced names with their old values, so that the caller can restore them.
     """
     before = {name: value for name, value in names.items() if id(value) in stand_ins}
     names.update({name: stand_ins[id(value)] for name, value in before.items()})

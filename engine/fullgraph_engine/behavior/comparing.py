@@ -23,13 +23,14 @@ from .files import ObservedCall, ObservedCase, ObservedRun
 from .observing import SHAKE
 
 _TOLERANCE_FACTOR = 3
-"""Factor by which the changed text may deviate more from double precision than the original."""
+"""Factor by which the changed code may deviate from double precision more than the original does.
+"""
 _LAST_BITS = 8
-"""Deviation that is always allowed, as a ratio to the number, in units of the dtype's epsilon."""
+"""Relative deviation always allowed, in units of the dtype's epsilon."""
 _RANDOM_BITS = 64
-"""Deviation allowed for random results, relative to the value, in units of the dtype's epsilon.
+"""Relative deviation allowed for random results, in units of the dtype's epsilon.
 
-Double precision draws different random numbers, so it is not a reference for them.
+Double precision draws different random numbers, so it cannot serve as their reference.
 """
 _MAX_LISTED = 4
 """Maximum number of lines or notes listed in a message."""
@@ -43,16 +44,16 @@ class _CaseDifference:
 
 @dataclass
 class _CaseVerdict:
-    """The result of comparing one case; the first of ``differences`` is the reported reason.
+    """The result of comparing one test call; the first of ``differences`` is the one to report.
 
-    ``needs_again`` and ``needs_double`` ask for a second run of the original, or for
-    double-precision runs.
+    ``needs_again`` and ``needs_double`` ask for a second run of the original code, or for runs of
+    it in double precision, before the comparison can be finished.
     """
 
     differences: list[_CaseDifference] = field(default_factory=list)
     doubtful: str = ""
-    """Reason why the case proves nothing (for example, because the original is not deterministic);
-    empty if it does.
+    """Reason why the test call proves nothing (for example, because the original is not
+    deterministic); empty if it does.
     """
     exact: bool = True
     needs_again: bool = False
@@ -62,9 +63,9 @@ class _CaseVerdict:
 
 @dataclass(frozen=True)
 class ProbeObservations:
-    """The observations of both texts with one set of inputs.
+    """Everything observed of the original and the changed code with one set of example inputs.
 
-    ``again`` is a second run of the original, made only where the texts differ. ``exact`` and
+    ``again`` is a second run of the original, made only where the two differ. ``exact`` and
     ``near`` are double-precision runs of the original, with the inputs and with slightly changed
     inputs.
     """
@@ -80,7 +81,10 @@ class ProbeObservations:
     def read(
         cls, number: int, cases: tuple[Case, ...], original: Path, changed: Path
     ) -> ProbeObservations:
-        """Read the observations from the folders that the runs of both texts of the file wrote."""
+        """Read the observations of one set of example inputs (``number``) from two folders.
+
+        The runs of the original and of the changed code have written the files in them.
+        """
         return cls(
             cases,
             ObservedRun(original, f"behavior-{number}"),
@@ -91,9 +95,9 @@ class ProbeObservations:
         )
 
     def compare_cases(self) -> dict[int, _CaseVerdict]:
-        """Compare the cases that both texts finished, by number.
+        """Compare every test call that both codes finished; return the verdicts by its number.
 
-        Stop at the first case that only the original finished.
+        Stop at the first call that only the original finished.
         """
         found: dict[int, _CaseVerdict] = {}
         for number in sorted(self.original.cases):
@@ -104,9 +108,11 @@ class ProbeObservations:
         return found
 
     def describe_lost_case(self, verdicts: Mapping[int, _CaseVerdict], ended: str) -> str:
-        """Describe the first case that the original finished and the changed text did not.
+        """Describe the first test call that the original code finished and the changed code did
+        not.
 
-        ``ended`` says how the changed text's process ended. The result is "" without such a case.
+        ``verdicts`` are the compared calls. ``ended`` says how the process of the changed code
+        ended. The result is "" if both finished the same calls.
         """
         for number in sorted(self.changed.begun):
             if (
@@ -124,9 +130,9 @@ class ProbeObservations:
         return ""
 
     def reached_code(self, verdicts: Mapping[int, _CaseVerdict], *, changed: bool) -> ReachedCode:
-        """Collect the lines and branch sides that the compared cases reach.
+        """Collect the lines and branch sides that the compared test calls executed.
 
-        ``changed`` selects the changed text instead of the original.
+        They are lines of the original code or, with ``changed``, of the changed code.
         """
         found = ReachedCode()
         for number in verdicts:
@@ -144,11 +150,12 @@ def compare_folders(
     cases: tuple[str, ...],
     ended: str,
 ) -> Judged:
-    """Compare the observations in the folders of two runs, as :func:`compare_observations` does.
+    """Compare the original and the changed code from the files that their runs have written.
 
-    The first item of each pair belongs to the original. ``lines`` are the lines that the other text
-    does not have. ``cases`` are serialized, one text for each set of inputs. ``ended`` says how the
-    changed text's process ended early.
+    The first item of each pair belongs to the original. ``texts`` is their source code, and
+    ``lines`` are the lines that the other one does not have. ``folders`` hold the files. ``cases``
+    are the serialized test calls, one text for each set of inputs. ``ended`` says how the process
+    of the changed code ended early, or is empty.
     """
     probes = [
         ProbeObservations.read(
@@ -176,10 +183,11 @@ def compare_observations(
     required_of_changed: RequiredCoverage,
     ended: str,
 ) -> Judged:
-    """Compare the observations of all sets of inputs and decide on an outcome.
+    """Decide from all observations whether the changed code behaves as the original does.
 
-    The required coverage lists lines and branch sides that the cases must reach in each text.
-    ``ended`` says why the changed text did not finish a case; empty if it finished all.
+    ``probes`` has one item for each set of example inputs. The required coverage lists lines and
+    branch sides that the test calls must execute in each version of the code. ``ended`` says why
+    the changed code did not finish a call; it is empty if all calls were finished.
     """
     pairs = [(probe, probe.compare_cases()) for probe in probes]
     case_results = [
@@ -289,7 +297,7 @@ def _compared_case(case: Case, seen: ObservedCase, verdict: _CaseVerdict) -> Com
 
 
 def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
-    """Compare the case with this number; return None if the changed text did not finish it."""
+    """Compare the test call with this number; None if the changed code did not finish it."""
     original = sides.original.cases[number]
     changed, again = sides.changed.cases.get(number), sides.again.cases.get(number)
     verdict = _CaseVerdict()
@@ -325,7 +333,7 @@ def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
 
 
 def _compare_inputs(original: ObservedCase, changed: ObservedCase, verdict: _CaseVerdict) -> None:
-    """Add differences to ``verdict`` if the texts got different inputs or another initial state."""
+    """Add differences to ``verdict`` if inputs or initial state differ before the call."""
     before = {fact.path: fact for fact in original.before}
     after = {fact.path: fact for fact in changed.before}
     for path, fact in before.items():
@@ -358,9 +366,10 @@ def _equal_facts(left: CallFact, right: CallFact) -> bool:
 
 
 def _find_unsteady_fact(first_run: ObservedCase, second_run: ObservedCase) -> str:
-    """Return the path of the first fact in which two runs of one text differ, or "".
+    """Return the path (such as ``result[0]``) of the first value that differs between two runs.
 
-    A fact is one observed value, such as a result.
+    Both runs are of the same code, so a difference shows that it is not deterministic. Return "" if
+    all observed values are equal.
     """
     pairs = [(first_run.before, second_run.before)]
     pairs += [
@@ -377,7 +386,7 @@ def _find_unsteady_fact(first_run: ObservedCase, second_run: ObservedCase) -> st
 
 
 class _CallComparison:
-    """A comparison of one call that the original and the changed text both made."""
+    """A comparison of one call that was made both with the original and with the changed code."""
 
     def __init__(
         self, sides: ProbeObservations, number: int, call: int, random: bool, verdict: _CaseVerdict
@@ -419,7 +428,11 @@ class _CallComparison:
         return f"{fact.path} of a second call" if self._call else fact.path
 
     def _compare_values(self, fact: CallFact, other: CallFact) -> None:
-        """Add differences in layout (like strides) and numbers between facts with equal words."""
+        """Compare layouts (like strides) and numbers of two values with equal descriptions.
+
+        ``fact`` is from the original, ``other`` from the changed code. Differences are added to the
+        verdict of the test call.
+        """
         if fact.layout != other.layout:
             note = f"{fact.path} has the strides {other.layout} in place of {fact.layout}"
             self._verdict.notes.append(note)
@@ -439,10 +452,11 @@ class _CallComparison:
             self._verdict.doubtful = f"{self._fact_name(fact)} cannot be compared: {error}."
 
     def _both_raise(self, original: ObservedCall, fact: CallFact, other: CallFact) -> bool:
-        """Whether both texts raise the same type of exception in torch.
+        """Whether both calls raised the same type of exception in torch; ``fact`` is the
+        original's.
 
-        The message of an operator's error may differ; the message of a ``raise`` in the user's file
-        may not.
+        Only the message of an exception raised inside torch may differ, so the result is False
+        if a ``raise`` statement in the user's file raised it.
         """
         if fact.aspect != "outcome" or original.own:
             return False
@@ -469,7 +483,7 @@ class _CallComparison:
         self._verdict.differences.append(_CaseDifference(fact.aspect, f"{words}."))
 
     def _is_zero_for_none(self, fact: CallFact, other: CallFact) -> bool:
-        """Whether one text gives no gradient where the other gives a zero gradient.
+        """Whether one version of the code gives a gradient of zeros where the other gives None.
 
         An optimizer may treat them differently, but the numbers are equal.
         """
@@ -484,9 +498,10 @@ class _CallComparison:
         return True
 
     def _requires_more(self, fact: CallFact, other: CallFact) -> bool:
-        """Whether a value requires gradients only in the changed text.
+        """Whether a value requires gradients only in the changed code.
 
-        These gradients must be zero, which the gradients of results and state show.
+        ``fact`` is the value in the original, ``other`` in the changed code. These gradients must
+        be zero, which the comparison of other values checks.
         """
         if fact.aspect not in ("result", "state") or other.words != f"{fact.words}{REQUIRES_GRAD}":
             return False
@@ -496,7 +511,7 @@ class _CallComparison:
         return True
 
     def _is_zero_gradient(self, fact: CallFact) -> bool:
-        """Whether a gradient that only the changed text has is zero or None."""
+        """Whether a gradient that exists only in the changed code is zero or None."""
         return fact.aspect == "gradient" and (
             fact.words == NONE_WORDS or self._is_zero(fact, self._sides.changed)
         )
@@ -545,10 +560,11 @@ class _CallComparison:
     def _tolerance(
         self, fact: CallFact, left: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Return the reference numbers for the changed text, and the allowed deviation from each.
+        """Return the reference for a tensor of the changed code, and the allowed deviation from it.
 
-        Return None if the double-precision runs are needed first. ``left`` are the original's
-        numbers.
+        Both have one number for each element. ``fact`` names the compared value, and ``left`` is
+        its tensor in the original. Return None if the original must be run in double precision
+        first.
         """
         if self._random:
             bits = torch.finfo(left.dtype).eps
@@ -576,11 +592,11 @@ class _CallComparison:
 def allowed_deviation(
     left: torch.Tensor, exact: torch.Tensor | None, near: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the double-precision values, and how far a result may deviate from each.
+    """Return the reference for a result, and the allowed deviation from it, for each element.
 
-    ``left`` is the original's result; ``exact`` and ``near`` are its double-precision values, for
-    the inputs and for slightly changed inputs. They are None if the code does not run in double
-    precision; then ``left`` takes their place.
+    ``left`` is the result of the original code. ``exact`` and ``near`` are the same result in
+    double precision, for the inputs and for slightly changed inputs. They are None if the code does
+    not run in double precision; then ``left`` itself is the reference.
     """
     bits = torch.finfo(left.dtype).eps
     if exact is None or near is None or not exact.shape == near.shape == left.shape:

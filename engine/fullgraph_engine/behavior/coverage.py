@@ -19,7 +19,7 @@ from .. import code_objects
 
 _CONDITIONAL = "_IF_"
 _COMPILER_CHECKS = ("is_compiling", "is_dynamo_compiling", "is_exporting")
-"""Functions of torch that return False in eager mode, by their last name."""
+"""Functions of torch that return False in eager mode, by the last part of their dotted name."""
 _HIDDEN_CONDITIONS = ("CHECK_EXC_MATCH", "WITH_EXCEPT_START", "CHECK_EG_MATCH")
 """Instructions before a conditional jump that Python adds for ``except`` and ``with``, without a
 condition in the text.
@@ -33,8 +33,10 @@ class BranchSide(NamedTuple):
     to_line: int
     to_column: int
     to_opcode: int
-    """Opcode at the destination. It separates a failing ``assert`` from the end of the function,
-    which can have the same position.
+    """Opcode of the instruction at the destination.
+
+    It distinguishes a failing ``assert`` from the end of the function, which can have the same
+    position.
     """
 
 
@@ -50,42 +52,49 @@ class ReachedCode:
         self.sides |= other.sides
 
     def lacks(self, other: ReachedCode) -> bool:
-        """Whether ``other`` reached a line or a side of a condition that this object did not."""
+        """Whether ``other`` contains an executed line or a branch side that this object does
+        not.
+        """
         return not (other.lines <= self.lines and other.sides <= self.sides)
 
 
 @dataclass(frozen=True)
 class RequiredCoverage:
-    """Lines and branch sides of functions that the cases of a comparison must reach."""
+    """Lines and branch sides that test calls must execute before a comparison counts as
+    complete.
+    """
 
     lines: frozenset[int] = frozenset()
     sides: frozenset[BranchSide] = frozenset()
     of_settings: frozenset[BranchSide] = frozenset()
-    """Sides of conditions that depend only on settings of ``self``, which a constructor assigned.
-    Other inputs do not change which side is taken, so they need not be reached.
+    """Sides of conditions that depend only on attributes of ``self`` that a constructor assigned.
+
+    Other inputs do not change which side is taken, so test calls need not take the other side.
     """
 
     def missing_lines(self, reached: ReachedCode) -> tuple[int, ...]:
-        """Return the zero-based lines that calls must still reach.
+        """Return the zero-based lines that test calls must still execute.
 
-        They were not executed, or their condition did not take each side.
+        Either the line was not executed, or its condition did not take both sides.
         """
         lines = self.lines - reached.lines
         untaken = {side.line for side in self.sides - reached.sides}
         return tuple(sorted(lines | untaken))
 
     def has_other_settings(self, reached: ReachedCode) -> bool:
-        """Whether a condition on settings of ``self`` always took the same side."""
+        """Whether a condition on constructor settings of ``self`` took only one side in
+        ``reached``.
+        """
         return not self.of_settings <= reached.sides
 
 
 def required_coverage(text: str, path: str, lines: frozenset[int]) -> RequiredCoverage:
-    """Collect the coverage that a comparison requires: lines of functions, and sides of conditions.
+    """Return the lines of functions, and the sides of conditions, that test calls must execute.
 
-    ``lines`` are the zero-based lines of ``text`` to consider; ``path`` is its file.
+    ``lines`` are the zero-based lines of the source ``text`` to consider; ``path`` is its file.
 
     Raises:
-        SyntaxError, ValueError: The text is not valid Python.
+        SyntaxError, ValueError: The source is not valid Python.
     """
     found: set[int] = set()
     sides: set[BranchSide] = set()
@@ -144,9 +153,10 @@ class _SettingsAttributes:
         }
 
     def decides(self, test: ast.expr) -> bool:
-        """Whether a condition tests only if a setting is None, a given string, or of a class.
+        """Whether the result of the condition ``test`` depends only on constructor settings.
 
-        A test of the setting's truth does not count, because the setting may be a tensor.
+        It may test if an attribute is None, equals a string, or is of a class. A test of an
+        attribute's truth does not count, because the attribute may be a tensor.
         """
         match test:
             case ast.UnaryOp(op=ast.Not(), operand=inner):
@@ -174,10 +184,10 @@ class _SettingsAttributes:
 
 
 def _compiler_lines(tree: ast.Module) -> tuple[set[int], set[int]]:
-    """Return lines that eager code does not execute or decide.
+    """Return lines that behave differently under a compiler, as two sets.
 
-    The first set has the lines of conditions that check whether the compiler runs: eager code takes
-    only one side. The second has lines that run only while compiling.
+    The first set has the lines of conditions that check whether the compiler is running: eager code
+    takes only one side. The second has lines that run only while compiling.
     """
     conditions: set[int] = set()
     only_compiled: set[int] = set()
@@ -218,7 +228,7 @@ def _has_negation(test: ast.expr) -> bool:
 
 
 def _extend_to_statements(tree: ast.Module, lines: frozenset[int]) -> frozenset[int]:
-    """Extend lines to whole simple statements and to whole headers of compound statements.
+    """Extend a set of lines to whole simple statements and to whole headers of compound statements.
 
     For a function whose header is among the lines, the first line of its body is added.
     """
@@ -246,7 +256,7 @@ def _extend_to_statements(tree: ast.Module, lines: frozenset[int]) -> frozenset[
 
 
 def numeric_constants(text: str, path: str) -> list[float]:
-    """Return the distinct numeric constants in the functions of a text, in order of appearance."""
+    """Return the distinct numbers written in the functions of a file, in order of appearance."""
     numbers: dict[float, None] = {}
     for code in _function_codes(compile(text, path, "exec", dont_inherit=True)):
         for value in code.co_consts:
@@ -301,7 +311,7 @@ def _side_at(code: types.CodeType, row: int, offset: int) -> BranchSide:
 
 
 class CoverageTracer:
-    """A tracer that records which lines of one file are executed, and which sides of conditions."""
+    """A tracer that records the executed lines of one file and the sides of conditions taken."""
 
     def __init__(self, path: str, lines: frozenset[int]) -> None:
         self._path, self._lines = path, lines
@@ -310,7 +320,10 @@ class CoverageTracer:
 
     @contextlib.contextmanager
     def trace(self) -> Iterator[ReachedCode]:
-        """Trace the block; yield its own coverage, which is added to ``reached`` at the end."""
+        """Trace the block and yield its coverage.
+
+        At the end of the block, this coverage is also added to ``reached``.
+        """
         total, self.reached = self.reached, ReachedCode()
         before = sys.gettrace()
         sys.settrace(self._trace_call)
@@ -335,7 +348,7 @@ class CoverageTracer:
 
 
 class _FrameTracer:
-    """A trace function (for ``sys.settrace``) of one frame."""
+    """A trace function (for ``sys.settrace``) of one Python frame."""
 
     def __init__(self, reached: ReachedCode, jumps: dict[int, dict[int, BranchSide]]) -> None:
         self._reached, self._branch_sides = reached, jumps

@@ -26,16 +26,16 @@ from ..targets import tensors
 from ..targets.probes import unwrap_compiled
 
 MAX_FACTS = 20_000
-"""Maximum number of facts that one collector collects."""
+"""Maximum number of observed values (facts) that one collector collects."""
 MAX_FACTS_OF_GLOBAL = 500
-"""Maximum number of facts of one global variable."""
+"""Maximum number of observed values (facts) inside one global variable."""
 _MAX_DEPTH = 12
 _MAX_WHOLE_BYTES = 4 << 20
 """Size in bytes up to which a tensor is stored whole; larger ones are sampled."""
 _SAMPLE = 1 << 16
-"""Approximate number of elements that are stored of a larger tensor."""
+"""Approximate number of elements stored of a larger tensor."""
 _MAX_WORDS = 2_000
-"""Maximum number of characters in the words of a fact; longer words are shortened."""
+"""Maximum number of characters in the description of a value; longer ones are shortened."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 _HOOKS = re.compile(r"_(?:\w+_)?(?:hooks|hooks_\w+|pre_hooks)$")
 
@@ -58,10 +58,11 @@ class TensorData:
 
 @dataclass(frozen=True)
 class CallFact:
-    """One fact about a call; ``words`` must be equal in both texts of the file.
+    """One value observed in a call, such as a result; ``words`` describe it without its numbers.
 
-    ``layout`` (such as strides) may differ and is only reported. ``opaque``: the value has parts
-    that could not be decomposed; they are equal if ``code`` is.
+    The words must be equal for the original and the changed code. ``layout`` (such as strides) may
+    differ and is only reported. ``opaque``: the value has parts that could not be read; two such
+    values count as equal if ``code`` is equal.
     """
 
     aspect: Aspect
@@ -71,17 +72,17 @@ class CallFact:
     layout: str = ""
     opaque: bool = False
     code: str = ""
-    """Digest of the code that a returned function executes; empty for other values."""
+    """Digest of the code that a function value executes; empty for other values."""
 
 
 NONE_WORDS = f"{type(None).__name__} {None!r}"
-"""Words of the value None."""
+"""Description of the value None."""
 
 REQUIRES_GRAD = " that requires gradients"
-"""Suffix in the words of a tensor that requires gradients."""
+"""Suffix in the description of a tensor that requires gradients."""
 
 _ALIASING: dict[Aspect, Aspect] = {"result": "aliasing", "state": "state-aliasing"}
-"""Kind of a fact about shared memory, by the kind of the fact about the value itself."""
+"""Kind of an observation about shared memory, by the kind of the value that shares it."""
 
 StoreTensor = Callable[[torch.Tensor], Union[TensorData, None]]
 """Function that stores the bytes of a tensor and returns a reference, or None."""
@@ -114,7 +115,7 @@ def tensor_digest(tensor: torch.Tensor) -> str:
 
 
 def sample_elements(tensor: torch.Tensor) -> tuple[torch.Tensor, bool]:
-    """Return the elements to store of a contiguous tensor, and whether they are only a sample."""
+    """Return the elements of a contiguous tensor to store, and whether they are only a sample."""
     if tensor.nbytes <= _MAX_WHOLE_BYTES:
         return tensor, False
     return tensor.view(-1)[:: math.ceil(tensor.numel() / _SAMPLE)].contiguous(), True
@@ -126,7 +127,7 @@ def without_addresses(text: str) -> str:
 
 
 def shorten_words(text: str) -> str:
-    """Shorten a long text to its beginning and a digest of the whole."""
+    """Shorten a long text to its beginning and a digest of the whole text."""
     if len(text) <= _MAX_WORDS:
         return text
     return f"{text[:200]}… {hashlib.blake2b(text.encode('utf-8', 'replace')).hexdigest()[:24]}"
@@ -134,9 +135,9 @@ def shorten_words(text: str) -> str:
 
 @dataclass
 class MemoryOwners:
-    """A record that detects shared memory and shared mutable objects.
+    """A register of the memory and mutable objects seen in a call, to detect shared ones.
 
-    It maps each storage and object to the path at which it was first found.
+    It maps each storage and object to the path (such as ``result[0]``) at which it was first found.
     """
 
     _storages: dict[int, tuple[str, int]] = field(default_factory=dict)
@@ -144,7 +145,10 @@ class MemoryOwners:
     _kept: list[Any] = field(default_factory=list)
 
     def describe_sharing(self, tensor: torch.Tensor, path: str) -> str:
-        """Describe with which earlier value a tensor shares memory; empty if it is the first."""
+        """Describe with which earlier value a tensor shares memory; "" if with none.
+
+        ``path`` (such as ``result[1]``) is where the tensor was found.
+        """
         known = self._objects.get(id(tensor))
         if known is not None:
             return "" if known == path else f"the same tensor as {known}"
@@ -163,7 +167,9 @@ class MemoryOwners:
         return f"that of {owner}{_signed_offset(here - at)}"
 
     def earlier_path(self, value: Any, path: str) -> str:
-        """Return the path at which an object was found before; empty if it is new."""
+        """Return the path at which an object was found before; if it is new, register ``path``,
+        return "".
+        """
         known = self._objects.get(id(value))
         if known is not None:
             return known
@@ -177,7 +183,7 @@ def _signed_offset(offset: int) -> str:
 
 
 class FactCollector:
-    """A collector that decomposes values into facts of one aspect, such as "result" or "state".
+    """A collector that takes values apart into comparable facts, all of one kind such as "result".
 
     ``memory`` may be shared with other collectors. ``home`` is the module name of the user's file.
     """
@@ -196,7 +202,7 @@ class FactCollector:
         return len(self.facts) >= self._most
 
     def collect_global(self, path: str, value: Any) -> None:
-        """Collect a global variable as facts, with a limit of their number."""
+        """Collect the value of a global variable, up to a maximum number of parts."""
         self._most = min(len(self.facts) + MAX_FACTS_OF_GLOBAL, MAX_FACTS)
         self.collect(path, value)
         self._most = MAX_FACTS
@@ -208,7 +214,11 @@ class FactCollector:
             )
 
     def collect(self, path: str, value: Any, depth: int = 0) -> None:
-        """Collect a value and everything in it as facts, whose paths begin with ``path``."""
+        """Collect a value and everything in it.
+
+        ``path`` (such as ``result[0]``) names the value; ``depth`` is the number of containers
+        around it.
+        """
         if self.is_full:
             return
         if isinstance(value, torch.Tensor):
@@ -233,7 +243,9 @@ class FactCollector:
             self._collect_object(path, value, depth)
 
     def collect_number(self, path: str, value: complex) -> None:
-        """Collect a Python float or complex number as a fact, to be compared like a tensor."""
+        """Collect a Python float or complex number, to be compared with a tolerance like a
+        tensor.
+        """
         kind = torch.complex128 if isinstance(value, complex) else torch.float64
         self.add_fact(path, type(value).__name__, data=self._keep(torch.tensor(value, dtype=kind)))
 
@@ -337,10 +349,10 @@ class FactCollector:
             self.collect(f"{path}.{name}", item, depth)
 
     def collect_function(self, path: str, function: Any, depth: int) -> None:
-        """Collect a function or method as facts.
+        """Collect a function or method.
 
-        For a result, this includes a digest of its code, its object, its default values and its
-        closure.
+        For a result of a call, this includes a digest of its code, its object, its default values
+        and its closure.
         """
         words = f"function {getattr(function, '__qualname__', '')}"
         if self.aspect != "result":
@@ -358,7 +370,7 @@ class FactCollector:
                 self.collect(f"{path}.{name}", item, depth)
 
     def collect_module(self, path: str, module: torch.nn.Module, depth: int) -> None:
-        """Collect the parameters, buffers, submodules and plain attributes of a module as facts."""
+        """Collect the parameters, buffers, submodules and plain attributes of a module."""
         self.add_fact(path, f"a {_type_name(module)} with {list(vars(module).get('_modules', ()))}")
         for name, item in list(vars(module).items()):
             if name in ("_parameters", "_buffers"):
@@ -375,7 +387,9 @@ class FactCollector:
 
 
 _LIBRARIES = sys.stdlib_module_names - {"types", "collections", "__main__"}
-"""Names of modules whose objects are not decomposed: a logger would lead to all other loggers."""
+"""Names of modules whose objects are not taken apart: a logger, for example, refers to all other
+loggers.
+"""
 _SKIPPED_ATTRIBUTES = frozenset(
     {"_is_full_backward_hook", "call_super_init", "_compiled_call_impl"}
 )
@@ -397,7 +411,7 @@ def function_state(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def code_digest(function: Any, owner: Any, home: str) -> str:
-    """Return a digest of the code that a function executes, whatever its lines in the file.
+    """Return a digest of the code that a function executes; line numbers do not affect it.
 
     It covers the function's code, and the functions, classes and constants of the module ``home``
     that this code names, or that the class of ``owner`` has. ``owner`` is the object of a method.
@@ -415,13 +429,15 @@ def code_digest(function: Any, owner: Any, home: str) -> str:
 
 
 CLOSURE = "<closure>."
-"""First characters of the names that :func:`function_state` gives to closure variables."""
+"""Prefix of the names that :func:`function_state` gives to closure variables."""
 
 _CODE_TYPES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
 
 
 class _CodeDescription:
-    """A collector of texts that describe the code that a function executes, for a digest."""
+    """A collector of descriptions of the code that a function executes, from which a digest is
+    made.
+    """
 
     def __init__(self, home: str) -> None:
         self.parts: list[str] = []
@@ -498,7 +514,7 @@ def _describe_key(key: Any) -> str:
 
 
 def _is_closed(value: Any) -> bool:
-    """Whether an object may have hidden state: its class is written in C, without attributes."""
+    """Whether an object may have hidden state, as instances of classes written in C do."""
     return not any(
         "__dict__" in vars(kind) or "__slots__" in vars(kind) for kind in type(value).__mro__[:-1]
     )

@@ -25,22 +25,22 @@ _MAX_LINE_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class ObservedCall:
-    """Observation of one call of a case: its outcome, and facts about everything it did.
+    """The outcome of one call (returned or raised), and all values observed afterwards.
 
-    The ``facts`` describe its results, side effects and gradients.
+    The ``facts`` are its results, side effects and gradients.
     """
 
     outcome: CaseOutcome
     facts: tuple[CallFact, ...]
     own: bool = False
-    """True if a ``raise`` statement of the user's file raised the exception."""
+    """True if a ``raise`` statement in the user's file raised the exception."""
 
 
 @dataclass(frozen=True)
 class ObservedCase:
-    """Observation of one case; without ``calls``, the case has only begun.
+    """The outcome of one test call (case); without ``calls``, it has begun but not ended.
 
-    ``before`` are facts of the inputs and the module before the call. ``inputs`` describes the
+    ``before`` are the inputs and the module's state before the call. ``inputs`` describes the
     inputs as Python source.
     """
 
@@ -50,13 +50,14 @@ class ObservedCase:
     calls: tuple[ObservedCall, ...] = ()
     lines: tuple[int, ...] = ()
     sides: tuple[tuple[int, ...], ...] = ()
-    """Fields of each :class:`BranchSide` that the calls reached and the comparison requires.
+    """Fields of each :class:`BranchSide` that the calls executed, if the comparison requires it.
+
     ``lines`` are selected in the same way.
     """
     random: bool = False
     """True if the call drew random numbers."""
     reason: str = ""
-    """Reason why the case was not observed, as part of a sentence; empty if it was."""
+    """Reason why the call was not observed, as part of a sentence; empty if it was."""
 
     def reached_sides(self) -> set[BranchSide]:
         return {BranchSide(*side) for side in self.sides if len(side) == 4}
@@ -71,7 +72,9 @@ def _bytes_path(folder: Path, name: str) -> Path:
 
 
 class CaseWriter:
-    """A writer that flushes each case to the file at once, so that a crash does not lose it."""
+    """A writer that flushes each test call to the file at once, so that a crash does not lose
+    it.
+    """
 
     def __init__(self, folder: Path, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -108,9 +111,9 @@ class ObservedRun:
     def __init__(self, folder: Path, name: str) -> None:
         self._bytes = _bytes_path(folder, name)
         self.begun: dict[int, ObservedCase] = {}
-        """All cases that began, by number."""
+        """All test calls that began, by number."""
         self.cases: dict[int, ObservedCase] = {}
-        """Cases that finished, by number."""
+        """Test calls that finished, by number."""
         try:
             with _lines_path(folder, name).open("rb") as file:
                 lines = file.read(_MAX_LINE_BYTES).split(b"\n")
@@ -126,7 +129,10 @@ class ObservedRun:
                 self.cases[seen.number] = seen
 
     def read_tensor(self, data: TensorData) -> torch.Tensor | None:
-        """Return the stored elements, flat if sampled; None if they are missing or invalid."""
+        """Return the stored elements of a tensor; None if they are missing or invalid.
+
+        They are one-dimensional if only a sample of the elements was stored.
+        """
         dtype = getattr(torch, data.dtype, None)
         if not isinstance(dtype, torch.dtype) or data.length < 0 or data.start < 0:
             return None

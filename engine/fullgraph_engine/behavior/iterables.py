@@ -18,11 +18,14 @@ import torch
 from ..targets import Call
 
 _MAX_ELEMENTS = 1_000
-"""Maximum number of elements of an iterator; one with more is not converted to a tuple."""
+"""Maximum number of elements of an iterator argument; longer iterators are not converted to a
+tuple.
+"""
 
 _consumed: dict[int, tuple[Any, tuple[Any, ...]]] = {}
-"""Elements of consumed iterators by the iterator's id. The user's inputs may contain the same
-iterator again.
+"""Elements of iterators that were already consumed, by the iterator's ``id``.
+
+The user's inputs may contain the same iterator again.
 """
 
 
@@ -55,7 +58,7 @@ _BUILDERS: dict[type, Callable[[tuple[Any, ...]], Any]] = {
     itertools.chain: lambda values: itertools.chain(values),
     itertools.islice: lambda values: itertools.islice(values, len(values)),
 }
-"""Function by type of iterator or view that builds one from its elements."""
+"""Function that builds an iterator or dictionary view from its elements, by its type."""
 
 
 def replace_iterators(call: Call) -> Call:
@@ -77,7 +80,10 @@ def replace_iterators(call: Call) -> Call:
 def rebuild_iterators(
     call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Convert tuples back to the iterators and dictionary views that ``call`` recorded."""
+    """Convert the tuples among the arguments back to iterators and dictionary views.
+
+    ``call`` remembers which arguments :func:`replace_iterators` converted.
+    """
     bound = bind_arguments(call.function, args, kwargs) if call.iterated else None
     if bound is None:
         return args, kwargs
@@ -89,7 +95,7 @@ def rebuild_iterators(
 def bind_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> inspect.BoundArguments | None:
-    """Return the arguments by parameter, or None if they do not fit the signature."""
+    """Return the arguments by parameter, or None if they do not match the function's signature."""
     called = function.forward if isinstance(function, torch.nn.Module) else function
     try:
         return inspect.signature(called).bind(*args, **kwargs)
@@ -98,9 +104,9 @@ def bind_arguments(
 
 
 def _read_elements(value: Any) -> tuple[Any, ...] | None:
-    """Return the elements of an iterator or view.
+    """Return the elements of an iterator or dictionary view.
 
-    None for other values, for more than ``_MAX_ELEMENTS`` elements, and if iterating raises.
+    Return None for other values, for more than ``_MAX_ELEMENTS`` elements, and if iterating raises.
     """
     if type(value) not in _BUILDERS:
         return None

@@ -41,7 +41,7 @@ from .state import collect_state, subject_of
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
 SHAKE = 1e-7
-"""Relative change of the inputs between the two double-precision runs of the original."""
+"""Relative change of the inputs between the two double-precision runs of the original code."""
 
 TensorTransform = Union[Callable[[torch.Tensor], torch.Tensor], None]
 
@@ -63,7 +63,9 @@ def to_double(value: Any) -> Any:
 
 
 def add_rounding_noise(tensor: torch.Tensor) -> torch.Tensor:
-    """Convert a tensor to double precision and add noise as large as single-precision rounding."""
+    """Convert a tensor to double precision, and change it by as much as single precision would
+    round.
+    """
     noise = torch.randn(
         tensor.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64
     )
@@ -73,9 +75,9 @@ def add_rounding_noise(tensor: torch.Tensor) -> torch.Tensor:
 
 @dataclass
 class CallBuilder:
-    """A builder of calls with the user's own inputs.
+    """A builder of calls with the user's example inputs.
 
-    With ``shared``, it builds one call and returns it each time.
+    With ``shared``, it builds one call and returns the same one each time.
     """
 
     tracee: Tracee
@@ -83,12 +85,11 @@ class CallBuilder:
     _known: Call | None = None
 
     def build_call(self) -> Call:
-        """Return the call with the user's own inputs.
-
-        Runs user code, whose exceptions propagate.
+        """Build the function or module and its example inputs. This runs user code, whose
+        exceptions propagate.
 
         Raises:
-            ProbeError: The inputs do not fit the target.
+            ProbeError: The inputs do not match the parameters of the function or module.
         """
         if self._known is not None:
             return self._known
@@ -99,7 +100,7 @@ class CallBuilder:
 
 
 def prepare_case(call: Call, case: Case, alter: TensorTransform = None) -> PreparedCall:
-    """Apply a case to the module and build the arguments of its call.
+    """Set the module to the mode, dtype and parameters of a test call, and build its arguments.
 
     ``alter``, if given, converts each floating-point tensor, for example to double precision.
     """
@@ -111,33 +112,35 @@ def prepare_case(call: Call, case: Case, alter: TensorTransform = None) -> Prepa
 
 @contextlib.contextmanager
 def case_context(case: Case) -> Iterator[None]:
-    """Apply the conditions of a case inside the block, such as ``torch.no_grad()``."""
+    """Run the block under the conditions of a test call, such as ``torch.no_grad()``."""
     with contextlib.nullcontext() if case.recording else torch.no_grad():
         yield
 
 
-def observe_cases(tracee: Tracee, order: Observe, part: str, probe: int) -> None:
-    """Execute the cases of one set of inputs, and write down what they did.
+def observe_cases(tracee: Tracee, request: Observe, part: str, probe: int) -> None:
+    """Execute the test calls for one set of example inputs, and write to files what they did.
 
-    ``order`` has the cases; ``probe`` is the index of the inputs. ``part`` names the kind of run
-    and its files.
+    ``request`` contains the calls (cases); ``probe`` is the index of the example inputs. ``part``
+    is the first part of the name of the files.
 
     Raises:
-        OSError: The observations cannot be written.
+        OSError: The files cannot be written.
     """
     folder = Path(tempfile.gettempdir(), FOLDER)
-    packed = order.cases[probe] if probe < len(order.cases) else ""
+    packed = request.cases[probe] if probe < len(request.cases) else ""
     plan = CasePlan.unpack(packed)
     cases = list(enumerate(plan.cases))
-    required = required_coverage(tracee.text, tracee.path, frozenset(order.lines))
-    budget = ProcessorBudget(order.seconds)
-    if order.only:
-        only = order.only[probe] if probe < len(order.only) else ()
-        if plan.shared and not order.double:  # a case depends on the state that earlier cases left
+    required = required_coverage(tracee.text, tracee.path, frozenset(request.lines))
+    budget = ProcessorBudget(request.seconds)
+    if request.only:
+        only = request.only[probe] if probe < len(request.only) else ()
+        if (
+            plan.shared and not request.double
+        ):  # a case depends on the state that earlier cases left
             cases = cases[: max(only, default=-1) + 1]
         else:
             cases = [(number, case) for number, case in cases if number in only]
-    if not order.double:
+    if not request.double:
         CaseObserver(tracee, required, plan, CaseWriter(folder, f"{part}-{probe}")).run_cases(
             cases, budget
         )
@@ -149,9 +152,9 @@ def observe_cases(tracee: Tracee, order: Observe, part: str, probe: int) -> None
 
 
 class CaseObserver:
-    """An executor of cases that records what each call does.
+    """An executor of test calls (cases) that records what each call does.
 
-    ``alter``, if given, converts the tensors of the target to double precision.
+    ``alter``, if given, converts the tensors of the function or module to double precision.
     """
 
     def __init__(
@@ -170,7 +173,7 @@ class CaseObserver:
         self._capture = OutputCapture()
 
     def run_cases(self, cases: Sequence[tuple[int, Case]], budget: ProcessorBudget) -> None:
-        """Execute numbered cases until the time is used up; at least one."""
+        """Execute numbered test calls until the time is used up; at least one."""
         for at, (number, case) in enumerate(cases):
             if at and budget.spent:
                 break
@@ -205,9 +208,8 @@ class CaseObserver:
     def _observe_call(
         self, call: Call, case: Case, number: int
     ) -> tuple[ObservedCall, tuple[CallFact, ...], bool]:
-        """Execute one call of a case.
-
-        Return its observation, the facts before the call, and whether it drew random numbers.
+        """Execute one call; return what it did, the state before it, and whether it drew random
+        numbers.
         """
         store = _TensorStore()
         # A second call finds the object as the first one left it.
@@ -267,7 +269,7 @@ class CaseObserver:
     def _collect_state(
         self, store: _TensorStore, prepared_call: PreparedCall, memory: MemoryOwners
     ) -> tuple[dict[str, CallFact], list[tuple[str, torch.Tensor]]]:
-        """Collect facts of everything that a call can change, by path.
+        """Collect everything that a call can change; return it by path, such as ``self.weight``.
 
         Return also the tensors of this state with their paths.
         """
@@ -287,10 +289,10 @@ class CaseObserver:
         *,
         retain: bool,
     ) -> list[CallFact]:
-        """Collect the gradients of inputs and parameters as facts.
+        """Run the backward pass and collect the gradients of inputs and parameters.
 
-        The backward pass starts from the sum of all outputs with random weights. ``retain`` keeps
-        the graph for another backward pass.
+        It starts from the sum of all outputs with random weights. ``words`` describe the inputs.
+        ``retain`` keeps the graph for another backward pass.
         """
         ends = {
             path: tensor for path, tensor in outputs if is_floating(tensor) and tensor.requires_grad
@@ -325,14 +327,16 @@ class CaseObserver:
         return [fact for fact in collector.facts if fact.aspect == "gradient"]
 
     def _store_fact(self, fact: CallFact, store: _TensorStore) -> CallFact:
-        """Write the numbers of a fact to the file; return the fact with a reference to them."""
+        """Write the elements of an observed tensor to the file; return the fact with a reference to
+        them.
+        """
         if fact.data is None:
             return fact
         return replace(fact, data=self._out.store_tensor(store.tensors[fact.data.digest]))
 
 
 class _TensorStore:
-    """A store of tensors by digest; only tensors of reported facts are written to the file."""
+    """A store of tensors by digest; a tensor is written to the file only if it is reported."""
 
     def __init__(self) -> None:
         self.tensors: dict[str, torch.Tensor] = {}
@@ -345,7 +349,7 @@ class _TensorStore:
 
 
 def _random_weights(tensor: torch.Tensor, path: str) -> torch.Tensor:
-    """Return random weights in the shape of a tensor, which depend only on ``path``."""
+    """Return random numbers in the shape of a tensor; the seed depends only on ``path``."""
     generator = torch.Generator().manual_seed(zlib.crc32(path.encode()))
     weights = torch.randn(tensor.shape, generator=generator, dtype=torch.float32)
     return weights.to(tensor.dtype).to(tensor.device)
@@ -369,7 +373,7 @@ def _raised_by_file(error: BaseException, path: str) -> bool:
 
 
 def _find_changes(before: dict[str, CallFact], after: dict[str, CallFact]) -> list[CallFact]:
-    """Return the facts that changed or disappeared during a call, in their new state."""
+    """Return the values that a call changed or removed, as they are after it."""
     changed = [fact for path, fact in after.items() if before.get(path) != fact]
     removed = [
         CallFact(fact.aspect, path, "is gone") for path, fact in before.items() if path not in after

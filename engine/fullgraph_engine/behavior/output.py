@@ -20,7 +20,7 @@ _MAX_BYTES = 1 << 20
 
 @dataclass
 class CapturedOutput:
-    """Output of one call: texts, warnings and log records."""
+    """Output of one call: printed text, warnings and log records."""
 
     stdout: str = ""
     stderr: str = ""
@@ -42,7 +42,7 @@ class _RecordHandler(logging.Handler):
 
 
 class OutputCapture:
-    """A capture of a process's output, warnings and logs.
+    """A context that captures a process's output, warnings and logs.
 
     It includes the output of C code, and log records of every level that loggers let through.
     """
@@ -54,7 +54,7 @@ class OutputCapture:
 
     @contextlib.contextmanager
     def capture(self) -> Iterator[CapturedOutput]:
-        """Capture the output of the block; the yielded object is complete after the block."""
+        """Capture the output of the block; the yielded object is complete when the block ends."""
         output = CapturedOutput()
         root, handler = logging.getLogger(), _RecordHandler(output.logs)
         with warnings.catch_warnings(record=True) as recorded:

@@ -29,39 +29,43 @@ from .output import OutputCapture
 from .state import subject_of
 
 MAX_CASES = 60
-"""Maximum number of cases of one comparison."""
+"""Maximum number of test calls (cases) in one comparison."""
 MIN_CASES = 6
 _SEARCH_SHARE = 0.4
-"""Share of the available time that the search for cases may use; the comparison uses the remaining
-time.
+"""Share of the available time that may be used to search for test calls; the comparison of the
+original and the changed code uses the rest.
 """
 _COST = 8.0
-"""Estimated ratio of the time to observe a case in all runs to the time to try it once."""
+"""Estimated cost of a test call in all runs of a comparison, as a multiple of trying it once."""
 _OVERHEAD = 0.04
-"""Estimated seconds per case in all runs, in addition to its calls; mostly to collect facts."""
+"""Estimated seconds per test call that all runs need in addition to the call itself."""
 _MAX_BUILD_SECONDS = 0.05
-"""Maximum seconds to build a target. A slower one is built once and shared by all cases."""
+"""Maximum seconds to build a module. A slower one is built once and shared by all test calls."""
 _MAX_TWICE_SECONDS = 0.4
-"""Maximum seconds of a call; cases with slower calls are not called a second time."""
+"""Maximum seconds of a call; slower test calls are not made a second time."""
 _OF_INTEGERS: tuple[Fill, ...] = ("zero", "positive", "range", "negative")
 _ALONE: tuple[Fill, ...] = ("negative", "positive", "zero", "nan")
 _IN_OTHER_MODE: tuple[Fill, ...] = ("negative", "nan", "zero")
 _RANDOM_SEED = 1_000_000
-"""First seed of the random cases that a request asks for, above the seeds of the usual search."""
+"""First seed of additional random test calls that the user requests, above all seeds of the usual
+search.
+"""
 _MAX_PARAMETERS = 4_000_000
 """Maximum number of parameter elements of a module for which other dtypes are tried."""
 _SLOW_CALL = 0.1
-"""Seconds of a call above which other cases get smaller inputs, if the target accepts them."""
+"""Seconds of a call above which the other test calls get smaller inputs, if the code accepts them.
+"""
 _DIVISORS = (16, 4, 2)
 """Divisors tried for the sizes of smaller inputs."""
 _MIN_SIZE = 4
-"""Minimum size of a dimension after the division."""
+"""Minimum size of a dimension after dividing it for smaller inputs."""
 _ENDLESS = 2.0
-"""Minimum seconds after which a call counts as endless. The limit is ten times the duration of the
-call with the user's inputs, if that is longer.
+"""Minimum seconds after which a call is assumed never to end.
+
+The limit is ten times the duration of the call with the user's inputs, if this is longer.
 """
 _WALL_FACTOR = 3.0
-"""Ratio of wall time to processor time after which a call counts as endless."""
+"""Ratio of wall time to processor time above which a call is assumed never to end."""
 
 
 class _CallTimeout(BaseException):
@@ -70,7 +74,7 @@ class _CallTimeout(BaseException):
 
 @dataclass(frozen=True)
 class ChosenCases:
-    """Serialized cases; or in ``reason`` a sentence that says why there are none."""
+    """The chosen test calls (cases) in serialized form; if there are none, ``reason`` says why."""
 
     packed: str = ""
     reason: str = ""
@@ -83,34 +87,39 @@ class _TriedCase:
     seconds: float
 
 
-def choose_cases(tracee: Tracee, order: Observe) -> ChosenCases:
-    """Choose the cases for a function or module of the original text, by calling it."""
+def choose_cases(tracee: Tracee, request: Observe) -> ChosenCases:
+    """Choose test calls (cases) on which the original and the changed code will be compared.
+
+    ``tracee`` is the function or module of the original code, which is called with varied inputs.
+    ``request`` has the time limit and the lines that the calls should execute.
+    """
     try:
-        required = required_coverage(tracee.text, tracee.path, frozenset(order.lines))
-        return _CaseSearch(tracee, order, required).run_search()
+        required = required_coverage(tracee.text, tracee.path, frozenset(request.lines))
+        return _CaseSearch(tracee, request, required).run_search()
     except ProbeError as error:
         return ChosenCases(reason=str(error))
 
 
 class _CaseSearch:
-    def __init__(self, tracee: Tracee, order: Observe, required: Any) -> None:
+    def __init__(self, tracee: Tracee, request: Observe, required: Any) -> None:
         self._tracee, self._required = tracee, required
         self._calls = CallBuilder(tracee)
         self._coverage = CoverageTracer(tracee.path, required.lines)
         self._chosen: dict[Case, None] = {}
-        self._budget = ProcessorBudget(order.seconds * _SEARCH_SHARE)
-        self._seconds_left = order.seconds
-        """Seconds left in which the chosen cases can be observed."""
+        self._budget = ProcessorBudget(request.seconds * _SEARCH_SHARE)
+        self._seconds_left = request.seconds
+        """Time limit in seconds for executing and comparing the chosen test calls."""
         self._reached = ReachedCode()
         self._capture = OutputCapture()
-        self._at_random = order.at_random
+        self._at_random = request.at_random
         self._no_grad = False
         """True if calls raise an exception only when their inputs require gradients."""
-        self._call_seconds = order.seconds
+        self._call_seconds = request.seconds
         """Seconds of processor time after which one call is aborted."""
         self._endless: set[Fill] = set()
-        """Kinds of values with which a call did not end. For example, a loop may wait for a
-        condition that NaN never meets.
+        """Kinds of values with which a call did not end.
+
+        For example, a loop may wait for a condition that NaN never fulfills.
         """
 
     def run_search(self) -> ChosenCases:
@@ -147,9 +156,10 @@ class _CaseSearch:
         )
 
     def _find_smaller_sizes(self, vary: _CaseVariations, first: _TriedCase) -> None:
-        """Find smaller inputs for all cases but ``first``, if its call is slow.
+        """Find smaller inputs for all test calls but ``first``, if its call is slow.
 
-        Smaller inputs are used only if they reach the same lines and branch sides.
+        Smaller inputs are used only if they execute the same lines and branch sides. ``vary``
+        creates the variations of the call.
         """
         seconds = first.seconds
         for group, size in vary.large_groups() if first.raised is None else ():
@@ -201,7 +211,7 @@ class _CaseSearch:
         self._reached.sides |= tried.reached.sides & self._required.sides
 
     def _try_case(self, case: Case) -> _TriedCase | None:
-        """Execute a case; return None if its inputs are invalid or the call exceeds its time."""
+        """Execute a test call; return None if its inputs are invalid or it takes too long."""
         if case.fills & self._endless:
             return None
         began = time.process_time()
@@ -232,9 +242,9 @@ class _CaseSearch:
 
 
 def _is_worth_comparing(case: Case, raised: BaseException) -> bool:
-    """Whether a case in which the original raises is worth comparing.
+    """Whether a test call in which the original raises an exception is worth comparing.
 
-    A case with another dtype, other strides or other parameters is not.
+    A call with another dtype, other strides or other parameters is not.
     """
     return not (case.dtype or case.strided or case.parameters != "given")
 

@@ -11,8 +11,9 @@ from ..code_objects import exception_entries, jump_label, starting_line
 
 
 def disassemble(code: types.CodeType) -> str:
-    """Return the output of ``dis`` for a code object, with each source line above its
-    instructions."""
+    """Return the output of ``dis`` for a code object; each source line is above its
+    instructions.
+    """
     return "\n".join(_disassembly_lines(code)) + "\n"
 
 

@@ -23,8 +23,8 @@ from .places import PlaceFormatter
 def timeline_text(timeline: Timeline, places: PlaceFormatter) -> str:
     """Format the ShapeEnv events in order, below the source lines during which they happened.
 
-    Events without symbols are only bookkeeping: the text ends with their number. If there are only
-    such events, the text is empty.
+    Events without symbols are only counted at the end. If there are only such events, the text is
+    empty. ``places`` formats the names of files and lines.
     """
     shown = [event for event in timeline.events if event.symbols or event.effects]
     if not shown and not timeline.note:
@@ -38,8 +38,11 @@ def timeline_text(timeline: Timeline, places: PlaceFormatter) -> str:
 
 
 def explanations_text(tape: Tape, budget: ReplayBudget) -> str:
-    """Explain why sizes became constants or equal to other sizes; empty if none did, or if time ran
-    out."""
+    """Explain why sizes became constants or equal to other sizes.
+
+    The text is empty if none did, or if the time in ``budget`` ran out. ``tape`` has the recorded
+    ShapeEnv events.
+    """
     try:
         with budget.spend_time():
             found = explain_all(tape)
@@ -56,15 +59,16 @@ def saved_events(tape: Tape) -> str:
 
 
 def _end_of(tape: Tape) -> ShapeEnv:
-    """Return the ShapeEnv of a tape as it is after all events."""
+    """Return the ShapeEnv of a recording as it is after all events."""
     return replay_tape(tape) if tape.live is None else tape.live
 
 
 def comparison_text(saved: str, tape: Tape, places: PlaceFormatter) -> tuple[str, bool]:
-    """Return (text on how the events differ from an earlier run's, whether they differ).
+    """Describe how the ShapeEnv events of this run differ from an earlier run.
 
-    ``saved`` is the result of :func:`saved_events` in the earlier run. Events count as equal if
-    both runs end with the same symbols, guards and runtime assertions.
+    ``saved`` is the result of :func:`saved_events` in the earlier run. Returns the text, and
+    whether anything differs. Events count as equal if both runs end with the same symbols, guards
+    and runtime assertions.
     """
     from ..shapes import comparison
 

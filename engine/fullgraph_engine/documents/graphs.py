@@ -22,17 +22,15 @@ _PLACE = re.compile(
 )
 _NODE = re.compile(r"(?:^ *|;  )(?P<name>\w+)(?:: \"[^\"]*\")? = ")
 _FREED = re.compile(r";  (?:\w+ = )+None$")
-"""Assignments of None, which the generator adds to free memory early; they are not part of the
-program.
-"""
+"""Matches assignments of None, which the code generator adds to free memory early."""
 
 
 def graph_code(number: int, graph: Graph, module: Any, places: PlaceFormatter) -> str:
-    """Format a captured graph as the code of ``print_readable``, without details that only machines
-    need.
+    """Format a captured graph as the code of ``print_readable``, with less detail.
 
     Each input is on its own line, with a comment on its source. The operators of a line of the
-    user's file are below that line.
+    user's file are below that line. ``number`` is the number of the graph, ``module`` its
+    ``GraphModule``.
     """
     lines = module.print_readable(print_output=False).strip("\n").split("\n")
     origins = {
@@ -93,8 +91,11 @@ def _describe_place(
 def _format_signature(
     header: re.Match[str], nodes: Mapping[str, str], origins: Mapping[str, str]
 ) -> list[str]:
-    """Format one parameter per line, named as its node; return an empty list if the header cannot
-    be parsed."""
+    """Format the parameters of a graph's ``forward``, one per line, named as their graph nodes.
+
+    ``header`` is the match of the ``def`` line. ``nodes`` maps parameter names to node names, and
+    ``origins`` to the comment on the source. Return an empty list if the header cannot be parsed.
+    """
     written = header["parameters"]
     found = list(_PARAMETER.finditer(written))
     if "".join(match[0] for match in found) != written:

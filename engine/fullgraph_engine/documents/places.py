@@ -27,10 +27,10 @@ class PlaceFormatter:
         self._names = FunctionNames(tree)
 
     def describe_code(self, code: types.CodeType) -> str:
-        """Format the function of a code object: ``Attention.forward, line 44``.
+        """Format the function of a code object:
 
-        A function that Dynamo generated to continue after a break is ``Attention.forward, from line
-        49``.
+        ``Attention.forward, line 44``. A function that Dynamo generated to resume after a graph
+        break is ``Attention.forward, from line 49``.
         """
         resumed = _RESUMED.search(code.co_name) if code.co_name.startswith("torch_dynamo") else None
         line = int(resumed[1]) if resumed is not None else code.co_firstlineno
@@ -45,13 +45,15 @@ class PlaceFormatter:
         return f"{name}, line {line + 1}{self._file_suffix(path)}" if line >= 0 else name
 
     def qualified_function(self, frame: Frame) -> str:
-        """Return the qualified name of a frame's function."""
+        """Return the qualified name of a frame's function, such as ``Attention.forward``."""
         return self._qualified_name(
             frame.path, frames.original_name(frame.function), frame.line + 1
         )
 
     def _qualified_name(self, path: str, function: str, line: int) -> str:
-        """Return the qualified name of the function in the file at this line, else ``function``."""
+        """Return the qualified name of the function at this line; ``function`` if the file has none
+        there.
+        """
         return self._names.name_at(function, line - 1) if path == self.path else function
 
     def describe_line(self, frame: Frame) -> str:

@@ -11,7 +11,7 @@ from ..protocol.documents import MOST_TEXT, DocumentKind, DocumentPart
 
 @dataclass
 class DocumentRequest:
-    """A request for documents about a run, and the receiver of their sections.
+    """A request for documents about a run, and the function that receives their sections.
 
     ``send_part`` is called at once with the attempt and each section, because the run's process may
     end at any time.
@@ -21,13 +21,13 @@ class DocumentRequest:
     send_part: Callable[[str, DocumentPart], None]
     save_events: bool = False
     compare_events: Mapping[int, str] = field(default_factory=dict)
-    """Saved events of an earlier run as JSON, by the number of the ShapeEnv."""
+    """ShapeEnv events of an earlier run as JSON, by the number of the ShapeEnv, to compare with."""
     most: int = MOST_TEXT
     _attempt: str = ""
     _sent: dict[DocumentKind, int] = field(default_factory=dict)
 
     def begin_attempt(self, attempt: str) -> None:
-        """Start a new attempt of the run; its document sections replace all earlier ones."""
+        """Begin another attempt of the run; its sections replace all earlier sections."""
         self._attempt, self._sent = attempt, {}
 
     def wants_kind(self, kind: DocumentKind) -> bool:

@@ -28,7 +28,7 @@ _AFTER = {
 
 
 MAX_EXPLANATION_SECONDS = 5.0
-"""Maximum seconds for explaining sizes in one trace, which waits for the explanations."""
+"""Maximum seconds for explaining sizes in one trace; the trace waits for it."""
 
 
 class DocumentWriter:
@@ -45,7 +45,7 @@ class DocumentWriter:
         self._codes: dict[int, types.CodeType] = {}
         self._breaks: dict[int, list[Break]] = {}
         self._written: set[int] = set()
-        """Numbers of frames whose section in the document is complete."""
+        """Numbers of the frames whose section has already been sent."""
         self._mistakes: set[str] = set()
         self._tapes: list[Any] = []
         self._tapes_written = 0
@@ -54,10 +54,10 @@ class DocumentWriter:
 
     @contextlib.contextmanager
     def write_attempt(self, *, sizes_only: bool = False) -> Iterator[DocumentWriter | None]:
-        """Write the documents about one trace inside the block; with ``sizes_only``, only its
-        ShapeEnv events.
+        """Write the documents about one trace inside the block.
 
-        A run with another purpose then writes graphs and bytecode.
+        With ``sizes_only``, only the ShapeEnv events of the trace are written; other parts of the
+        run then provide the graphs and the bytecode.
         """
         self._attempts += 1
         self._graphs = self._tapes_written = 0
@@ -158,8 +158,10 @@ class DocumentWriter:
             yield f"#   -> {_AFTER[record.outcome]}"
 
     def _find_stop(self, record: Break, code: types.CodeType | None) -> Frame | None:
-        """Return the frame of the compiled function ``code``, at the call that leads to a break;
-        None if not found."""
+        """Return the frame of the compiled function ``code`` in the stack of a graph break.
+
+        If the stack does not contain the function, return its innermost frame in the user's file.
+        """
         if code is not None:
             name = frames.original_name(code.co_name)
             lines = {line - 1 for _, _, line in code.co_lines() if line is not None}
@@ -208,8 +210,9 @@ class DocumentWriter:
             self._tapes = []
 
     def _write_tapes(self) -> None:
-        """Write the ShapeEnv events of frames that Dynamo has compiled, as no more events
-        follow."""
+        """Write the ShapeEnv events of frames that Dynamo has compiled, because their events are
+        complete.
+        """
         from .. import shapes
 
         for tape in self._tapes[self._tapes_written :]:

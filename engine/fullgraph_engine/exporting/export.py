@@ -20,7 +20,7 @@ from .expressions import local_names, rewrite_expression, source_names
 
 @dataclass(frozen=True)
 class ExportRefusal:
-    """A problem that prevents the export of a target.
+    """A problem that prevents ``torch.export`` of a function or module.
 
     ``words`` is the expression that torch cannot decide, in names of the user's function. ``check``
     is the condition that must be true there. Both may be empty.
@@ -33,7 +33,7 @@ class ExportRefusal:
 
 @dataclass(frozen=True)
 class ExportResult:
-    """The result of exporting a target.
+    """The result of exporting a function or module.
 
     ``failure`` is the error that ended the export early. ``strict`` is an error that only strict
     mode raises. ``shapes`` is Python source of ``dynamic_shapes`` with the sizes that may vary.
@@ -46,7 +46,7 @@ class ExportResult:
 
 
 def export_target(call: Call, *, real: bool) -> ExportResult:
-    """Export a target with ``torch.export``, for a call with its example inputs.
+    """Export a function or module with ``torch.export``, called with its example inputs.
 
     ``real``: the tensors have values, which draft export needs; without them the first problem ends
     the export. Symbolic sizes in the example inputs (``b`` in ``f32[b, 4]``) become dimensions that
@@ -121,8 +121,10 @@ def _describe_problem(problem: DraftProblem) -> ExportRefusal:
 
 
 def _format_dynamic_shapes(program: Any, bound: Mapping[str, Any]) -> str:
-    """Format ``dynamic_shapes`` as Python source, with a ``Dim`` for each symbolic size of the
-    program."""
+    """Format ``dynamic_shapes`` as Python source, with a ``Dim`` for each symbolic size.
+
+    ``program`` is the exported program, ``bound`` its arguments by parameter name.
+    """
     sizes = [
         node.meta["val"].shape
         for node in program.graph.nodes

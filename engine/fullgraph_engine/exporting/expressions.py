@@ -48,8 +48,10 @@ def local_names(locals_: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def source_names(sources: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Map symbols to the user's expressions of their sources: ``L['x'].size()[0]`` becomes
-    ``x.shape[0]``."""
+    """Map symbols to expressions in the user's code; ``L['x'].size()[0]`` becomes ``x.shape[0]``.
+
+    ``sources`` are pairs of a symbol and Dynamo's name of its source.
+    """
     names = {}
     for symbol, source in sources:
         size = _SIZE.match(source)
@@ -59,7 +61,7 @@ def source_names(sources: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def rewrite_expression(expression: str, names: Mapping[str, str], *, holds: bool = True) -> str:
-    """Format an expression of symbols in Python with the given names.
+    """Rewrite an expression on symbols as Python, using the expressions in ``names`` for symbols.
 
     The result is empty if a symbol does not have a name. With ``holds=False`` the expression is
     negated.

@@ -18,7 +18,7 @@ from ..torch_internals.trees import pytree
 from ..tracing.variations import Inputs, can_be_resized
 
 _MAX_GROUPS = 4
-"""Maximum number of groups of equal dimensions for which other sizes are tried."""
+"""Maximum number of groups of equal sizes to replace by other sizes."""
 _MAX_CALLS = 8
 """Maximum number of calls with which each operator is checked."""
 
@@ -28,7 +28,8 @@ class CheckedOperator:
     """The result of checking one custom operator.
 
     ``operator`` is its name in ``torch.ops``, with the overload. ``line`` is the zero-based line of
-    the file that names it. ``wrong`` is the error of ``torch.library.opcheck``; empty if it passes.
+    the file that names it. ``wrong`` is the error of ``torch.library.opcheck``; empty if the check
+    passed.
     """
 
     operator: str
@@ -46,8 +47,10 @@ class _OperatorInvocation:
 
 
 class _InvocationRecorder(TorchDispatchMode):
-    """A dispatch mode that copies the arguments of calls of a file's operators, before a call can
-    change them."""
+    """A dispatch mode that records calls of a file's custom operators.
+
+    It copies the arguments first, because the call can change them.
+    """
 
     def __init__(self, defined: Sequence[str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -65,10 +68,11 @@ class _InvocationRecorder(TorchDispatchMode):
 
 
 def check_operators(call: Call, text: str) -> tuple[CheckedOperator, ...]:
-    """Run ``torch.library.opcheck`` on the operators that a text defines and a call executes.
+    """Run ``torch.library.opcheck`` on the custom operators that a file defines and a call
+    executes.
 
-    Each operator is checked with the sizes of the call, with other sizes that the call accepts, and
-    with other strides.
+    ``text`` is the file's source code. Each operator is checked with the sizes of the call, with
+    other sizes that the call accepts, and with other strides.
     """
     lines = {
         found[1]: text.count("\n", 0, found.start())
@@ -102,10 +106,10 @@ def check_operators(call: Call, text: str) -> tuple[CheckedOperator, ...]:
 
 
 def _resized_groups(inputs: Inputs) -> Iterator[dict[tuple[int, int], int]]:
-    """For each group of equal sizes, yield a new size for all its dimensions together, then for
-    each alone.
+    """Yield variations of the input sizes: for each group of equal sizes, a new size.
 
-    The new sizes are by (number of the leaf argument, dimension).
+    The new size replaces first all equal sizes together, then each one alone. A variation maps
+    (number of the leaf argument, dimension) to the new size.
     """
     groups: dict[int, list[tuple[int, int]]] = {}
     for number, leaf in enumerate(inputs.leaves):
@@ -118,7 +122,10 @@ def _resized_groups(inputs: Inputs) -> Iterator[dict[tuple[int, int], int]]:
 
 
 def _transpose_tensors(inputs: Inputs) -> dict[int, torch.Tensor]:
-    """Return the tensors of two and more dimensions, with the strides of the last two exchanged."""
+    """Return the input tensors of two and more dimensions with the strides of the last two swapped.
+
+    The keys are the indices of the tensors in the flattened inputs.
+    """
     return {
         number: leaf.value.detach().mT.contiguous().mT
         for number, leaf in enumerate(inputs.leaves)

@@ -100,7 +100,7 @@ class _SignatureConverter:
         self._parameters: dict[tuple[str, bool, bool], Parameter] = {}
 
     def convert_group(self, group: Any) -> Signature:
-        """Convert torchgen's ``PythonSignatureGroup`` to one signature."""
+        """Convert torchgen's ``PythonSignatureGroup`` to one :class:`Signature`."""
         python_signature, function = group.signature, group.base
         deprecated = isinstance(python_signature, self._deprecated)
         structure = self._fields_of(function.func.returns)

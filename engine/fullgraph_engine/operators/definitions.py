@@ -30,7 +30,7 @@ _DOCUMENTATION = "https://docs.pytorch.org/docs/stable/library.html#torch.librar
 
 @dataclass(frozen=True)
 class InvalidDefinition:
-    """A call that defines an operator, but would raise when the file is executed."""
+    """A call that defines an operator, but would raise an exception when the file is executed."""
 
     finding: Finding
     """Explanation of the mistake."""
@@ -125,16 +125,15 @@ def _check_schema(definition: OperatorDefinition) -> LocatedFault | None:
 
 @dataclass(frozen=True)
 class _ParserInput:
-    """The text that torch's schema parser receives for one call: an operator's name and its schema.
+    """The text that torch's schema parser gets for one call: an operator's name and its schema.
 
-    Converts positions in the text to ranges in the source file.
+    Positions in the text can be converted to ranges in the source file.
     """
 
     value: str
     """Text of the name, followed by the schema."""
     name: str
-    """Part of the text that comes from another argument than the schema; empty for
-    ``Library.define``."""
+    """Part of the text that comes from the argument for the name; empty for ``Library.define``."""
     name_string: LocatedString | None
     """Argument with the name, in the source file; None if it is not a constant string."""
     schema: LocatedString | None
@@ -179,10 +178,9 @@ _NAMELESS = re.compile(r"\(.*\) -> .*")
 
 
 def _check_schema_form(definition: OperatorDefinition, text: _ParserInput) -> Fault | None:
-    """Check for mistakes that torch's schema parser accepts, but that ``define`` and ``custom_op``
-    reject or misread.
+    """Return a mistake that torch's schema parser accepts, but ``define`` and ``custom_op`` do not.
 
-    Returns None without a mistake.
+    They reject or misread it. Returns None without such a mistake.
     """
     schema, begin = definition.schema, len(text.name)
     if definition.api == "Library.define" or schema is None:
@@ -206,10 +204,10 @@ def _check_schema_form(definition: OperatorDefinition, text: _ParserInput) -> Fa
 
 
 def _check_arrow_spacing(definition: OperatorDefinition, text: _ParserInput) -> Fault | None:
-    """Check that the arrow in a schema has one space on each side, as ``torch.library.define``
-    requires.
+    """Return a mistake in the spaces around a schema's arrow; None if there is none.
 
-    Returns None for other functions of ``torch.library``.
+    ``torch.library.define`` requires one space on each side; for calls of other functions the
+    result is always None.
     """
     schema = definition.schema
     pattern = getattr(torch.library, "NAMELESS_SCHEMA", _NAMELESS)
@@ -253,9 +251,10 @@ def _check_namespace(
 
 
 def _check_tags(definition: OperatorDefinition, text: _ParserInput, schema: Any) -> Fault | None:
-    """Check the schema of an operator with the tag ``out`` or ``inplace`` as torch does.
+    """Return a mistake in the schema of an operator with the tag ``out`` or ``inplace``.
 
-    Returns None if the schema is valid, or if this torch does not have validators for the tags.
+    It is what torch's own validators find. Returns None if the schema is valid, or if this torch
+    does not have validators for the tags.
     """
     for tag in sorted(definition.tags or ()):
         validate = getattr(torch.library, f"_validate_{tag}_schema", None)

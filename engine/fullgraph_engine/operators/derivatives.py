@@ -18,7 +18,7 @@ Differentiability = tuple[Differentiable, tuple[Derivative, ...]]
 
 
 class Derivatives:
-    """The entries of derivatives.yaml, from which the entry of an overload is looked up.
+    """The entries of torch's derivatives.yaml, by which to look up the derivatives of an overload.
 
     ``functions`` are torchgen's ``NativeFunction`` objects.
     """

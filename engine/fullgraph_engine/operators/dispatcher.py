@@ -84,7 +84,9 @@ class DispatcherSnapshot:
 
     @classmethod
     def of_operators(cls, names: Iterable[str]) -> DispatcherSnapshot:
-        """Read the kernels of a few overloads, given by their qualified names."""
+        """Read the kernels of the overloads with these qualified names, such as
+        ``aten::add.Tensor``.
+        """
         chosen = frozenset(names)
         has = upstream.has_kernel
         # Alias keys, marker keys and keys of other torch versions raise.

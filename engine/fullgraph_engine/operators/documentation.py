@@ -139,8 +139,7 @@ def sphinx_to_markdown(text: str) -> str:
 
 
 def _replace_formula(formula: re.Match[str]) -> str:
-    """Convert a matched LaTeX formula to plain characters; an ellipsis if it cannot be
-    converted."""
+    """Convert a LaTeX formula, matched in a docstring, to plain characters; "…" if impossible."""
     text = plain_formula(formula.group(1))
     return f"`{text}`" if text else "…"
 
@@ -156,7 +155,7 @@ def first_sentence(text: str) -> str:
 
 
 def removal_notice(text: str) -> str:
-    """Return the first sentence of a message about a removed function, as Markdown.
+    """Return the first sentence of the message that a removed function raises, as Markdown.
 
     Includes the second sentence if it names a replacement.
     """

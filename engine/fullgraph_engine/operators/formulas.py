@@ -56,7 +56,7 @@ def plain_formula(latex: str) -> str:
 
 
 def _plain_command(command: re.Match[str]) -> str:
-    """Return the plain form of a command; a command without one stays as it is."""
+    """Return the plain form of a matched LaTeX command; an unknown command stays as it is."""
     name, space, character = command.groups()
     if name is None:
         return " " if space else {"|": "‖"}.get(character, character)

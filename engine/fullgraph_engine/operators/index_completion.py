@@ -151,10 +151,10 @@ def _has_stub_signatures(raw: _Raw) -> bool:
 
 
 def _binding_signatures(raw: _Raw, function: Any) -> _Raw:
-    """Return the signatures that a C++ function lists in its error messages.
+    """Read the signatures of a C++ function from the error messages that it raises.
 
-    They replace the signatures of its stub in the index entry ``raw``. The result is empty if
-    ``function`` is not callable.
+    They replace the signatures in the index entry ``raw``, which come from a stub. The result is
+    empty if ``function`` is not callable.
     """
     if not callable(function):
         return {}
@@ -193,7 +193,10 @@ def _apply_documentation(
 
 
 def _string_parameters(raw: _Raw, live_name: tree.LiveName) -> tuple[str, ...]:
-    """Return the names of the parameters that may accept strings."""
+    """Return the names of the parameters of a function that may accept strings.
+
+    ``raw`` is the function's index entry, and ``live_name`` the function in the imported torch.
+    """
     if live_name.python:
         return tree.string_parameters(live_name.python)
     listed = (p for s in raw.get("signatures", ()) for p in s.get("parameters", ()))
@@ -204,10 +207,10 @@ def _string_parameters(raw: _Raw, live_name: tree.LiveName) -> tuple[str, ...]:
 
 
 def _merge_operators(static: Mapping[str, _Raw]) -> dict[str, _Raw]:
-    """Return the operators that the imported torch has, with the properties that only files
-    contain.
+    """Return index entries for the operators that the imported torch has.
 
-    Overloads are in the order in which a call tries them.
+    Properties that only torch's files contain are taken from the ``static`` index. Overloads are in
+    the order in which a call tries them.
     """
     snapshot = dispatcher.DispatcherSnapshot.of_all_operators()
     found: dict[str, _Raw] = {}
@@ -254,7 +257,7 @@ _FROM_FILES = ("origin", "differentiable", "derivatives")
 
 
 def _set_caller_names(names: Mapping[str, _Raw], operators: Mapping[str, _Raw]) -> None:
-    """Set ``names`` of each operator: the Python names whose signatures call it.
+    """Store in each operator's entry the Python names that call it, as ``names``.
 
     Private names are only used without public ones.
     """

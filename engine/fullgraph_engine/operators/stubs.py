@@ -28,7 +28,9 @@ _MODULES = {
 
 @dataclass(frozen=True)
 class StubNames:
-    """The names in torch's Python sources and ``.pyi`` stubs."""
+    """The names defined in torch's Python sources and ``.pyi`` stubs, without the generated
+    bindings.
+    """
 
     names: tuple[Name, ...]
     aliases: dict[str, str]
@@ -75,7 +77,7 @@ def collect_stub_names(found: TorchSources, bound: frozenset[str]) -> StubNames:
 
 
 def _parse_body(found: TorchSources, file: str) -> list[ast.stmt]:
-    """Return the statements of a file; empty if it is missing or written for another Python."""
+    """Parse a file and return its statements; empty if it is missing or has newer Python syntax."""
     try:
         return ast.parse(found.read_text(file)).body
     except SyntaxError:
@@ -148,7 +150,10 @@ def _assignments(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _functions_by_name(body: list[ast.stmt]) -> dict[str, list[ast.FunctionDef]]:
-    """Return the functions that a body defines; overloads are in the order of the text."""
+    """Return the functions defined in a module or class body, by name.
+
+    Overloads of a function are in the order of the text.
+    """
     found: dict[str, list[ast.FunctionDef]] = {}
     for node in body:
         if isinstance(node, ast.FunctionDef):
@@ -166,7 +171,7 @@ def _is_decorated(function: ast.FunctionDef, decorator: str) -> bool:
 
 
 def _python_signature(function: ast.FunctionDef, *, method: bool = False) -> str:
-    """Return the source of the parameters without annotations.
+    """Return the source of a function's parameters without annotations, such as ``(x, dim=1)``.
 
     ``method`` omits the first parameter, unless the method is static.
     """

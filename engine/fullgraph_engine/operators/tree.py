@@ -91,7 +91,7 @@ class LiveName:
     kind: NameKind
     value: Any
     canonical: str
-    """Preferred path of the object; differs from ``path`` if ``path`` is an alias."""
+    """Preferred dotted path of the object; it differs from ``path`` if ``path`` is an alias."""
     python: str = ""
     """Source of the parameters, for functions and constructors written in Python; otherwise
     empty."""
@@ -190,8 +190,9 @@ def _is_internal_class(home: str, value: Any) -> bool:
 
 
 def _stored_member(owner: type, member: str) -> Any:
-    """Return a member of a class or its bases from their ``__dict__``, without evaluating
-    properties."""
+    """Return a member of a class from the ``__dict__`` of it or its bases; properties are not
+    evaluated.
+    """
     for base in owner.__mro__:
         if member in base.__dict__:
             return base.__dict__[member]
@@ -215,7 +216,7 @@ def _binding_paths() -> dict[int, str]:
 
 
 class _CanonicalPaths:
-    """Maps each object of torch to the preferred path among the paths that refer to it.
+    """Maps each object of torch to its preferred path, if several paths refer to it.
 
     ``found`` are objects by path, ``bindings`` paths of C++ functions by ``id``.
     """
@@ -402,7 +403,7 @@ def python_signature(function: types.FunctionType, *, bound: bool) -> str:
 
 
 class _DefaultSource:
-    """A default value of a parameter, displayed as source code."""
+    """Stands for a parameter's default value; its ``repr`` is the source code to display."""
 
     def __init__(self, default: Any) -> None:
         self._default = default

@@ -23,8 +23,9 @@ _FAKES_WITHOUT_DEVICE = (2, 10)
 """The first release whose fake CUDA tensors work without a device although torch counts one."""
 
 _LOOKS_FOR_DEVICE = ("is_available", "device_count")
-"""Functions to leave unreplaced in older releases: if they report a GPU, fake tensors look for a
-device."""
+"""Functions that older releases of torch must keep: if they report a GPU, fake tensors look for a
+device.
+"""
 
 _ANSWERS: dict[str, Any] = {
     "is_available": True,

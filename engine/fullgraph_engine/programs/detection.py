@@ -1,4 +1,4 @@
-"""Detect from its syntax tree whether a text is a program that compiles something."""
+"""Detect from its syntax tree whether a file is a program that compiles something."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ _COMPILES = re.compile(
 )
 """Matches ``torch.compile``, ``model.compile`` and ``torch.export``, but not ``re.compile``."""
 _MOST_FILES = 200
-"""Maximum number of imported files searched for calls that compile something."""
+"""Maximum number of imported files to search for ``torch.compile`` and similar calls."""
 
 
 def is_program(text: str, path: str, roots: tuple[str, ...] = ()) -> bool:
-    """Whether a text should be run as a program.
+    """Whether a file with the source ``text`` should be run as a program.
 
-    It must do something when it is executed. It, or a workspace file that it imports, must mention
-    ``compile`` or ``export``. No comment may turn fullgraph off.
+    It must do something when it is executed. It, or a workspace file that it imports, must
+    mention ``compile`` or ``export``. No comment may turn fullgraph off. ``roots`` are the
+    folders of the workspace.
 
     Raises:
-        SyntaxError: the text does not parse.
+        SyntaxError: The source does not parse.
     """
     tree = ast.parse(text)
     if comments.file_off(comments.read_comments(text), tree) is not None:
@@ -35,8 +36,9 @@ def is_program(text: str, path: str, roots: tuple[str, ...] = ()) -> bool:
 
 
 def arguments_in(text: str) -> tuple[str, ...] | None:
-    """Return the command-line arguments from a ``# fullgraph: run(…)`` comment of a text; None
-    without one."""
+    """Return the command-line arguments in a file's ``# fullgraph: run(…)`` comment; None without
+    one.
+    """
     for line in text.split("\n"):
         found = RUN.search(line) if "fullgraph" in line else None
         if found is not None:
@@ -50,8 +52,8 @@ def arguments_in(text: str) -> tuple[str, ...] | None:
 def does_something(tree: ast.Module) -> bool:
     """Whether executing a file does more than define, import and construct objects.
 
-    It has a ``__main__`` block, or calls at top level a function or object that the file itself
-    defines.
+    This is the case if it has a ``__main__`` block, or if top-level code calls a function or object
+    that the file itself defines.
     """
     own = set(_bound_names(tree))
     return any(_has_effect(node, own) for node in tree.body)
@@ -108,7 +110,7 @@ def _last_name(function: ast.expr) -> str:
 
 
 def _root_name(function: ast.expr) -> str:
-    """Return the name that an attribute, call or item begins with: ``net`` of ``net(x).sum``."""
+    """Return the variable at the beginning of an expression: ``net`` of ``net(x).sum``."""
     node: ast.expr = function
     while True:
         if isinstance(node, (ast.Attribute, ast.Subscript)):
@@ -120,7 +122,9 @@ def _root_name(function: ast.expr) -> str:
 
 
 def _is_main(test: ast.expr) -> bool:
-    """Whether a condition compares ``__name__``, as ``if __name__ == "__main__"`` does."""
+    """Whether the condition of an ``if`` compares ``__name__``, as in ``if __name__ ==
+    "__main__"``.
+    """
     return any(isinstance(one, ast.Name) and one.id == "__name__" for one in ast.walk(test))
 
 
@@ -145,7 +149,10 @@ def _mentions_compiling(text: str, tree: ast.Module, path: str, roots: tuple[str
 
 
 def _imported_files(tree: ast.Module, folders: tuple[str, ...]) -> Iterator[Path]:
-    """Yield the workspace files that a text imports, found from its import statements alone."""
+    """Yield the workspace files that a file imports, according to its import statements.
+
+    ``folders`` are searched for them.
+    """
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):

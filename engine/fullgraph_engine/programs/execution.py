@@ -31,8 +31,9 @@ from .regions import LiveRegion, Regions
 from .watching import Attribution, ProgramRecorder, RegionCall
 
 QUIET_CALLS = 8
-"""Number of calls without a compilation, for each compiled callable, after which a long run is
-stopped."""
+"""Number of calls of each compiled callable without a new compilation after which a long run is
+stopped.
+"""
 
 QUIET_SECONDS = 8.0
 """Minimum wall time in seconds before a run is stopped because nothing is compiled any more."""
@@ -93,8 +94,7 @@ class Program(Attribution):
         self.regions = Regions(bottom, self)
         self.warnings: list[DynamoWarning] = []
         self.on_new_work: Callable[[], None] = lambda: None
-        """Function called after each outermost call of a compiled callable in which Dynamo did
-        something."""
+        """Called after each outermost call of a compiled callable in which Dynamo did something."""
         self._stop = dynamo.disable(stop)
         self._compiler: Callable[..., Any] | None = None
         self._began = _clock()
@@ -122,7 +122,7 @@ class Program(Attribution):
         return ""
 
     def run(self) -> Ending:
-        """Execute the text as ``__main__`` until it returns, raises or exits.
+        """Execute the file's source as ``__main__`` until it returns, raises or exits.
 
         A file in a package is executed as by ``python -m``, other files as by ``python FILE``.
         """
@@ -165,8 +165,7 @@ class Program(Attribution):
         return next((one.line for one in reversed(stack) if one.path == self.path), -1)
 
     def lacks_after(self, ending: Ending) -> Lack:
-        """Return the missing resource that ended the program, if it can run on fake tensors
-        instead.
+        """Return which missing resource ended the program, if fake tensors can replace it.
 
         The result is "gpu", "memory" if it ran out before any compiled callable was called, or
         empty.
@@ -196,8 +195,10 @@ class Program(Attribution):
         return Ending(how, self.line_of(frame), status=status)
 
     def line_of(self, frame: types.FrameType | None) -> int:
-        """Return the zero-based line of the program's file in its innermost frame on a live stack;
-        -1 without one."""
+        """Return the zero-based line of the program's own file that a live frame is executing.
+
+        This is the line of the innermost frame in that file; -1 if there is none.
+        """
         while frame is not None:
             if frame.f_code.co_filename == self.path:
                 return frame.f_lineno - 1
@@ -247,8 +248,7 @@ class Program(Attribution):
 
 
 def _run_code(code: types.CodeType, namespace: dict[str, Any]) -> None:
-    """Execute the program's code. All stacks of the program begin here: frames outside are not the
-    user's."""
+    """Execute the program's code; recorded stacks show only frames inside this call."""
     exec(code, namespace)
 
 
@@ -267,7 +267,10 @@ def package_of(path: str) -> tuple[str, str]:
 
 
 def stop_words(ending: Ending, seconds: float, called: int) -> str:
-    """Return a sentence on why the engine stopped a run; empty if the run was not stopped."""
+    """Explain in a sentence why the engine stopped a program; empty if the engine did not stop it.
+
+    ``seconds`` is how long it ran, and ``called`` the number of compiled callables that it called.
+    """
     at = f" at line {ending.line + 1}" if ending.line >= 0 else ""
     regions = f"{called} compiled region{'' if called == 1 else 's'} had been called by then"
     if ending.how == "time":

@@ -44,11 +44,11 @@ _MOST_FAILURES = 8
 
 @dataclass(eq=False)
 class LiveRegion:
-    """A region (a callable that a program compiles) while its program runs.
+    """A callable that the program compiles (a region), with facts from its calls so far.
 
     ``site`` is the stack of the call that compiled it, outermost frame first. ``code`` is the code
     object of the function that it compiles, None for a callable without one. ``kind`` is the class
-    of a module region.
+    of a compiled module.
     """
 
     api: RegionApi
@@ -59,9 +59,9 @@ class LiveRegion:
     kind: type | None = None
     calls: int = 0
     quiet: int = 0
-    """Number of calls of the region since Dynamo last compiled something for it."""
+    """Number of calls of the compiled callable since Dynamo last compiled something for it."""
     failures: list[RegionFailure] = field(default_factory=list)
-    """The first calls of the region that raised an exception."""
+    """First calls of the compiled callable that raised an exception."""
 
     @property
     def is_export(self) -> bool:
@@ -196,10 +196,11 @@ class Regions:
         frame: types.FrameType | None,
         options: tuple[tuple[str, str], ...],
     ) -> LiveRegion | None:
-        """Return the region for a compiled callable; None if no code of the workspace compiles it.
+        """Return the region (compiled callable) for a compile call; None for calls outside the
+        workspace.
 
-        All callables with one code object, compiled at one location with the same options, share a
-        region.
+        All callables with one code object, compiled at one location with the same options, share
+        a region. ``frame`` makes the call; ``api`` is the function called.
         """
         site = stacks.stack_of_frame(frame, self._bottom)
         if not any(is_own(one.path) for one in site):
@@ -216,12 +217,12 @@ class Regions:
 
 
 def is_own(path: str) -> bool:
-    """Whether a file belongs to the user: it is not installed, and not torch's or the engine's."""
+    """Whether a file is the user's: neither installed, nor part of torch or the engine."""
     return not (stacks.is_library(path) or stacks.is_machinery(path))
 
 
 def _describe_subject(subject: Any) -> tuple[str, types.CodeType | None, type | None]:
-    """Return (name of a callable, its code object or None, its class if it is a module or None)."""
+    """Return the name of a callable, its code object or None, and its class if it is a module."""
     if isinstance(subject, torch.nn.Module):
         kind = type(subject)
         # Classes of torch.jit compute ``forward``, and raise unless it is read from an object.
@@ -261,8 +262,8 @@ def _compile_frame(
 ) -> tuple[types.FrameType | None, bool, bool]:
     """Find the innermost call of ``torch.compile`` on a stack, passing only frames of torch.
 
-    Return (frame of the call or None, whether ``Module.compile`` made it, whether other code of
-    torch made it).
+    Return its frame (or None), whether ``Module.compile`` made the call, and whether other code of
+    torch made it.
     """
     found: types.FrameType | None = None
     through_module = through_torch = False

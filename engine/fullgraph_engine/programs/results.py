@@ -82,8 +82,9 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 
 @dataclass(frozen=True)
 class RegionResult:
-    """The report about one region (a compiled callable) in one file, with its guards and trace
-    steps."""
+    """The report about one compiled callable (region) in one file, with its guards and trace
+    steps.
+    """
 
     report: TargetReport
     guards: tuple[GuardedFrame, ...] = ()
@@ -95,9 +96,10 @@ class RegionResult:
 class FileResults:
     """The results of a program's run for one file.
 
-    ``regions`` are reports about compiled callables defined or compiled in the file. ``reached``
-    are reports about its other targets: Dynamo traced their code inside a compiled callable, or the
-    program does not compile them. ``is_off``: a comment in the file turns fullgraph off.
+    ``regions`` are reports about compiled callables that the file defines or compiles. ``reached``
+    are reports about other functions and module classes of the file: Dynamo traced their code
+    inside a compiled callable, or the program does not compile them. ``is_off``: a comment in the
+    file turns fullgraph off.
     """
 
     findings: tuple[Finding, ...]
@@ -106,8 +108,7 @@ class FileResults:
     shapes: tuple[PlaceShapes, ...] = ()
     shapes_note: str = ""
     deeper: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Other workspace files in which a finding has inner stack frames, by the identity of the
-    finding."""
+    """Other workspace files in which a finding has inner stack frames, by finding."""
     is_off: bool = False
 
     @property
@@ -116,7 +117,7 @@ class FileResults:
 
     @property
     def infos(self) -> tuple[TargetInfo, ...]:
-        """Names, kinds and name ranges of the reported targets."""
+        """Names, kinds and name ranges of the reported functions and module classes."""
         return tuple(TargetInfo(one.name, one.kind, one.range) for one in self.reports)
 
 
@@ -167,8 +168,9 @@ class ProgramResults:
         return " ".join(filter(None, (fake, unused, stopped)))
 
     def is_inlined(self, region: LiveRegion) -> bool:
-        """Whether Dynamo traced the code of a region, in its own call or inside a call of another
-        region."""
+        """Whether Dynamo traced the code of a compiled callable, in its own call or inside another
+        one's call.
+        """
         return region.code in self.program.recorder.entered_code
 
     def of_file(self, path: str) -> FileResults:
@@ -189,8 +191,9 @@ class _File:
         self.found: dict[str, Finding] = {}
         self.deeper: dict[str, tuple[str, ...]] = {}
         self.below: tuple[str, ...] = ()
-        """Files with frames inside the innermost frame of this file, for the stack being
-        processed."""
+        """Other files with frames further inside than this file's innermost frame, for the stack
+        being processed.
+        """
 
     def results(self) -> FileResults:
         regions = []
@@ -233,8 +236,10 @@ class _File:
     # -- whose findings are whose ---------------------------------------------------------------
 
     def is_shown_here(self, stack: Stack) -> bool:
-        """Whether a stack has a frame in this file; stores in ``below`` which other files have
-        deeper frames."""
+        """Whether a stack has a frame in this file.
+
+        Stores in ``below`` which other files have frames further inside.
+        """
         below: list[str] = []
         for frame in reversed(stack):
             if frame.path == self.path:
@@ -259,14 +264,19 @@ class _File:
         self.found[finding.identity] = finding
 
     def calls_of(self, region: LiveRegion | None, *numbers: int) -> Iterator[RegionCalls]:
-        """Yield a region with the given numbers of its calls; the number 0 (outside of calls) is
-        left out."""
+        """Yield the call numbers of a region (compiled callable), with the region.
+
+        The number 0, which means outside of all calls, is left out. Yields nothing if ``region`` is
+        None.
+        """
         known = tuple(one for one in numbers if one)
         if region is not None and known:
             yield RegionCalls(self.whole.names[region], known)
 
     def target_around(self, where: Range) -> str:
-        """Return the name of the target of this file that contains a range; empty if none does."""
+        """Return the name of the function or module class of this file that contains a range, or
+        "".
+        """
         inside = (one.name for one in self.targets if _contains(one.body, where.start.line))
         return next(inside, "")
 
@@ -300,8 +310,12 @@ class _File:
                 self.add(finding, target, calls(recompile))
 
     def different_code_of(self, part: RegionWork, target: str, region: LiveRegion | None) -> None:
-        """Report conditions that ask whether code is compiled, once for each call of a region that
-        traces them."""
+        """Report conditions that ask whether code is compiled, such as
+        ``torch.compiler.is_compiling()``.
+
+        There is one finding for each call of a region (compiled callable) that traces them.
+        ``part`` has the records of the region.
+        """
         is_export = region is not None and region.is_export
         tool = "torch.export" if is_export else "torch.compile"
         found: dict[str, Finding] = {}
@@ -350,7 +364,7 @@ class _File:
             self.add(amended, target, self.calls_of(region, *numbers[key]))
 
     def without_effect(self, region: LiveRegion) -> None:
-        """Report a ``torch.compile`` call without effect: the program never calls its result."""
+        """Report a ``torch.compile`` call whose result the program never calls."""
         part = self.whole.parts[region]
         if part.graphs or part.breaks or self.whole.is_inlined(region) or region.failures:
             return
@@ -412,7 +426,7 @@ class _File:
         )
 
     def failures_of(self, region: LiveRegion) -> None:
-        """Report exceptions that calls of a region raised.
+        """Report exceptions that calls of a compiled callable raised.
 
         Graph breaks and the program's last exception are left out, because they are reported
         elsewhere.
@@ -432,8 +446,11 @@ class _File:
         self.report_exception(error, *found)
 
     def _region_of(self, error: BaseException) -> tuple[LiveRegion | None, RegionFailure | None]:
-        """Return the innermost region whose call raised an exception, and the failed call; None
-        without one."""
+        """Return the innermost compiled callable (region) that raised an exception, and the
+        failed call.
+
+        Both are None if no call of a compiled callable raised it.
+        """
         for region in reversed(self.program.regions.all):
             for failure in region.failures:
                 if failure.error is error:
@@ -487,10 +504,11 @@ class _File:
     # -- regions --------------------------------------------------------------------------------
 
     def place_of(self, region: LiveRegion) -> Range | None:
-        """Return the source range at which a region is reported in this file.
+        """Return the source range in this file at which to report about a compiled callable
+        (region).
 
-        It is the name of the region's definition, else the call that compiles it; None if this file
-        has neither.
+        It is the name of its definition, else the call that compiles it; None if this file has
+        neither.
         """
         if _home_of(region) == self.path:
             return self.defined_at(region)
@@ -570,7 +588,10 @@ class _File:
         )
 
     def compiled_by(self, site: Frame) -> str:
-        """Name the other file that compiles a region, in words; empty if this file compiles it."""
+        """Describe the other file that compiles a callable; "" if this file compiles it.
+
+        ``site`` is the frame of the ``torch.compile`` call.
+        """
         if site.path == self.path:
             return ""
         return f"as compiled by {os.path.basename(site.path)}:{site.line + 1}"  # noqa: PTH119
@@ -610,8 +631,10 @@ class _File:
         return self.discovery.targets
 
     def reached_targets(self, regions: set[Range]) -> Iterator[TargetReport]:
-        """Yield reports about targets that Dynamo traced inside a region; ``regions`` are ranges
-        already reported."""
+        """Yield reports about functions and module classes that Dynamo traced inside a region.
+
+        ``regions`` are the ranges of this file that already have a report.
+        """
         lines = [
             code.co_firstlineno - 1
             for code in self.program.recorder.entered_code
@@ -644,10 +667,11 @@ class _File:
     def uncompiled_targets(
         self, regions: set[Range], reached: list[TargetReport]
     ) -> Iterator[TargetReport]:
-        """Yield reports about the targets that the program neither compiles nor reaches.
+        """Yield reports about functions and module classes that the program does not compile.
 
-        There are none before the program has ended, or if the request traces such targets
-        separately.
+        Functions in ``reached``, which Dynamo traced inside a compiled callable, are left out, and
+        so are the ranges ``regions``. Reports are not made before the program has ended, or if the
+        request traces such functions separately.
         """
         how = self.whole.ending.how
         if self.program.request.uncompiled or how == "running":
@@ -669,7 +693,9 @@ class _File:
 
 @functools.lru_cache(maxsize=_MOST_PATHS)
 def _discover_targets(text: str, path: str) -> Discovery:
-    """Find the targets of a file; empty for a text that does not parse."""
+    """Find the functions and module classes that can be traced in a file; none if it does not
+    parse.
+    """
     try:
         return discover(text, path)
     except (SyntaxError, ValueError, RecursionError):
@@ -693,15 +719,14 @@ def _of_failure(
 
 
 def _continues_after(finding: Finding) -> bool:
-    """Whether the call continues after a graph break."""
+    """Whether the call that had a graph break continues after it."""
     return not (
         isinstance(finding.evidence, BreakEvidence) and finding.evidence.outcome == "raised"
     )
 
 
 def _per_call(cost: BreakCost | None, calls: int) -> BreakCost | None:
-    """Return the average cost of a break in one call of its region, from the cost over ``calls``
-    calls."""
+    """Convert the cost of a graph break in ``calls`` calls to the average cost in one call."""
     if cost is None or calls < 2:
         return cost
 
@@ -734,7 +759,7 @@ def _raises_eagerly(failed: RegionFailure) -> bool:
 
 
 def _places_of(recompile: Recompile) -> Stack:
-    """Return the possible locations of a recompile finding, the preferred one last.
+    """Return the locations at which a recompile may be reported, the preferred one last.
 
     They are the callers, the failed guard and the recompiled function. The guard may be in a file
     that many programs share.
@@ -753,9 +778,9 @@ def _region_kind(region: LiveRegion) -> TargetKind:
 
 
 def _unique_names(regions: Sequence[LiveRegion]) -> dict[LiveRegion, str]:
-    """Give each region a name: the second region called ``name`` is ``name[2]``.
+    """Give each compiled callable a unique name: the second one called ``name`` is ``name[2]``.
 
-    Regions of the same code object share one name.
+    Callables of the same code object share one name.
     """
     names: dict[LiveRegion, str] = {}
     by_name: dict[str, list[types.CodeType | type | None]] = {}

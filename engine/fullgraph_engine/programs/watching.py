@@ -1,4 +1,4 @@
-"""Assign what Dynamo does to the regions (compiled callables) of a program."""
+"""Assign what Dynamo does to the compiled callables (regions) of a program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RECORDS = (
     *("specializations", "equalities", "limits", "asserts", "recompiles", "custom_ops"),
     "compiler_checks",
 )
-"""Names of the lists in a ``Recording`` whose items each belong to one region."""
+"""Names of the lists in a ``Recording`` whose items each belong to one compiled callable."""
 
 
 class ProgramRecorder(Recorder):
@@ -40,20 +40,26 @@ class RegionCall:
 
 @dataclass
 class RegionWork(Recording):
-    """The records of one region, each with the number of the call in which it was made."""
+    """The records of one compiled callable (region), each with the number of the call that caused
+    it.
+    """
 
     calls: dict[int, int] = field(default_factory=dict)
     """Call numbers by the ``id`` of a record; records made outside of calls are missing."""
 
     def call_of(self, record: object) -> int:
-        """Return the number of the region's call in which a record was made; 0 if it was made
-        outside of calls."""
+        """Return the number of the call that caused a record; 0 if it was made outside of all
+        calls.
+        """
         return self.calls.get(id(record), 0)
 
 
 class Attribution(Listener):
-    """An observer that assigns each record of Dynamo's work to the innermost active call of a
-    region."""
+    """An observer that assigns each record of Dynamo's work to the active call of a compiled
+    callable.
+
+    If several calls are active, the innermost one gets it.
+    """
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
@@ -82,8 +88,10 @@ class Attribution(Listener):
         """Called after each call of a region; a subclass may stop the program here."""
 
     def settle(self) -> bool:
-        """Assign the records made since the last call of this method; return whether there were
-        any."""
+        """Assign the records that were made since the last call of this method to their calls.
+
+        Return whether there were any.
+        """
         owner = self.active[-1] if self.active else None
         new = False
         for name, owners in self._owners.items():
@@ -93,8 +101,9 @@ class Attribution(Listener):
         return new
 
     def work_of(self, region: LiveRegion | None) -> RegionWork:
-        """Return the records of one region as a recording; with None, the records made outside of
-        all calls."""
+        """Return the records of one compiled callable; with None, the records made outside of all
+        calls.
+        """
         self.settle()
         part = RegionWork(entries=self.recording.entries, losses=self.recording.losses)
         for name, owners in self._owners.items():

@@ -26,10 +26,10 @@ from ..targets.notation import (
 )
 
 MOST_CALLS = 8
-"""Maximum number of kinds of calls recorded per class."""
+"""Maximum number of recorded calls per class that differ in more than sizes and numbers."""
 
 MOST_STEPS = 4
-"""Maximum number of calls in the recorded sequence of calls of one object."""
+"""Maximum number of successive calls of one object to record together."""
 
 _NAMES = ("s", "t", "u", "v", "w", "x", "y", "z", "m", "n", "p", "q", "r")
 
@@ -70,8 +70,7 @@ def _unite_texts(old: str, new: str) -> str:
 
 
 def without_covered(calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
-    """Return the calls without each call that a recorded sequence of calls of one object
-    contains."""
+    """Remove calls already contained in a recorded sequence of calls of one object."""
     kinds = {_call_kind(call): call for call in calls}
     covered: set[tuple[object, ...]] = set()
     for kind, call in kinds.items():
@@ -88,8 +87,10 @@ def without_covered(calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
 
 
 def unite_arguments(old: Arguments, new: Arguments) -> Arguments:
-    """Merge two argument lists that differ only in sizes and numbers; sizes that differ become
-    symbols."""
+    """Merge the arguments of two calls that differ only in sizes and numbers.
+
+    A size that differs becomes a symbol, such as ``b`` in ``f32[b, 16]``.
+    """
     pairs = list(zip(_dimension_sizes(old), _dimension_sizes(new), strict=True))
     names = itertools.chain(_NAMES, (f"s{number}" for number in itertools.count()))
     symbols: dict[tuple[int | str, int | str], SymbolicSize] = {}
@@ -175,16 +176,16 @@ def _call_order(call: RecordedCall) -> tuple[object, ...]:
 
 
 def _parse_arguments(text: str) -> Arguments:
-    """Parse the text of recorded arguments.
+    """Parse recorded arguments.
 
     Raises:
-        notation.NotationError: the text is invalid because the recording was edited by hand.
+        notation.NotationError: The text is invalid because somebody edited the recording by hand.
     """
     return notation_parser.parse_probe(f"forward({text})").inputs or Arguments()
 
 
 def _choose_hint(one: Size, other: Size, taken: set[int | None]) -> int:
-    """Choose an example size for a symbol that replaces two sizes.
+    """Choose an example size for a symbol that replaces the sizes ``one`` and ``other``.
 
     Prefer a size that Dynamo does not specialize and that no other symbol uses (``taken``).
     """
@@ -213,8 +214,10 @@ def _example_hints(arguments: Arguments) -> dict[str, int]:
 
 
 def _integer_value(value: Value) -> int | str | None:
-    """Return an integer argument, or the symbol that an earlier merge put in its place; None for
-    other values."""
+    """Return the value of an integer argument; None for other arguments.
+
+    It is a symbol's name if an earlier merge has replaced the integer by a symbol.
+    """
     if isinstance(value, SizeText):
         return _size_key(value.size)
     if isinstance(value, LiteralValue) and type(value.value) is int:
@@ -236,8 +239,7 @@ def _integer_values(arguments: Arguments) -> Iterator[int | str]:
 
 
 def _map_values(arguments: Arguments, convert: Callable[[Value], Value]) -> Arguments:
-    """Return the arguments with each leaf value replaced by the result of a function, in text
-    order."""
+    """Return the arguments with ``convert`` applied to each value inside, from left to right."""
 
     def map_value(one: Value) -> Value:
         inner = notation.inner_values(one)

@@ -34,7 +34,9 @@ _PUBLIC = ("torch", "torch.nn", "torch.nn.functional")
 _WORD = re.compile(r"[\w.:/+-]{1,40}")
 
 Constructed = Callable[[Any], "Arguments | None"]
-"""A function that returns the constructor arguments of a module, or None if they are unknown."""
+"""A function that returns the recorded constructor arguments of a module, or None if they are
+unknown.
+"""
 
 
 class InexpressibleArgument(Exception):
@@ -43,11 +45,11 @@ class InexpressibleArgument(Exception):
 
 
 class ArgumentWriter:
-    """A converter from Python arguments to probe notation (``f32[4, 16]``) for the calls of one
-    class.
+    """A converter from arguments of calls to probe notation (``f32[4, 16]``).
 
-    Names are written as the namespace ``home``, the module of the class, defines them. With
-    ``contents``, strings may be user data, so only single words are written.
+    Names are written as ``home``, the namespace of the called class's module, defines them.
+    ``constructed`` returns the constructor arguments of a module. ``contents``: strings may be user
+    data, so a string is written only if it is a single word.
     """
 
     def __init__(
@@ -140,7 +142,9 @@ class ArgumentWriter:
         return Reference(self.write_name(kind), given)
 
     def write_name(self, value: Any) -> str:
-        """Return a dotted name of an object: defined in the file of the class, or importable."""
+        """Return an importable dotted name of an object, or the name that the file of the class
+        uses.
+        """
         name = getattr(value, "__qualname__", value.__name__)
         root = name.partition(".")[0]
         module = getattr(value, "__module__", None) or ""
@@ -181,8 +185,9 @@ def device_name(device: Any) -> str | None:
 
 
 def _is_as_new(module: Any) -> bool:
-    """Whether a layer lacks parameters and was constructed with defaults, as many activation layers
-    are."""
+    """Whether a module lacks parameters and was constructed with defaults, such as
+    ``nn.ReLU()``.
+    """
     kind = type(module)
     if not kind.__module__.startswith("torch.nn.") or module._parameters or module._modules:
         return False

@@ -37,7 +37,7 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _MOST_SKIPPED = 1024
 _MOST_SEEN = 4096
 _EVERY = 2.0
-"""Minimum seconds between two writes of new recordings to the file."""
+"""Minimum seconds between two writes of new recordings to the file of this process."""
 
 
 def begin_recording(module_class: Any) -> None:
@@ -53,10 +53,10 @@ def begin_recording(module_class: Any) -> None:
 
 
 class _Due:
-    """A schedule that examines the calls of one class less often the longer they show nothing new.
+    """A schedule that decides which calls of one class to examine: fewer the longer none is new.
 
-    A call whose first argument has a new ``shape`` is examined in any case, until ``settled`` says
-    that new shapes show nothing new.
+    A call whose first argument has a new ``shape`` is examined in any case, until ``settled`` is
+    set because new shapes no longer show anything new.
     """
 
     __slots__ = ("old", "settled", "shape", "skip")
@@ -75,7 +75,7 @@ class _Due:
 
 
 class _Kind(NamedTuple):
-    """A group of calls of one class that differ only in sizes and numbers."""
+    """A description of calls of one class that differ only in sizes and numbers."""
 
     init: str
     forward: str
@@ -96,15 +96,17 @@ class _Watched:
         self.texts: set[str] = set()
         self.last: Arguments | None = None
         self.due = (_Due(), _Due())
-        """Schedules for examining calls: in evaluation mode, and in training mode."""
+        """Schedules that decide which calls to examine: in evaluation mode, and in training mode.
+        """
         self.seen: dict[tuple[str, ...], _Kind] = {}
-        """Kinds of calls (equal except for sizes and numbers) by the exact notation of a call."""
+        """Group of calls, equal except for sizes and numbers, by the exact notation of a call."""
         self.calls: dict[_Kind, RecordedCall] = {}
         self.orders: dict[int, tuple[Any, list[_Kind]]] = {}
-        """Kinds of the calls of each object so far, by ``id``; a weak reference removes the
-        entry."""
+        """Groups of calls that each object has received so far, by ``id`` of the object; a weak
+        reference removes the entry.
+        """
         self.sequences: dict[tuple[_Kind, ...], None] = {}
-        """Distinct sequences of kinds of calls that one object received, used as an ordered set."""
+        """Distinct sequences of calls that one object received, used as an ordered set."""
         self.left_out: set[str] = set()
 
     def recorded_class(self) -> RecordedClass:
@@ -116,7 +118,10 @@ class _Watched:
         return RecordedClass(self.kind.__name__, *self.signatures, calls, left_out)
 
     def extends_sequence(self, module: Any, kind: _Kind) -> bool:
-        """Record the kind of an object's next call; return whether its sequence of calls is new."""
+        """Record the next call of a module; return whether its sequence of calls is new.
+
+        ``kind`` is the group of equal calls to which the call belongs.
+        """
         key, orders = id(module), self.orders
         if key not in orders:
             orders[key] = (weakref.ref(module, lambda _: orders.pop(key, None)), [])
@@ -132,8 +137,10 @@ class _Watched:
         return True
 
     def merge_sequence(self, order: tuple[_Kind, ...]) -> RecordedCall | None:
-        """Combine a sequence of calls into one recorded call; None if their constructor arguments
-        differ."""
+        """Merge a sequence of calls of one object into one recorded call.
+
+        Return None if the constructor arguments of the calls differ.
+        """
         first, *further = [self.calls[kind] for kind in order]
         if any(call.init != first.init for call in further):
             return None
@@ -227,8 +234,9 @@ class _Recorder:
     def note_call(
         self, watched: _Watched, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> bool:
-        """Record one call; return whether it shows something new, such as a new kind of
-        arguments."""
+        """Record one call; return whether it shows something new, such as arguments of other
+        types.
+        """
         init = self.constructor_arguments(module, watched)
         try:
             forward = self.writer(watched, contents=True).write_arguments(args, kwargs)
@@ -274,8 +282,9 @@ class _Recorder:
     # -- telling ------------------------------------------------------------------------------
 
     def write(self) -> None:
-        """Write everything recorded to this process's own file; a forked process has another
-        file."""
+        """Write all recordings of this process to its own file; a forked process writes another
+        file.
+        """
         self.wrote, self.unwritten = time.monotonic(), False
         recorded: dict[str, tuple[RecordedClass, ...]] = {}
         for watched in self.classes:
@@ -299,7 +308,7 @@ def _add_new(known: set[Any], item: Any) -> bool:
 
 
 def _parameter_placement(module: Any) -> str:
-    """Return the dtype and device that a module was moved to, as in ``bf16@cuda``.
+    """Return the dtype and device of a module's parameters, such as ``bf16@cuda``.
 
     The first floating-point parameter decides.
     """
@@ -391,7 +400,10 @@ def _is_compiling() -> Callable[[], bool]:
 
 
 def _adopt_globals(inner: Any, function: types.FunctionType | Any) -> Any:
-    """Return a wrapper function with the globals and metadata of the function that it wraps."""
+    """Return a wrapper function with the globals and metadata of ``function``.
+
+    ``inner`` is the wrapper, ``function`` the wrapped function.
+    """
     globals_ = getattr(inner, "__globals__", None)
     if globals_ is None:
         return functools.wraps(inner)(function)

@@ -17,7 +17,7 @@ CandidateOrigin = Literal["expression", "statement", "function", "target", "file
 
 @dataclass(frozen=True)
 class ReproCandidate:
-    """A program that may show the finding; ``text`` is its source.
+    """A program that may show the finding (for example, a graph break); ``text`` is its source.
 
     ``origin`` is the part of the user's code that it was written from, such as one statement.
     ``notes`` name what keeps the program from being self-contained.
@@ -31,10 +31,10 @@ class ReproCandidate:
 def sort_candidates(
     candidates: Iterable[ReproCandidate], *, data: bool = False
 ) -> tuple[ReproCandidate, ...]:
-    """Remove duplicate texts and sort candidates by length.
+    """Remove duplicate programs and sort the others by length.
 
-    Lengths are compared by the power of two of their line count. Candidates of equal length keep
-    their order, because earlier ones do less. Candidates that load data files come last, or first
+    Lengths are compared by the power of two of their line count. Programs of equal length keep
+    their order, because earlier ones do less. Programs that load data files come last, or first
     with ``data``.
     """
     known: dict[str, ReproCandidate] = {}
@@ -51,7 +51,8 @@ def sort_candidates(
 class Backend:
     """A compiler backend: its name, and the expression by which programs refer to it.
 
-    With ``accuracy`` the finding is that the backend returns wrong numbers, not that it raises.
+    With ``accuracy``, the problem to show is that the backend returns wrong numbers, not that it
+    raises.
     """
 
     name: str
@@ -64,9 +65,9 @@ class Candidates:
     """Programs that may show one finding, smallest first, and facts for the script's header.
 
     ``own`` are the names that the user's file defines. ``place`` is where in the user's code the
-    finding was found. ``flaky`` says how often it was found, if not in every run. ``left_out``
-    names programs that could not be written, with the reason. With a ``backend`` each program is
-    one graph of the target.
+    finding was reported. ``flaky`` says how often it appeared, if not in every run. ``left_out``
+    names programs that could not be written, with the reason. With a ``backend``, each program is
+    one graph that Dynamo captured.
     """
 
     programs: tuple[ReproCandidate, ...]
@@ -80,13 +81,13 @@ class Candidates:
     flaky: str = ""
     left_out: tuple[str, ...] = ()
     times: int = 1
-    """Minimum number of times that a program must show the finding in one run."""
+    """Minimum number of times that one run of a program must show the finding."""
     backend: Backend | None = None
     data: bool = False
-    """True if smaller programs must load all data files of the original."""
+    """True if smaller programs must still load all data files that the first program loads."""
 
     def to_json(self) -> str:
-        """Return these candidates as one line of JSON."""
+        """Serialize the programs and facts as one line of JSON."""
         return json.dumps(to_plain(self))
 
     @classmethod

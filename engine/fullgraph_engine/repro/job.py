@@ -10,13 +10,14 @@ from ..protocol import Log, Reproduced, ReproFound, ReproProgress
 
 Say = Callable[[ReproProgress | ReproFound | Reproduced | Log], None]
 Judge = Callable[[str], bytes]
-"""Function that judges the text of a program in a separate process (a trial).
+"""Function that runs the text of a program in a separate process and decides if it shows the
+finding.
 
 It is pickled unless the process is a fork.
 """
 
 TRIAL_SECONDS = 10.0
-"""Maximum seconds to run one program that does not compile anything."""
+"""Maximum seconds to run one program, if nothing in it is compiled."""
 
 
 VERIFYING = 8.0
@@ -28,7 +29,7 @@ GRACE = 2.0
 
 
 class TrialRunner(Protocol):
-    """A protocol of objects that judge programs in separate processes, several at a time."""
+    """Interface for objects that test programs in separate processes, several at a time."""
 
     capacity: int
 
@@ -39,17 +40,23 @@ class TrialRunner(Protocol):
 
 @dataclass
 class Surroundings:
-    """Services of the process that minimizes programs: running programs and starting processes."""
+    """Functions that the minimizing process gets from its caller, such as a function to start
+    processes.
+    """
 
     trials: Callable[[Judge, float, float], TrialRunner]
-    """Factory of trial runners. Its arguments are the function that judges a program, the maximum
-    seconds per program, and the ``time.monotonic`` time by which all must have ended.
+    """Creates a :class:`TrialRunner`.
+
+    The arguments are the function that tests a program, the maximum seconds per program, and the
+    ``time.monotonic()`` time by which all must have ended.
     """
     forking: Callable[[bool], None]
     scratch: str
     let_start: Callable[[frozenset[str]], bool] = lambda _: False
-    """Function that allows this process and its forks to start programs by name. It returns False
-    if the system cannot allow the programs.
+    """Permits this process and its forks to start the programs with these names, such as a
+    compiler.
+
+    It returns False if the operating system does not support such permissions.
     """
     forks: bool = True
     """True if programs run in forks of this process, which inherit its state."""

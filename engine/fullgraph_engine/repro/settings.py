@@ -23,7 +23,7 @@ def changed_settings() -> tuple[str, ...]:
 
 
 def remember_settings() -> None:
-    """Record the settings that differ from torch's defaults; call it before user code runs."""
+    """Remember the current settings of torch; call it before user code runs."""
     _OURS.update(changed_settings())
 
 

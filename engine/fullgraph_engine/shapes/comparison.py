@@ -47,8 +47,10 @@ class Summary:
 
 @dataclass(frozen=True)
 class Difference:
-    """One field in which two ShapeEnvs differ, with both values; of a collection, only the items
-    that differ."""
+    """A ShapeEnv field whose value differs between two runs, with both values.
+
+    Of a collection, only the items that differ are included.
+    """
 
     field: str
     left: str
@@ -62,8 +64,8 @@ class Difference:
 class Divergence:
     """The first event in which two runs differ, and the differences between their final ShapeEnvs.
 
-    ``kind`` says what the second run did with the event. With "same" all events are equal, and only
-    the fields differ.
+    ``kind`` says what the second run did instead of the event. With "same", all events are equal,
+    and only the fields differ.
     """
 
     index: int
@@ -73,7 +75,9 @@ class Divergence:
 
 
 def summarize(tape: Tape, env: ShapeEnv) -> Summary:
-    """Return the recorded events of a tape and the final fields of ``env`` as text."""
+    """Return the recorded events of a ShapeEnv (``tape``) and its final fields (``env``) as
+    text.
+    """
     events = tuple(_event_text(tape, index) for index in range(len(tape.events)))
     return Summary(str(torch.__version__), events, _state(env), tape.note)
 
@@ -84,7 +88,11 @@ def save(summary: Summary) -> str:
 
 
 def load(text: str) -> Summary:
-    """Return the summary that :func:`save` wrote. Raises :class:`SavedEventsError`."""
+    """Parse a summary that :func:`save` wrote.
+
+    Raises:
+        SavedEventsError: The text is not a saved summary.
+    """
     try:
         raw = json.loads(text)
         version = raw.pop("version")
@@ -99,8 +107,10 @@ def load(text: str) -> Summary:
 
 
 def first_difference(before: Summary, now: Summary) -> Divergence | None:
-    """Return the first event that differs and the final differences; None if both runs end with
-    equal fields."""
+    """Return where two runs first differ, and how they differ at the end.
+
+    Return None if the ShapeEnvs of both runs end with equal fields.
+    """
     found = _differences(before.state, now.state)
     if not found:
         return None
@@ -119,8 +129,9 @@ def first_difference(before: Summary, now: Summary) -> Divergence | None:
 
 
 def _state(env: ShapeEnv) -> dict[str, _Field]:
-    """Return the fields of a ShapeEnv that ``ShapeEnv.check_equal`` compares, in the form that it
-    compares."""
+    """Return the fields of a ShapeEnv that ``ShapeEnv.check_equal`` compares, as text or
+    collections of text.
+    """
     fields: dict[str, _Field] = {}
 
     def read_fields(env: ShapeEnv, _other: Any, ignored: tuple[str, ...], mapped: Any) -> None:
@@ -170,7 +181,9 @@ def _difference(name: str, one: _Field, two: _Field) -> Difference:
 
 
 def _event_text(tape: Tape, index: int) -> str:
-    """Return an event as text; equal events of two ShapeEnvs have equal texts."""
+    """Return the recorded event with this index as text; equal events give equal texts in all
+    runs.
+    """
     event = tape.events[index]
     # The first argument is the ShapeEnv. How a size is symbolic is in the symbols that it gets.
     arguments = [_argument_text(value) for value in (event.args or [])[1:]]

@@ -24,7 +24,8 @@ from .tape import Tape
 from .upstream import ShapeEnv
 
 FactKind = Literal["value", "equal", "range", "guard"]
-"""Kind of a fact: a constant value, equality with another size, a narrowed range, or only a guard.
+"""Fact to explain about a symbolic size: it is a constant, equals another size, has a narrowed
+range, or only has a guard.
 """
 
 _DECISIONS = frozenset(
@@ -51,8 +52,10 @@ symbol, its value cannot be looked up.
 
 @dataclass(frozen=True)
 class Step:
-    """One event of an explanation; ``frame`` is the user's frame that caused it, ``code`` the
-    source code there."""
+    """One ShapeEnv event in an explanation; ``frame`` is the user's frame that caused it.
+
+    ``code`` is the source code at that frame.
+    """
 
     index: int
     words: str
@@ -63,7 +66,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Explanation:
-    """An explanation of one fact; the last of its ``steps`` is the event that made it true."""
+    """The events that explain why a symbolic size has a value, a range or an equal size.
+
+    The last of its ``steps`` is the event after which this is true.
+    """
 
     symbol: str
     source: str
@@ -101,7 +107,9 @@ class _SymbolFact:
         return bool(resolve_symbol(env, symbol) == self.value)
 
     def first_event(self, history: SymbolHistory, known: SymbolRecord) -> int:
-        """Return the index of the event after which the fact is first true."""
+        """Return the index of the event after which the explained value, range or equality is
+        true.
+        """
         if self.kind == "guard":
             return next(index for index, expr in history.guards if expr == self.value)
         if self.kind == "range":
@@ -112,14 +120,15 @@ class _SymbolFact:
 def explain_symbol(
     tape: Tape, symbol: str, kind: FactKind | None = None, history: SymbolHistory | None = None
 ) -> Explanation | None:
-    """Explain why ``symbol`` is a constant, equals another size, has a narrowed range or a guard.
+    """Explain why a symbolic size is a constant, equals another size, is limited or has a guard.
 
-    Without ``kind``, the strongest fact is explained. Returns None if none is true. To explain
-    several symbols, create the ``history`` once with :func:`follow_tape`.
+    ``kind`` selects which of these; without it, the strongest true one is explained. Returns None
+    if none is true. To explain several symbols, create the ``history`` once with
+    :func:`follow_tape`.
 
     Raises:
-        ReplayError: The tape cannot be replayed.
-        OutOfTime: The time ran out before any fact was known. If it runs out later, the explanation
+        ReplayError: The recorded events cannot be replayed.
+        OutOfTime: The time ran out before anything was known. If it runs out later, the explanation
             is incomplete and says so.
     """
     history = history or follow_tape(tape)
@@ -158,9 +167,9 @@ def explain_symbol(
 
 
 def final_value(tape: Tape, symbol: str) -> str:
-    """Return the number or expression that a symbol was resolved to; empty for an unknown symbol.
+    """Return the number or expression that ``symbol`` was resolved to; empty for an unknown symbol.
 
-    It is read from the live ShapeEnv if the tape still has one, so that nothing is replayed.
+    It is read from the live ShapeEnv if the recording still has one, so that nothing is replayed.
     """
     if tape.live is not None:
         return _final_value(tape.live, symbol)
@@ -174,8 +183,7 @@ def _final_value(env: ShapeEnv, symbol: str) -> str:
 
 
 def explain_all(tape: Tape) -> tuple[Explanation, ...]:
-    """Explain every symbol that became a constant or equal to another symbol by the end of the
-    tape."""
+    """Explain every symbolic size that ended as a constant or equal to another size."""
     history = follow_tape(tape)
     specialized = [
         name for name, known in history.symbols.items() if known.values[-1][1] != known.symbol
@@ -185,7 +193,7 @@ def explain_all(tape: Tape) -> tuple[Explanation, ...]:
 
 
 def find_violations(tape: Tape) -> tuple[Violation, ...]:
-    """Find dimensions that ``mark_dynamic`` declared dynamic and that the code specialized."""
+    """Find dimensions that the user marked with ``mark_dynamic`` but that the code specialized."""
     specialized: dict[str, str] = {}
     history = follow_tape(tape)
     for index in range(1, len(tape.events)):
@@ -204,8 +212,10 @@ def find_violations(tape: Tape) -> tuple[Violation, ...]:
 
 
 def _constrained_sources(tape: Tape, index: int) -> list[str]:
-    """Return the sources of the dimensions for which an event creates symbols that must stay
-    dynamic."""
+    """Return the sources of dimensions that must stay dynamic, if this event creates their symbols.
+
+    ``index`` is the number of the event.
+    """
     event = tape.events[index]
     values = [*(event.args or [])[1:], *(event.kwargs or {}).values()]
     source = next((value for value in values if isinstance(value, Source)), None)
@@ -250,11 +260,10 @@ _MAX_REPLAYS = 400
 def _find_needed_events(
     tape: Tape, numbers: list[int], holds: Callable[[ShapeEnv], bool]
 ) -> tuple[list[int], str]:
-    """Find a minimal set of earlier decisions without which a condition on the ShapeEnv does not
-    become true.
+    """Find a minimal set of earlier events needed to make a condition on the ShapeEnv true.
 
-    Returns their event numbers, and a note if the search ended early, else an empty string.
-    ``numbers`` are the events to replay; the last one makes the condition ``holds`` true.
+    Returns their numbers, and a note if the search ended early, else an empty string. ``numbers``
+    are the events to replay; the last one makes the condition ``holds`` true.
     """
     tested_tape = _select_events(tape, numbers)
     if not _holds_without(tested_tape, (), holds):
@@ -289,8 +298,10 @@ def _holds_without(tape: Tape, without: Collection[int], holds: Callable[[ShapeE
 def _minimize_items(
     items: list[int], is_enough: Callable[[Sequence[int]], bool], may_continue: Callable[[], bool]
 ) -> list[int]:
-    """Return a minimal sublist for which ``is_enough`` is true, by delta debugging, while
-    ``may_continue`` is."""
+    """Return a minimal sublist for which ``is_enough`` is true, by delta debugging.
+
+    The search ends early when ``may_continue`` returns False.
+    """
     if not items or is_enough(()):
         return []
     kept, parts = items, 2
@@ -342,7 +353,10 @@ def _describe_step(tape: Tape, index: int, names: dict[str, str], values: dict[A
 def _describe_decision(
     tape: Tape, index: int, names: dict[str, str], values: dict[Any, Any]
 ) -> str:
-    """Describe what an event decided, such as ``x.shape[1] == 16`` had to hold."""
+    """Describe what an event decided about sizes, such as "``x.shape[1] == 16`` had to hold".
+
+    ``names`` are the user's expressions for symbols, and ``values`` their example values.
+    """
     event = tape.events[index]
     method = tape.method_name(index)
     about = (event.args or [None, None])[1:2]

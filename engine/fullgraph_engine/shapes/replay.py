@@ -19,8 +19,9 @@ from .upstream import ShapeEnv, ShapeEnvEvent
 
 
 class ReplayError(Exception):
-    """Raised for an event that cannot be replayed; holds its index, the called method, and the
-    reason."""
+    """Raised if a recorded event cannot be replayed; holds its index, the called method and the
+    reason.
+    """
 
     def __init__(self, index: int, method: str, sentence: str) -> None:
         super().__init__(f"Event {index} ({method}) cannot be replayed: {sentence}")
@@ -50,14 +51,16 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 @dataclass
 class ReplayBudget:
-    """Remaining wall time, in ``seconds``, that several replays share."""
+    """Wall time in ``seconds`` that several replays share; it decreases with each of them."""
 
     seconds: float
 
     @contextlib.contextmanager
     def spend_time(self) -> Iterator[None]:
-        """Subtract the time that the block takes from the budget; raise :class:`OutOfTime` when
-        nothing is left."""
+        """Subtract the duration of the block from the remaining time.
+
+        Raises :class:`OutOfTime` when no time is left.
+        """
         started = time.monotonic()
         try:
             with time_limit(self.seconds):
@@ -67,8 +70,9 @@ class ReplayBudget:
 
 
 class Player:
-    """A player that replays the recorded events of a tape one by one; created by
-    :func:`start_replay`."""
+    """A player that repeats the recorded events of a ShapeEnv one by one on a new ShapeEnv.
+    :func:`start_replay` creates it.
+    """
 
     def __init__(self, tape: Tape) -> None:
         if not tape.events or tape.events[0].f is not ShapeEnv:
@@ -87,7 +91,7 @@ class Player:
         return result
 
     def skip(self) -> None:
-        """Skip the next recorded event, as if it had not happened."""
+        """Skip the next recorded event: the new ShapeEnv will not get it."""
         self.position += 1
 
     def _run_event(self, index: int) -> Any:
@@ -108,7 +112,7 @@ class Player:
             raise ReplayError(index, self.tape.method_name(index), f"{sentence}.") from error
 
     def _with_fresh_contexts(self, event: ShapeEnvEvent) -> ShapeEnvEvent:
-        """Return the event with copies of its symbolic contexts, which torch uses to create
+        """Return the event with new copies of its symbolic contexts, which torch uses to create
         symbols.
 
         A context caches symbols by the ``id`` of a ShapeEnv, and ids are reused, so every replay
@@ -141,10 +145,10 @@ _PLAIN = (bool, int, float, str, type(None), sympy.Basic, Source)
 
 
 def _is_plain(event: ShapeEnvEvent) -> bool:
-    """Whether no argument except the ShapeEnv itself belongs to the recorded ShapeEnv.
+    """Whether an event can be replayed by a direct call of its ShapeEnv method.
 
-    Such an event is called directly: torch's replay searches all arguments for the ShapeEnv, which
-    takes longer than most events.
+    It can if no argument except the ShapeEnv itself belongs to the recorded ShapeEnv. Torch's own
+    replay searches all arguments for the ShapeEnv, which takes longer than most events.
     """
     values = [*(event.args or [])[1:], *(event.kwargs or {}).values()]
     return bool(event.args) and all(isinstance(value, _PLAIN) for value in values)
@@ -152,14 +156,15 @@ def _is_plain(event: ShapeEnvEvent) -> bool:
 
 @contextlib.contextmanager
 def start_replay(tape: Tape) -> Iterator[Player]:
-    """Yield a player before the first event of the tape; must not be used while Dynamo is
-    tracing."""
+    """Yield a player that will repeat the recorded events; do not use it while Dynamo is
+    tracing.
+    """
     with upstream.apply_settings(tape.settings):
         yield Player(tape)
 
 
 def replay_tape(tape: Tape, upto: int | None = None, without: Collection[int] = ()) -> ShapeEnv:
-    """Return a new ShapeEnv to which the first ``upto`` events were applied (None: all).
+    """Return a new ShapeEnv after repeating the first ``upto`` recorded events (None: all).
 
     Events with an index in ``without`` are skipped.
     """
@@ -170,7 +175,7 @@ def replay_tape(tape: Tape, upto: int | None = None, without: Collection[int] = 
 def replay_until(
     player: Player, upto: int | None = None, without: Collection[int] = ()
 ) -> ShapeEnv:
-    """Replay events until ``upto`` events (None: all) have been replayed or skipped; return the
+    """Repeat events until ``upto`` of them (None: all) were repeated or skipped; return the
     ShapeEnv.
 
     Events with an index in ``without`` are skipped.

@@ -1,5 +1,5 @@
-"""History of a tape of events: which event created each symbol, and which changed its value or
-range.
+"""History of a recording of ShapeEnv events: which event created each symbol, and which changed its
+value or range.
 
 One replay from beginning to end collects this for all symbols.
 """
@@ -16,7 +16,7 @@ from .tape import Tape
 from .upstream import ShapeEnv
 
 ValueHistory = list[tuple[int, Any]]
-"""Pairs of an event index and the value that holds from that event until the next pair."""
+"""Pairs of an event index and the value from this event until the next pair."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class SymbolRecord:
 
 @dataclass
 class SymbolHistory:
-    """History of all symbols of a tape.
+    """History of all symbols in a recording of ShapeEnv events.
 
     ``env`` is the ShapeEnv after the last event. ``changing`` are the indices of the events that
     changed the ShapeEnv, beginning with its creation; nine of ten events change nothing. ``guards``
@@ -50,7 +50,7 @@ class SymbolHistory:
 
 
 def follow_tape(tape: Tape) -> SymbolHistory:
-    """Replay a tape to its end and record the changes of the ShapeEnv after every event."""
+    """Replay all recorded events of a ShapeEnv, and record which symbols each of them changes."""
     with start_replay(tape) as player:
         env = player.env
         history = SymbolHistory(tape, env)

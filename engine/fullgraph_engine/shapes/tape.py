@@ -95,10 +95,9 @@ class FailedEvent:
 
 @dataclass(eq=False)
 class Tape:
-    """The recorded events of one ShapeEnv, in order, with the location of each in the user's
-    program.
+    """The recorded events of one ShapeEnv, in order, each with its location in the user's program.
 
-    ``note`` says in one sentence why the tape is incomplete; it is empty for a complete tape.
+    ``note`` says in one sentence why the recording is incomplete; empty if it is complete.
     """
 
     index: int
@@ -129,12 +128,14 @@ class Tape:
         return (code_fields or {}).get(name, "")
 
     def method_name(self, index: int) -> str:
-        """Return the name of the ShapeEnv method that an event called."""
+        """Return the name of the ShapeEnv method whose call is the event with this index."""
         event = self.events[index]
         return str(event.name or event.f.__name__)
 
     def format_arguments(self, index: int, format_value: Callable[[Any], str]) -> list[str]:
-        """Format the arguments of an event, without its ShapeEnv and its symbolic context."""
+        """Format the arguments of the event with this index, without its ShapeEnv and symbolic
+        context.
+        """
         event = self.events[index]
         named = [
             f"{name}={format_value(value)}"
@@ -204,8 +205,10 @@ class _EventList(list[ShapeEnvEvent]):
         return self._place
 
     def close(self) -> None:
-        """Release the last symbolic interpreter and graph node, which keep graphs and fake tensors
-        alive."""
+        """Release references to the last symbolic interpreter and graph node.
+
+        They would keep graphs and fake tensors alive.
+        """
         self._last = (None, None, None)
 
 

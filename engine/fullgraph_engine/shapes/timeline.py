@@ -23,8 +23,10 @@ EffectKind = Literal["symbol", "replacement", "range", "guard", "assert"]
 
 @dataclass(frozen=True)
 class Effect:
-    """One change that an event made in the ShapeEnv; ``symbol`` is empty for a guard on several
-    symbols."""
+    """One change that an event made in the ShapeEnv, such as a new symbol or guard.
+
+    ``symbol`` is empty for a guard on several symbols.
+    """
 
     kind: EffectKind
     symbol: str
@@ -60,10 +62,10 @@ class Timeline:
 
 
 def build_timeline(tape: Tape, *, limit: int = LIMIT) -> Timeline:
-    """Describe the events of a tape; if the replay fails, describe only the events before the
-    failure.
+    """Describe the recorded events of a ShapeEnv as plain data.
 
-    A note in the result then says so.
+    If replaying them fails, only the events before the failure are described, and a note in the
+    result says so.
     """
     events: list[TimelineEvent] = []
     note = tape.note
@@ -79,10 +81,12 @@ def build_timeline(tape: Tape, *, limit: int = LIMIT) -> Timeline:
 
 
 def stream_events(tape: Tape) -> Iterator[TimelineEvent]:
-    """Yield descriptions of the events one by one, by replaying the tape; may raise
-    :class:`ReplayError`.
+    """Replay recorded ShapeEnv events, and yield a description of each with its effects.
 
     Nothing may be traced until the iterator is exhausted or closed.
+
+    Raises:
+        ReplayError: An event cannot be replayed.
     """
     with start_replay(tape) as player:
         watch = _EnvWatcher(player)
@@ -93,7 +97,7 @@ def stream_events(tape: Tape) -> Iterator[TimelineEvent]:
 
 
 class _EnvWatcher:
-    """A watcher that finds what each event changes in a ShapeEnv during a replay."""
+    """A watcher of one ShapeEnv that finds what each replayed event changes in it."""
 
     def __init__(self, player: Player) -> None:
         self._env = env = player.env

@@ -61,8 +61,9 @@ class DataDependentCondition:
 
 
 def find_unbacked(tape: Tape) -> tuple[UnbackedSymbol, ...]:
-    """Return the unbacked symbols (sizes that depend on data) of a tape, in the order of their
-    creation."""
+    """Return the unbacked symbols (sizes that depend on data) in a recording, in order of
+    creation.
+    """
     made: dict[str, int] = {}
     deferred: list[tuple[int, sympy.Basic]] = []
     with start_replay(tape) as player:
@@ -99,8 +100,11 @@ def find_unbacked(tape: Tape) -> tuple[UnbackedSymbol, ...]:
 
 
 def find_data_dependent(tape: Tape) -> tuple[DataDependentCondition, ...]:
-    """Return the data-dependent conditions that ended a trace, with ``torch._check`` calls that
-    decide them."""
+    """Return the conditions on unbacked sizes that ended a trace, because Dynamo cannot decide
+    them.
+
+    Each has the ``torch._check`` calls that would decide it.
+    """
     failed_events = [
         r for r in tape.failed_events if r.error in _DATA_DEPENDENT and r.expression is not None
     ]

@@ -41,8 +41,9 @@ _NEEDED = (*REPLAY, REPLACEMENT, THREAD_STATE)
 
 
 def missing_names() -> tuple[str, ...]:
-    """Return one sentence for each private name of torch that this package needs and this torch
-    lacks."""
+    """Return a sentence for each private name of torch that :mod:`..shapes` needs and torch
+    lacks.
+    """
     return tuple(
         f"This torch has no {need.name}, so {need.purpose} is not possible."
         for need in _NEEDED
@@ -51,9 +52,10 @@ def missing_names() -> tuple[str, ...]:
 
 
 def expression_of(value: Any) -> Any:
-    """Return the expression of a symbolic number as it was created; None for other values.
+    """Return the expression of a symbolic number as it was when it was created.
 
-    Reading the current expression instead would simplify it, which writes to its ShapeEnv.
+    Return None for other values. Reading the current expression instead would simplify it, which
+    writes to its ShapeEnv.
     """
     return getattr(getattr(value, "node", None), "_expr", None)
 
@@ -64,7 +66,7 @@ def runtime_asserts(env: ShapeEnv) -> list[Any]:
 
 
 def read_settings() -> dict[str, Any]:
-    """Return the settings of torch that affect symbolic shapes, as far as they are plain values."""
+    """Return the settings of torch that affect symbolic shapes, if their values are plain."""
     return {
         name: value
         for name, value in config.get_config_copy().items()
@@ -74,10 +76,10 @@ def read_settings() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def apply_settings(settings: dict[str, Any]) -> Iterator[None]:
-    """Apply the settings under which a tape was recorded, and restore torch's thread state
-    afterwards.
+    """Inside the block, use the settings of torch under which ShapeEnv events were recorded.
 
-    Suppression of guards is a thread-local state, and a replay may end while it is on.
+    At the end, torch's thread-local state is restored too: a replay may end while guards are
+    suppressed.
     """
     present = config.get_config_copy()
     changed = {

@@ -21,7 +21,10 @@ _SIZE = re.compile(r"^(?P<tensor>.+?)\.(?P<what>size|stride)\(\)\[(?P<axis>\d+)\
 
 
 def place_in_words(source: str) -> str:
-    """Describe the source of a size: ``L['x'].size()[1]`` becomes ``x` axis 1``, in backquotes."""
+    """Convert Dynamo's name of a size to words: ``L['x'].size()[1]`` becomes ``x`` axis 1.
+
+    The name of the variable is in backquotes.
+    """
     match = _SIZE.match(source)
     if match is None or match["what"] != "size":
         return f"`{in_user_words(source)}`"
@@ -39,7 +42,10 @@ def input_names(env: ShapeEnv) -> dict[str, str]:
 
 
 def format_expression(value: Any, names: Mapping[str, str]) -> str:
-    """Format a condition as Python, with ``names`` for symbols: ``x.shape[1] == 16``."""
+    """Format a condition on symbols as Python: ``x.shape[1] == 16``.
+
+    ``names`` has the user's expression for each symbol.
+    """
     if not isinstance(value, sympy.Basic):
         return str(value)
     if value.is_Relational and value.lhs.is_number:
@@ -82,7 +88,10 @@ def source_text(frame: Frame | None) -> str:
 
 
 def operator_in_words(operator: TracedOperator | None, values: Mapping[str, str]) -> str:
-    """Describe an operator call: ``matmul of `y` (4, 16) and `self.w` (16, 8)``."""
+    """Describe an operator call: "matmul of `y` (4, 16) and `self.w` (16, 8)".
+
+    ``values`` are the example values of symbols. The result is empty without an operator.
+    """
     if operator is None:
         return ""
     operands = [
@@ -101,7 +110,7 @@ def _join_words(items: list[str]) -> str:
 
 
 def assigned_name(frame: Frame | None) -> str:
-    """Return the variable that the statement at a frame assigns; empty for other statements."""
+    """Return the variable to which the statement that a frame executes assigns; else ""."""
     if frame is None:
         return ""
     text = linecache.getline(frame.path, frame.line + 1).strip()

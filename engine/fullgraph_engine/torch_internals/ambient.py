@@ -15,7 +15,7 @@ _MARKS = {
 them."""
 
 _UNSAID = frozenset({"disable"})
-"""Settings of Dynamo to leave out, because ``fullgraph record`` itself changes them."""
+"""Settings of Dynamo left out of recordings, because ``fullgraph record`` itself changes them."""
 
 
 def marked_dimensions(tensor: Any) -> dict[str, tuple[int, ...]]:

@@ -107,10 +107,10 @@ def leaves_breaks_unreported() -> bool:
 
 
 def restarts_before_break(speculation: Any) -> bool:
-    """Whether Dynamo, after a failed speculation, restarts before the instruction that broke the
-    graph.
+    """Whether Dynamo restarts the trace before the instruction that broke the graph.
 
-    Dynamo reports every other failed speculation; it has a reason or is at ``STORE_ATTR``.
+    ``speculation`` is Dynamo's record of a failed attempt. Dynamo reports every other failed
+    attempt: it has a reason or is at ``STORE_ATTR``.
     """
     return speculation.reason is None and speculation.inst.opname != "STORE_ATTR"
 

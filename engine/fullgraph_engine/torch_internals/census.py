@@ -1,5 +1,6 @@
-"""Determine which private names the installed torch has, and which facts it cannot show for lack of
-names."""
+"""Determine which private names the installed torch has, and which facts the engine cannot show
+without them.
+"""
 
 from __future__ import annotations
 

@@ -38,14 +38,14 @@ marks: dict[str, Any] = {
 
 
 def phase_counts() -> dict[str, int]:
-    """Return the number of durations that Dynamo has measured so far, by phase."""
+    """Return how many durations Dynamo has measured so far, for each of its compilation phases."""
     return {name: len(seconds) for name, seconds in _seconds_by_phase.items()}
 
 
 def phase_times_since(before: dict[str, int]) -> tuple[DynamoTime, ...]:
-    """Return the time of each phase of Dynamo since an earlier moment, longest first.
+    """Return the seconds that each compilation phase of Dynamo took since an earlier moment.
 
-    ``before`` is the result of :func:`phase_counts` at that moment.
+    Longest phases first. ``before`` is the result of :func:`phase_counts` at that moment.
     """
     found = [
         DynamoTime(name, len(seconds) - before.get(name, 0), sum(seconds[before.get(name, 0) :]))

@@ -58,8 +58,11 @@ def entry_text(key: Any, entry: Any) -> str:
 
 
 def is_shared(state: Any) -> bool:
-    """Whether a cache entry is valid for all modes, and not only for the mode that created its
-    symbols."""
+    """Whether a cache entry is valid for every fake tensor mode, not only for the mode that
+    created it.
+
+    Entries with symbols of one mode are not.
+    """
     return not state.cache_on_shape_env()
 
 

@@ -77,8 +77,9 @@ INTERNALS = (
 )
 
 _NO_OPS = ("No ops traced", "no content in function call")
-"""Phrases in Dynamo's reason for skipping a frame without operations: since torch 2.11, and
-before."""
+"""Beginnings of Dynamo's reason for skipping a frame without operations; the first is for torch
+2.11 and later.
+"""
 _BREAK_IN_LOOP = "Skipping frame because there is a graph break in a for/while loop"
 
 _PARTS = (
@@ -135,7 +136,7 @@ def original_name(name: str) -> str:
 
 
 def restore_original_names(words: str) -> str:
-    """Replace the names of generated functions in a text by the names of the user's functions."""
+    """Replace names of resume functions in a text by the names of the user's functions."""
     return _PART_IN_WORDS.sub(lambda found: original_name(found[0]), words)
 
 

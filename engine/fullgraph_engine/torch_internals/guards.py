@@ -70,9 +70,9 @@ def guarded_type(node: Any) -> Any:
 
 
 def requested_type(guard: Any, source: str) -> Any:
-    """Return the type of the value that Dynamo requested ``guard`` for.
+    """Return the type of the value ``source`` that the request ``guard`` is about; None if unknown.
 
-    The result is None if the guard has another ``source`` or the type is unknown.
+    ``guard`` is a ``torch._guards.Guard``. The result is also None if it is about another source.
     """
     class_reference = getattr(guard, "guarded_class_weakref", None)
     return (

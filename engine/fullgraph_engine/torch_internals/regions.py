@@ -80,7 +80,7 @@ def add_call_hook(context: Any, enter: Callable[[], Callable[[], None]]) -> bool
 
 
 def compiled_subject(function: Any) -> Any:
-    """Return the module if ``function`` is one of the call methods of a module, else ``function``.
+    """Return the module whose call method ``function`` is; other functions are returned unchanged.
 
     ``torch.compile`` of a module compiles such a method, for example ``_call_impl``.
     """

@@ -16,20 +16,23 @@ message."""
 
 
 class ReportedBreak(Exception):
-    """An exception object for a graph break that Dynamo reported without raising an exception."""
+    """Represents a graph break that Dynamo reported without raising an exception."""
 
 
 def remember_cause(
     text: str, kind: str, context: str, explanation: str, hints: Iterable[str]
 ) -> None:
-    """Store the fields of a graph break's message under its formatted text, when Dynamo
-    formats it."""
+    """Store the fields of a graph break's message under the formatted text of the message.
+
+    Called when Dynamo formats it, so that :func:`break_from_text` can find the fields later.
+    """
     _causes_by_text[text] = Cause(kind, explanation, tuple(map(str, hints)), context)
 
 
 def break_from_text(text: str) -> ReportedBreak:
-    """Create a :class:`ReportedBreak` for a formatted break message, with the cause stored for that
-    text."""
+    """Create a :class:`ReportedBreak` for the formatted text of a graph break, with its stored
+    fields.
+    """
     error = ReportedBreak(text)
     title = text.split("\n", 1)[0]
     error._fullgraph_cause = _causes_by_text.get(text) or Cause(title, text)  # type: ignore[attr-defined]
@@ -37,12 +40,11 @@ def break_from_text(text: str) -> ReportedBreak:
 
 
 def read_unimplemented() -> tuple[Cause | None, BaseException | None]:
-    """Return the cause from the locals of ``unimplemented`` and the exception passed as
-    ``from_exc``.
+    """Return the fields of a graph break's message, read from the frame that raises it.
 
-    Must be called while ``torch._dynamo.exc.unimplemented`` is on the stack, up to eight frames
-    above. Its error message is these locals, formatted for a terminal. Both results are None if it
-    is not found.
+    The frame of ``torch._dynamo.exc.unimplemented`` must be on the stack, at most eight frames up.
+    Returns also the exception passed as ``from_exc``. Both results are None if the frame is not
+    found.
     """
     frame: types.FrameType | None = sys._getframe(1)
     for _ in range(8):
@@ -118,7 +120,9 @@ def _plain(cause: Cause) -> Cause:
 
 
 def _cause_of_reraised(error: BaseException) -> Cause | None:
-    """Return the cause of a break that Dynamo raised again with the same message."""
+    """Return the cause of a graph break that Dynamo raised again with the same message; else
+    None.
+    """
     original = error.__context__
     if original is None or getattr(original, "msg", None) != getattr(error, "msg", ""):
         return None

@@ -46,7 +46,7 @@ _fake_mode: RunTensorMode | None = None
 
 
 def fake_mode() -> RunTensorMode:
-    """Return the only fake tensor mode of this process, which all its runs share.
+    """Return the fake tensor mode that all runs in this process share.
 
     Operators refuse tensors from two different modes.
     """
@@ -57,7 +57,7 @@ def fake_mode() -> RunTensorMode:
 
 
 class FurtherCall(Protocol):
-    """A call of the traced object that follows its first call, in its own modes."""
+    """A call of the traced object after its first call, with its own modes, such as ``no_grad``."""
 
     @property
     def function(self) -> Callable[..., Any]: ...
@@ -76,8 +76,10 @@ class FurtherCall(Protocol):
 
 @contextlib.contextmanager
 def tensor_mode(fake: bool) -> Iterator[RunTensorMode | None]:
-    """Activate the fake tensor mode inside the block and yield it; if ``fake`` is false, yield None
-    and use real tensors."""
+    """Activate the fake tensor mode inside the block and yield it.
+
+    If ``fake`` is false, yield None and use real tensors.
+    """
     if not fake:
         yield None
         return
@@ -160,8 +162,10 @@ def call_eagerly(function: Callable[..., Any], args: Sequence[Any], kwargs: dict
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Convert an exception to a :class:`Failure`; an error of the tracer gets the stack of the
-    traced user code."""
+    """Convert an exception to a :class:`Failure` record.
+
+    An error that Dynamo itself raised gets the stack of the user code that was being traced.
+    """
     traced = getattr(error, "_fullgraph_stack", None) or stacks.stack_of_summary(
         getattr(error, "real_stack", None)
     )
@@ -400,8 +404,7 @@ def use_real_backends() -> Iterator[None]:
 
 _uses_real_backends = False
 _original_wrappers: dict[Internal, Any] = {}
-"""Torch's own backend wrapper classes, which :class:`NoBackend` replaced, by their private name in
-torch."""
+"""Torch's own backend wrapper classes, which :class:`NoBackend` replaced, by their private name."""
 
 
 def _start_autograd() -> None:

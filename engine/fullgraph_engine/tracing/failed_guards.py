@@ -64,8 +64,11 @@ _FAMILIES: dict[str, GuardFamily] = {
 
 
 def store_guards(manager: Any, guards: Sequence[Guard]) -> None:
-    """Store the recorded guards of a compilation on its guard tree, so that their user stacks can
-    be found later."""
+    """Store the recorded guards of a compilation on its guard tree. :func:`find_failed_guards`
+    needs them later, to find the user's stack of a guard.
+
+    ``manager`` is the root of the tree.
+    """
     manager._fullgraph_guards = tuple(guards)
 
 
@@ -122,8 +125,9 @@ class _FailedGuardSearch:
             self.check_values(child)
 
     def check_conditions(self, root: Any) -> None:
-        """Check the conditions on sizes one by one: a single guard contains many of them, each an
-        expression."""
+        """Check the conditions on sizes one by one, because a single guard contains many of
+        them.
+        """
         for leaf in root.get_epilogue_lambda_guards():
             for part in leaf.verbose_code_parts():
                 self._check_condition(leaf, part)
@@ -334,10 +338,10 @@ _Difference = tuple[GuardFamily, str, str, str]
 
 
 def _differences(expected: re.Match[str], value: torch.Tensor) -> Iterable[_Difference]:
-    """Yield each difference between a tensor and the tensor that a guard expects.
+    """Yield each property in which a tensor differs from the tensor that a guard expects.
 
-    Each item is a tuple of the guard family, the property that differs, the expected value and the
-    actual value.
+    Each item is a tuple of the guard family, the property, the expected value and the actual value.
+    ``expected`` is the match of the guard's text.
     """
     if str(value.dtype) != expected["dtype"]:
         yield "tensor", "dtype", expected["dtype"], str(value.dtype)

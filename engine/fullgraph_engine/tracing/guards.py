@@ -39,10 +39,10 @@ class _Leaf(NamedTuple):
 
 @dataclass
 class _TreeInProgress:
-    """A guard tree that Dynamo is building, with the request behind each of its expressions.
+    """A guard tree that Dynamo is building, with the origin of each of its expressions.
 
-    ``requests`` maps Dynamo's text of an expression to the expression and its request, a
-    ``torch._guards.Guard``.
+    ``requests`` maps the text that Dynamo prints for an expression to the expression and to the
+    ``torch._guards.Guard`` that asked for it.
     """
 
     requests: dict[str, tuple[str, Any]] = field(default_factory=dict)
@@ -67,8 +67,12 @@ class GuardRecorder:
             self._trees.pop()
 
     def note_request(self, code_parts: Any, guard: Any, texts: list[str]) -> None:
-        """Record that ``guard`` is the request from which Dynamo created ``texts``, guards of the
-        tree being built."""
+        """Record that ``guard`` (a ``torch._guards.Guard``) is the origin of some guard
+        expressions.
+
+        ``texts`` are these expressions; they belong to the guard tree that Dynamo is building.
+        ``code_parts`` are the parts of the expressions.
+        """
         if self._trees and guard is not None:
             parts = code_parts if isinstance(code_parts, list) else [code_parts]
             for part, text in zip(parts, texts, strict=False):
@@ -120,7 +124,9 @@ class GuardRecorder:
         recording.guarded.append(GuardedCode(frame, last_instruction_range(code), count, resumed))
 
     def _convert_summary(self, summary: Any) -> Stack:
-        """Convert a ``StackSummary`` to a stack; cached, as many guards have equal summaries."""
+        """Convert a ``traceback.StackSummary`` to a stack; results are cached, as many are
+        equal.
+        """
         key = tuple(
             (entry.filename, entry.name, entry.lineno, *_columns_of(entry)) for entry in summary
         )
@@ -149,8 +155,10 @@ class GuardRecorder:
         self._recording.writes.extend(_changed_values(frame, output))
 
     def wrap_with_counter(self, frame: int, graph: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a compiled graph so that each run of the frame's compiled code is counted in the
-        recording."""
+        """Wrap a compiled graph so that the recording counts how often the frame's code runs.
+
+        ``frame`` is the number of the frame.
+        """
         entries = self._recording.entries
         entries.setdefault(frame, 0)
 
@@ -162,7 +170,7 @@ class GuardRecorder:
 
 
 def _walk_leaves(root: Any) -> Iterator[_Leaf]:
-    """Yield each guard of a guard tree once, in the order of Dynamo's log."""
+    """Yield each guard of a guard tree once, in the order in which Dynamo logs them."""
     relational = upstream.RELATIONAL.get() or ()
     # Keep the objects and not only their ids: Python creates new objects for C++ guards on each
     # access.

@@ -12,8 +12,10 @@ import sympy  # type: ignore[import-untyped]
 from ..torch_internals.shapes import symbol_hints
 
 _FACTORS = (2, 3, 4)
-"""Factors of the traced size. A condition must be false for the multiplied sizes to count as a
-limit."""
+"""Factors by which the traced size is multiplied.
+
+A guard counts as a limit only if it fails for all multiplied sizes.
+"""
 _MAX_DISTANCE = 256
 """Maximum distance from the traced size at which a bound is searched."""
 
@@ -35,11 +37,11 @@ class SizeBounds:
 
 
 def find_bounds(shape_env: Any) -> Iterator[SizeBounds]:
-    """Yield the range of sizes of each symbol with a hint, from the first guard that limits it.
+    """Yield the range of sizes that each symbol may have, from the first guard that limits it.
 
-    Only equations between an expression of one symbol and a number are examined, such as
-    ``Eq(s0//6, 1)``. sympy could not solve them for the symbol because they contain a floor, as in
-    pooling, windows and chunks of a fixed size.
+    Symbols without a hint are left out. Only equations between an expression of one symbol and a
+    number are examined, such as ``Eq(s0//6, 1)``. sympy could not solve them for the symbol because
+    they contain a floor, as in pooling, windows and chunks of a fixed size.
     """
     tried: set[Any] = set()
     limited: set[Any] = set()
@@ -60,7 +62,10 @@ def find_bounds(shape_env: Any) -> Iterator[SizeBounds]:
 
 
 def _search_bounds(condition: Any, symbol: Any, size: int) -> tuple[int, int] | None:
-    """Return the smallest and largest size that satisfy a condition, or None without a limit."""
+    """Return the smallest and the largest size for which ``condition`` is true; None if unlimited.
+
+    ``size`` is the size of ``symbol`` in this run; the search starts there.
+    """
 
     def holds(value: int) -> bool:
         return condition.xreplace({symbol: sympy.Integer(value)}) is sympy.true

@@ -86,8 +86,10 @@ def instruction_places(code: types.CodeType) -> set[_CodePlace]:
 
 
 def last_instruction_range(code: types.CodeType) -> Range:
-    """Return the source range of the function's instruction that ends last; of several, the widest
-    range."""
+    """Return the source range of the instruction of a function that ends last in the file.
+
+    If several end there, it is the widest range.
+    """
     first_line = _place_range(_make_place(code.co_firstlineno, None, None, None))
     places = map(_place_range, instruction_places(code))
     return max(

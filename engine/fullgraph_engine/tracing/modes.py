@@ -62,7 +62,10 @@ _reads_mode_by_class: dict[type, bool] = {}
 
 
 def _own_classes(kind: type) -> Iterator[type]:
-    """Yield a class and its bases, up to the first class in ``_PASS_MODE_ON``."""
+    """Yield a class and its bases, up to the first layer that only passes its mode to an operator.
+
+    These layers are listed in ``_PASS_MODE_ON``.
+    """
     for base in kind.__mro__:
         if base in _PASS_MODE_ON:
             return

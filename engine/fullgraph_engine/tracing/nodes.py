@@ -14,9 +14,9 @@ it."""
 
 
 def store_location(node: Any, output: Any) -> None:
-    """Store the tracer's current raw stack on a new node.
+    """Store on a new graph node the stack of user code that the tracer is at.
 
-    The stack is converted later, because Dynamo discards most nodes when it restarts.
+    The stack is stored unconverted, because Dynamo discards most nodes when it restarts.
     """
     node.meta[_LOCATION] = stacks.raw_stack_of_translator(output.current_tx)
 
@@ -26,7 +26,9 @@ Sizes = tuple[tuple[str, ...], tuple[int, ...]]
 
 
 def list_ops(module: Any) -> tuple[tuple[Op, ...], dict[str, Sizes]]:
-    """Return (calls in a graph module, sizes of its tensor nodes by node name)."""
+    """Return the operator calls in a graph module, and the sizes of its tensor nodes by node
+    name.
+    """
     ops, sizes = [], {}
     for node in module.graph.nodes:
         value = node.meta.get("example_value")

@@ -41,8 +41,10 @@ class _NotDescribable(Exception):
 
 
 def install_hook() -> None:
-    """Install the hook that records operator calls on fake tensors. Call it once per process,
-    before the process forks."""
+    """Install the hook that records operator calls on fake tensors.
+
+    Call it once per process, before the process forks.
+    """
     fake_cache.MAKE_CACHE_ENTRY.wrap(_wrap_make_entry)
     fake_cache.count_registrations()
 
@@ -187,8 +189,10 @@ def _repeat_call(mode: Any, operator: Any, args: Any, kwargs: Any, run_digests: 
 
 
 def drop_outdated_entries() -> None:
-    """Drop the kept fake tensor cache entries if a rule for fake tensors has changed since they
-    were made."""
+    """Drop the cache entries for fake tensors that this process has kept, if they are outdated.
+
+    They are outdated if a rule for fake tensors has changed since they were made.
+    """
     if _rules_snapshot is not None and not _rules_snapshot.is_current():
         drop_all_entries()
 

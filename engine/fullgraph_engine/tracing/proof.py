@@ -59,16 +59,18 @@ def calls_operator(x):
 
 
 def _line_of(beginning: str) -> int:
-    """Return the zero-based line of the self-check program that begins with a text."""
+    """Return the zero-based line of the self-check program that begins with the text
+    ``beginning``.
+    """
     lines = [line.strip() for line in _PROGRAM.split("\n")]
     return next(number for number, line in enumerate(lines) if line.startswith(beginning))
 
 
 @dataclass(frozen=True)
 class _Statement:
-    """A condition that the recording of a call satisfies if the recorder works.
+    """A condition that the recording of the self-check program satisfies if the recorder works.
 
-    If ``holds`` returns false for the recording, ``fact`` cannot be shown with this torch.
+    If ``holds`` returns false for the recording, the engine cannot show ``fact`` with this torch.
     """
 
     fact: Fact

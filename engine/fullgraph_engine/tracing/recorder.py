@@ -44,7 +44,7 @@ _FAILS_AT_LIMIT = "fail_on_recompile_limit_hit"
 
 
 _SUPPRESSED = ("an error was suppressed", "compilation failed with exception-directed")
-"""Beginnings of Dynamo's reasons for skipping a frame that mean that Dynamo suppressed an error."""
+"""Beginnings of Dynamo's reasons for skipping a frame because it suppressed an error."""
 
 
 def active_recorder() -> Recorder | None:
@@ -65,7 +65,7 @@ def suppress_errors(recorder: Recorder) -> Iterator[None]:
 
 
 class Recorder:
-    """A recorder that fills one :class:`Recording`.
+    """A recorder that fills one :class:`Recording` with what Dynamo does.
 
     ``on_break`` is called immediately for every graph break. ``bottom`` is the code object of the
     function that starts the traced call: frames outside it are not the user's. Values and shapes
@@ -121,7 +121,7 @@ class Recorder:
             self.recording.lines = self.lines.collect()
 
     def record_loss(self, error: Exception) -> None:
-        """Record an error of the engine, which may have left the recording incomplete."""
+        """Record an internal error of the recorder, because the recording may now be incomplete."""
         loss = f"{type(error).__name__}: {error}"
         if loss not in self.recording.losses:
             self.recording.losses.append(loss)
@@ -205,7 +205,7 @@ class Recorder:
             self.record_break(error, "rest-skipped", getattr(error, "_fullgraph_stack", ()))
 
     def note_skip_reason(self, reason: str) -> None:
-        """Store the reason for which Dynamo has decided to skip the current frame."""
+        """Store Dynamo's reason for skipping the current frame, until the skip is recorded."""
         self._last_skip = reason
         breaks = self.recording.breaks
         if frames.is_skip_after_break(reason) and breaks and breaks[-1].frame == self.frame:

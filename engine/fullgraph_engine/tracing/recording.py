@@ -74,7 +74,9 @@ class Skip:
 
 @dataclass(frozen=True)
 class Op:
-    """One node of a graph that calls something, with the user's code that created it."""
+    """One call node of a graph (an operator, function or module call), with the user's code that
+    created it.
+    """
 
     name: str
     target: str
@@ -128,10 +130,10 @@ class GuardedCode:
 
 @dataclass(frozen=True)
 class Write:
-    """A change of an existing value by a frame.
+    """A change that the code of a frame makes to a value that existed before.
 
-    ``target`` is the source of the value, or ``len(source)``. ``value`` is the ``repr`` of the new
-    value, empty for a new value other than a constant.
+    ``target`` is Dynamo's name of the value, or ``len(source)``. ``value`` is the ``repr`` of the
+    new value, empty for a new value other than a constant.
     """
 
     frame: int
@@ -323,8 +325,7 @@ class TracedFrame:
 
 @dataclass(frozen=True)
 class ChosenValue:
-    """A value that the program read from a fake tensor without data, and that the engine chose
-    instead.
+    """A value that the program read from a fake tensor without data, so that the engine chose one.
 
     ``answer`` is the chosen value if it is a bool or a number.
     """
@@ -337,10 +338,11 @@ class ChosenValue:
 
 @dataclass(frozen=True)
 class TracedLines:
-    """Source ranges of the functions of one file that Dynamo entered.
+    """Source ranges of the instructions of one file that Dynamo traced.
 
-    ``entered`` contains all their instructions, ``traced`` the instructions that Dynamo reached.
-    ``reads_mode`` is true if code outside torch reads the training mode of a module.
+    ``entered`` has all instructions of the functions that Dynamo entered, ``traced`` the
+    instructions that it reached. ``reads_mode`` is true if code outside torch reads the training
+    mode of a module.
     """
 
     traced: frozenset[Range] = frozenset()
@@ -406,7 +408,7 @@ class Recording:
     breaks: list[Break] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
-    """Guards of the run, at most ``guards.MAX_GUARDS``."""
+    """Guards of the run, at most ``guards.MAX_GUARDS`` of them."""
     guarded: list[GuardedCode] = field(default_factory=list)
     entries: dict[int, int] = field(default_factory=dict)
     """Number of times that the compiled code of each frame ran, by number of the frame."""
@@ -421,7 +423,7 @@ class Recording:
     compiler_checks: list[CompilerCheck] = field(default_factory=list)
     chosen: list[ChosenValue] = field(default_factory=list)
     seen: list[Receiver | Local] = field(default_factory=list)
-    """Kinds of values in the analyzed file, each source position once per kind."""
+    """Kinds of values (tensor, module or other) in the analyzed file, at each source position."""
     shapes: list[ShapedPlace] = field(default_factory=list)
     shapes_left_out: int = 0
     """Number of values dropped because a frame had more than ``shapes_seen.MAX_ENTRIES``."""

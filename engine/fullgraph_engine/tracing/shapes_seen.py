@@ -52,7 +52,7 @@ _ValuePlace = tuple[ShapeRole, Any, int, str, str, int]
 
 
 class _FrameAttempt:
-    """Values seen since Dynamo last started to trace a frame."""
+    """Values seen since Dynamo last started to trace a frame, which it may do several times."""
 
     def __init__(self, variables: Any = None) -> None:
         self.entries: list[tuple[_ValuePlace, Content]] = []
@@ -94,9 +94,9 @@ class ShapeRecorder:
         self._current = self._attempts[frame] = _FrameAttempt(variables)
 
     def leave_frame(self, frame: int, outer: int, outcome: str) -> None:
-        """Stop to collect values for a frame and continue with the enclosing frame ``outer``.
+        """Stop collecting values for a frame and continue with the enclosing frame ``outer``.
 
-        The values count if ``outcome`` is "compiled". If it is "failed", they are kept for
+        The values are used if ``outcome`` is "compiled". If it is "failed", they are kept for
         :meth:`collect`.
         """
         attempt = self._attempts.pop(frame, None)
@@ -117,7 +117,7 @@ class ShapeRecorder:
         return self._names.note_symbol(self._current.names, symbol, source, hint)
 
     def format_size(self, size: Any) -> str:
-        """Format a size of the current frame with the user's names of symbols."""
+        """Format a size that the current frame uses, with the user's names for symbols."""
         return self._names.format_size(self._current.names, size)
 
     def record_parameters(self, translator: Any) -> None:
@@ -137,8 +137,8 @@ class ShapeRecorder:
     def collect(self, failed: bool) -> list[ShapedPlace]:
         """Return the recorded values of all source ranges.
 
-        ``failed`` is true if the tracer raised an exception. Then the last attempt at the frame is
-        included, because the frame did not run without Dynamo.
+        ``failed`` is true if the tracer raised an exception. Then the values of the last attempt to
+        trace the frame are included, too, because the frame did not run without Dynamo.
         """
         if failed and self._failed_attempt is not None:
             self._merge_attempt(self._failed_attempt)

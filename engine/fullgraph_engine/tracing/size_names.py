@@ -60,7 +60,7 @@ class SizeNames:
         return ""
 
     def format_size(self, frame: FrameNames, size: Any) -> str:
-        """Format a size or number with the names that the user knows, such as ``2*batch``."""
+        """Format a size or number with the names that the user sees, such as ``2*batch``."""
         text = str(size)
         if isinstance(size, int):
             return text
@@ -97,9 +97,10 @@ class SizeNames:
 
 
 def _find_value(source: str, scope: Any) -> Any:
-    """Return the value of a source such as ``L['x'][0]``, or None.
+    """Return the value that Dynamo names ``source``, such as ``L['x'][0]``; None if unknown.
 
-    Only exact built-in containers are indexed, so that no code of the user runs.
+    ``scope`` has the variables by name. Only exact built-in containers are indexed, so that no code
+    of the user runs.
     """
     value: Any = scope
     for match in _ITEM_ACCESS.finditer(source):
@@ -116,7 +117,7 @@ def _find_value(source: str, scope: Any) -> Any:
 
 
 def _is_enclosed(text: str) -> bool:
-    """Whether the last bracket of a text closes the first."""
+    """Whether the last bracket of a text closes the first one, as in ``(a + b)``."""
     depth = 0
     for number, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")

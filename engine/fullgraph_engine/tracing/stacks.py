@@ -59,8 +59,11 @@ def make_frame(code: types.CodeType, line: int | None, positions: Any) -> Frame:
 
 
 RawStack = tuple[tuple[types.CodeType, Any, Any], ...]
-"""An unconverted stack, innermost frame first: code object, line and bytecode position per frame.
-Most stacks are recorded but never converted to :class:`Frame` objects."""
+"""An unconverted stack, innermost frame first: code object, line and bytecode position per
+frame.
+
+Most stacks are recorded but never converted to :class:`Frame` objects.
+"""
 
 
 def raw_stack_of_translator(translator: Any) -> RawStack:
@@ -165,8 +168,10 @@ def is_machinery(path: str) -> bool:
 
 
 def is_in_engine(stack: Stack) -> bool:
-    """Whether traced code in a stack belongs to the engine, such as a replacement of a missing
-    import."""
+    """Whether the innermost traced code in a stack belongs to the engine.
+
+    It does if the engine replaced something, such as a missing import.
+    """
     return any(frame.path.startswith(_ENGINE) for frame in stack)
 
 

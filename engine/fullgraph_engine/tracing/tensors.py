@@ -77,8 +77,9 @@ class ValueNeeded(BaseException):
 
 @dataclass(frozen=True)
 class ChosenState:
-    """The values that a :class:`RunTensorMode` has chosen so far, from which another run can
-    continue."""
+    """The values that a :class:`RunTensorMode` has chosen so far; a later run continues from
+    them.
+    """
 
     choice_count: int
     bool_choices: tuple[int, ...]
@@ -212,8 +213,10 @@ class RunTensorMode(FakeTensorMode):
         return self.fake_tensor_converter.from_real_tensor(self, value, make_constant=True)
 
     def _choose_output(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Run one operator on generated data and return its result; ``_NO_ANSWER`` if the operator
-        fails."""
+        """Run one operator on generated data and return its result; ``_NO_ANSWER`` if it fails.
+
+        The operator's inputs are fake tensors, so the data replaces their missing values.
+        """
         initializing = _called_from_init()
         if self.prefer_real and not initializing and not _called_from_loader():
             raise ValueNeeded(str(func))
@@ -323,8 +326,10 @@ def _schema_name(func: Any) -> str:
 
 
 def _reading_frame() -> types.FrameType | None:
-    """Return the innermost live frame outside Dynamo and the engine: the code that reads a
-    value."""
+    """Return the innermost live frame of code that reads a value of a fake tensor.
+
+    Frames of Dynamo and the engine are skipped.
+    """
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and stacks.is_machinery(frame.f_code.co_filename):
         frame = frame.f_back

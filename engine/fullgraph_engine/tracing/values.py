@@ -13,8 +13,9 @@ from .instructions import InstructionListeners
 from .recording import Local, Receiver
 
 _LOADS = ("LOAD_ATTR", "LOAD_METHOD") if HAS_COLUMNS else ()
-"""Names of instructions that load an attribute: the object is on top of the stack, and columns are
-known."""
+"""Names of the instructions that load an attribute of the object on top of the stack; empty without
+columns.
+"""
 STORES = ("STORE_FAST", "STORE_DEREF")
 
 
@@ -28,9 +29,10 @@ class ValueRecorder:
         instructions.listen_before(STORES, self._record_local)
 
     def record_parameters(self, translator: Any) -> None:
-        """Record the kinds of the arguments of a symbolic interpreter's function.
+        """Record whether the arguments of a function are tensors, modules or other values.
 
-        For a resume function these are local variables of the function that it continues.
+        ``translator`` is the symbolic interpreter that runs the function. For a resume function,
+        the arguments are local variables of the function that it continues.
         """
         code: types.CodeType = translator.f_code
         # The outermost interpreter has values; an inlined interpreter has variables of Dynamo.

@@ -107,7 +107,9 @@ def kind_of_value(value: Any) -> SeenKind:
 
 @dataclass(frozen=True)
 class SeenTensor:
-    """A tensor as it was at one moment; in-place operators may change its sizes later."""
+    """Properties of a tensor when it was read from Dynamo; in-place operators may change its sizes
+    later.
+    """
 
     dtype: torch.dtype
     shape: tuple[Any, ...]
@@ -127,7 +129,7 @@ class SeenNumber:
 
 @dataclass(frozen=True)
 class SeenConstant:
-    """A constant in the compiled graph; ``source`` is Dynamo's expression of its origin."""
+    """A constant in the compiled graph; ``source`` is the expression from which Dynamo took it."""
 
     value: object
     source: str
@@ -213,7 +215,7 @@ def _tensor_content(value: torch.Tensor, node: Any) -> SeenTensor:
 
 
 def reread_content(unrealized: UnrealizedValue) -> Content:
-    """Return the content of a variable that was lazy at the first reading.
+    """Return what Dynamo now knows about a variable that was lazy at the first reading.
 
     If it is still lazy, return its tensor, or None if it does not hold a tensor.
     """
@@ -224,8 +226,7 @@ def reread_content(unrealized: UnrealizedValue) -> Content:
 
 
 def unread_content(value: object) -> Content:
-    """Return the content of a tensor for which Dynamo does not have a variable; None for other
-    values."""
+    """Return the content of a tensor without a Dynamo variable; None for other values."""
     return _tensor_content(value, None) if isinstance(value, torch.Tensor) else None
 
 
@@ -248,9 +249,9 @@ def _read_constant(variable: Any) -> Content:
 
 
 def constant_content(value: object, source: str) -> SeenConstant | None:
-    """Return the content of a constant: None, a number, a string or a non-empty tuple of integers.
+    """Return the content of None, a number, a string or a non-empty tuple of integers.
 
-    Return None for other values. ``source`` is Dynamo's expression of the origin.
+    Return None for other values. ``source`` is the expression from which Dynamo took the constant.
     """
     if value is None or type(value) in (int, float, bool, str):
         return SeenConstant(value, source)

@@ -17,11 +17,11 @@ _RESIZABLE_TYPES = (torch.Tensor, FakeTensor, torch.nn.Parameter)
 
 @dataclass(frozen=True)
 class Leaf:
-    """One leaf value in the nested arguments of a call. ``name`` is its expression inside the
-    called function.
+    """One value in the nested arguments of a call, such as a tensor or a number.
 
-    ``given`` is false for a default that was not passed. ``optional`` is true if None is a valid
-    value, because it is the parameter's default.
+    ``name`` is its expression inside the called function. ``given`` is false for a default that was
+    not passed. ``optional`` is true if None is a valid value, because it is the parameter's
+    default.
     """
 
     name: str

@@ -1,5 +1,7 @@
-"""Describe in words in which calls of a compiled function, counted from 1, a finding was
-reported."""
+"""Describe in words in which calls of a compiled function a finding was reported.
+
+Calls are counted from 1.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ _MOST_PARTS = 4
 
 
 def headline(finding: Finding) -> str:
-    """Return the message of a finding; for a recompile, also the first call of the compiled
-    function that caused it."""
+    """Return the first line to show for a finding: its message.
+
+    For a recompile, the first call of the compiled function that caused it is added.
+    """
     if not isinstance(finding.evidence, RecompileEvidence) or not finding.calls:
         return finding.message
     first = finding.calls[0]
@@ -25,8 +29,11 @@ def headline(finding: Finding) -> str:
 
 
 def calls_clause(finding: Finding) -> str:
-    """Return the calls that reported a finding, such as ``in calls 2 to 9 of `train```, without
-    those in its headline. Empty if the first call of the compiled function reported it."""
+    """Describe in which calls a finding was reported: ``in calls 2 to 9 of `train```.
+
+    Calls in its headline are left out. Empty if the first call of the compiled function reported
+    it.
+    """
     calls = finding.calls
     if isinstance(finding.evidence, RecompileEvidence):
         if len(calls) == 1 and len(calls[0].numbers) == 1:
@@ -37,8 +44,10 @@ def calls_clause(finding: Finding) -> str:
 
 
 def _is_message_subject(evidence: RecompileEvidence, region: str) -> bool:
-    """Whether the recompiled function, which the message names, is ``region``, the compiled
-    function whose calls are counted."""
+    """Whether the recompiled function is the compiled function whose calls are counted.
+
+    ``evidence`` names the recompiled function, and ``region`` is the name of the other one.
+    """
     return region.partition("[")[0].rpartition(".")[2] == evidence.function
 
 
@@ -50,8 +59,10 @@ def _call_words(numbers: Sequence[int]) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> Iterator[str]:
-    """Yield increasing numbers as words; three or more consecutive ones become a range: ``2``, ``4
-    to 9``."""
+    """Yield increasing numbers as words: ``2``, or ``4 to 9`` for consecutive numbers.
+
+    At least three numbers become a range.
+    """
     start = 0
     for index, number in enumerate(numbers):
         if index + 1 < len(numbers) and numbers[index + 1] == number + 1:

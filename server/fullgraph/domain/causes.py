@@ -10,7 +10,7 @@ from fullgraph.domain.findings import FileFinding
 
 
 def group_by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
-    """Link the findings with the same causes and the same severity.
+    """Link the findings with equal causes and equal severity, so that each cause is shown once.
 
     The first finding with a cause represents the others: its ``also`` has their ranges. In a later
     finding that only has causes of earlier ones, ``same_as`` is the range of the first.
@@ -36,8 +36,10 @@ def group_by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
 
 
 def rank_by_cost(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
-    """Return the findings of graph breaks with a known cost, most expensive first. Findings with
-    equal costs stay in their given order."""
+    """Return the findings of graph breaks with a known cost, most expensive first.
+
+    Findings with equal costs stay in their given order.
+    """
     known = [(item.finding.cost, item) for item in findings]
     ranked = [(cost.rank, item) for cost, item in known if cost is not None]
     return tuple(item for _, item in sorted(ranked, key=lambda pair: pair[0], reverse=True))

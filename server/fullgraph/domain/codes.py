@@ -651,8 +651,10 @@ def current_name(name: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def find_row(code: str) -> Code:
-    """Return the row of the table for ``code``, or for its nearest parent in the table:
-    ``graph-break`` for ``graph-break/GB0059``."""
+    """Return the row of the table for a finding code, or for its nearest parent in the table.
+
+    The parent of ``graph-break/GB0059`` is ``graph-break``.
+    """
     parts = current_name(code).split("/")
     for length in range(len(parts), 0, -1):
         found = _ROWS.get("/".join(parts[:length]))
@@ -678,8 +680,10 @@ def graph_break_id(code: str) -> str:
 
 
 def effective_severity(code: str, chosen: Mapping[str, Severity]) -> Severity:
-    """Return the severity of a code: from the most specific entry of ``chosen`` (severities set by
-    the user) that matches it, else the default."""
+    """Return the severity of a finding code, given the severities that the user has set.
+
+    The most specific entry of ``chosen`` that matches the code decides, else the default.
+    """
     best = max(chosen, key=functools.partial(specificity, code), default="")
     return chosen[best] if matches_selector(code, best) else find_row(code).severity
 
@@ -688,7 +692,7 @@ def is_selected(code: str, select: Iterable[str], ignore: Iterable[str]) -> bool
     """Whether findings with this code are shown, given the user's settings ``select`` and
     ``ignore``.
 
-    The more specific matching selector wins; ``ignore`` wins a tie. An empty ``select`` selects all
+    The more specific matching entry wins; ``ignore`` wins a tie. An empty ``select`` selects all
     codes.
     """
     select = tuple(select)
@@ -700,9 +704,11 @@ def is_selected(code: str, select: Iterable[str], ignore: Iterable[str]) -> bool
 def may_be_selected(
     beginning: str, select: Iterable[str], ignore: Iterable[str], chosen: Mapping[str, Severity]
 ) -> bool:
-    """Whether the user's settings may show some code that begins with ``beginning``, a code or a
-    family such as ``graph-break/``; True if uncertain. ``chosen`` has the severities set by the
-    user."""
+    """Whether the user's settings may show some finding code that begins with ``beginning``.
+
+    It is a code or a family such as ``graph-break/``. True if uncertain. ``chosen`` has the
+    severities set by the user.
+    """
     select, ignore = tuple(select), tuple(ignore)
     family = beginning.rstrip("/")
     if not family:
@@ -726,7 +732,7 @@ def may_be_selected(
 
 
 def specificity(code: str, selector: str) -> int:
-    """Return how specifically a selector names a code; 0 if it does not match.
+    """Return how specifically an entry of the user's settings names a code; 0 if it does not match.
 
     The full code is the most specific selector, then its last part alone (``GB0059``), then its
     parents from the longest to the shortest.
@@ -741,13 +747,17 @@ def specificity(code: str, selector: str) -> int:
 
 
 def matches_selector(code: str, selector: str) -> bool:
-    """Whether a selector is the code itself, one of its parents (``graph-break``), or its last part
-    (``GB0059``)."""
+    """Whether an entry of the user's settings selects a finding code.
+
+    It may be the code itself, one of its parents (``graph-break``), or its last part (``GB0059``).
+    """
     return specificity(code, selector) > 0
 
 
 def is_known_selector(selector: str) -> bool:
-    """Whether ``selector`` matches a code that a finding can have."""
+    """Whether ``selector`` matches a code that a finding can have, so that it is not a typing
+    error.
+    """
     if GRAPH_BREAK_ID.fullmatch(selector):
         return True
     if find_row(selector).name and "/" not in selector:

@@ -43,8 +43,10 @@ class FileFinding:
         return max(self.severity, Severity.INFORMATION, key=lambda one: one.number)
 
     def finding_of_run(self, target: str, probe: int) -> Finding | None:
-        """Return what one run reported; None if it did not report this finding. A run traces
-        ``target`` with the inputs number ``probe``, counted from 0."""
+        """Return what one run reported; None if it did not report this finding.
+
+        A run traces ``target`` with the inputs number ``probe``, counted from 0.
+        """
         for finding in self.run_findings:
             if finding.target == target and (finding.run is None or finding.run.probe == probe):
                 return finding
@@ -52,8 +54,11 @@ class FileFinding:
 
 
 def add_ids(items: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
-    """Give each finding of a file its id. Findings that differ only in their source range are
-    numbered in the given order, which must be the order of the text."""
+    """Give each finding of a file its ``id``, which later traces repeat.
+
+    Findings that differ only in their source range are numbered in the given order, which must be
+    the order of the text.
+    """
     numbers: dict[tuple[str, str], int] = {}
     identified = []
     for item in items:

@@ -1,4 +1,4 @@
-"""Describe in words the further names of a value whose change caused a recompile."""
+"""Describe in words the other names of a value whose change caused a recompile."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ _MOST = 3
 
 
 def other_names(finding: Finding) -> Iterator[str]:
-    """Yield a clause for each name of the value but the first, such as ``"in `evaluate`, `y` was 1,
-    now 2"``. The names after the first ``_MOST`` are only counted."""
+    """Yield a clause for each further name of a recompile's changed value.
+
+    An example is ``"in `evaluate`, `y` was 1, now 2"``. The names after the first ``_MOST`` are
+    only counted.
+    """
     first, others = finding.names[:1], finding.names[1:]
     for name in others[:_MOST]:
         elsewhere = name.function != first[0].function

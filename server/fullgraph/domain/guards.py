@@ -15,8 +15,10 @@ _LONGEST = 300
 
 
 def kind_slug(kind: str) -> str:
-    """Convert a guard kind to the last part of a finding code: ``TENSOR_MATCH`` to
-    ``tensor-match``."""
+    """Convert Dynamo's class of a guard to the last part of a finding code.
+
+    ``TENSOR_MATCH`` becomes ``tensor-match``.
+    """
     return re.sub(r"[^a-z0-9]+", "-", kind.lower()).strip("-") or "other"
 
 

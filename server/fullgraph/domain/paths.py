@@ -16,8 +16,10 @@ _IN_WORDS = re.compile(rf"{_BEGIN}(?:{_PART}[/\\])?(?:{_LEFT}|(?=fullgraph_engin
 
 
 def match_library_folder(path: str) -> re.Match[str] | None:
-    """Match the beginning of a path up to a folder of installed packages, or up to the folder with
-    the package of this project's engine."""
+    """Match the beginning of a path up to a folder of installed packages.
+
+    The folder that contains this project's engine counts as such a folder.
+    """
     return INSTALLED.match(path) or ENGINE.match(path)
 
 

@@ -38,7 +38,9 @@ class Encoding(str, enum.Enum):
 
 class TextPositions:
     """The lines of one text, with conversions between bytes, code points and UTF-16 units.
-    Positions outside of the text are clamped to the nearest one inside."""
+
+    Positions outside of the text are clamped to the nearest one inside.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -58,8 +60,9 @@ class TextPositions:
         return self._lines[number] if 0 <= number < len(self._lines) else ""
 
     def start(self, number: int) -> int:
-        """Return the number of code points before the line ``number``; for a line after the last,
-        the length of the text."""
+        """Return the number of code points before a line; for a line after the last, the text's
+        length.
+        """
         return self._starts[min(max(number, 0), len(self._lines))]
 
     def offset(self, position: Position) -> int:
@@ -68,7 +71,7 @@ class TextPositions:
         return self.start(position.line) + self.column(position)
 
     def text_in(self, range_: Range) -> str:
-        """Return the text of a range."""
+        """Return the part of the text inside a range."""
         return self._text[self.offset(range_.start) : self.offset(range_.end)]
 
     def position_at(self, offset: int) -> Position:
@@ -142,8 +145,9 @@ def _encoded_length(text: str, encoding: Encoding) -> int:
 
 
 def _code_points(line: str, offset: int, encoding: Encoding) -> int:
-    """Return how many code points of ``line`` end at or before ``offset``, an offset in units of
-    ``encoding``."""
+    """Return how many code points of ``line`` are before ``offset``, counted in units of
+    ``encoding``.
+    """
     if offset <= 0:
         return 0
     if encoding is Encoding.UTF32 or line.isascii():

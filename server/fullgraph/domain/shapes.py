@@ -6,8 +6,10 @@ from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen
 
 
 def brief_values(place: PlaceShapes, count: int | None = None) -> str:
-    """Format the values of a source expression: ``f32[b, 64]``. If they differ, show the first, the
-    last and the number of values, which ``count`` replaces."""
+    """Format the values that a trace saw at a source expression, such as ``f32[b, 64]``.
+
+    If they differ, show the first, the last and the number of values, which ``count`` replaces.
+    """
     distinct = list(dict.fromkeys(map(value_text, place.values)))
     if len(distinct) <= 1:
         return distinct[0] if distinct else ""
@@ -51,10 +53,10 @@ def _shorten(text: str, room: int) -> str:
 
 
 def value_text(value: ShapeSeen) -> str:
-    """Format one value: ``f32[b, 64]``, or ``3 (constant)`` for a constant."""
+    """Format one traced value: ``f32[b, 64]``, or ``3 (constant)`` for a constant."""
     return f"{value.text} (constant)" if value.kind == "constant" else value.text
 
 
 def times_words(count: int) -> str:
-    """Format a number of repetitions with a multiplication sign before it."""
+    """Format a number of repetitions after a multiplication sign."""
     return f"\N{MULTIPLICATION SIGN}{count}"

@@ -1,4 +1,4 @@
-"""Trace a text for its findings, and judge a rewrite by the findings before and after it."""
+"""Trace a file for its findings, and judge a rewrite by the findings before and after it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fullgraph_engine.protocol.evidence import BreakEvidence
 
 
 class Asked(Protocol):
-    """A running request to the engine, with its events up to the last one."""
+    """A running request to the engine; iterate over its events up to the last one."""
 
     def __aiter__(self) -> AsyncIterator[Event]: ...
 
@@ -32,13 +32,13 @@ class Asked(Protocol):
 
 
 class Tracer(Protocol):
-    """The part of :class:`fullgraph.engines.Engine` that tracing uses."""
+    """Interface of :class:`fullgraph.engines.Engine`, as far as this module uses it."""
 
     def analyze(self, request: Analyze) -> Asked: ...
 
 
 async def events(asked: Asked) -> AsyncIterator[Event]:
-    """Yield the events of a request. If the reader stops early, cancel the request."""
+    """Yield the events of a request. If the caller stops early, the request is cancelled."""
     try:
         async for event in asked:
             yield event
@@ -49,28 +49,32 @@ async def events(asked: Asked) -> AsyncIterator[Event]:
 
 @dataclass(frozen=True)
 class Traced:
-    """The findings and reports of traces of some functions in a text."""
+    """The findings and reports from tracing some functions of a file."""
 
     text: str
     findings: tuple[Finding, ...] = ()
     reports: tuple[TargetReport, ...] = ()
     problem: str = ""
-    """Sentence that explains why the engine could not trace the text; empty otherwise."""
+    """Sentence that explains why the engine could not trace the file; empty otherwise."""
 
     def of_run(self, finding: Finding) -> Finding | None:
-        """Return this trace's version of a finding that another trace of the same text reported;
-        None if this trace did not report it."""
+        """Return this trace's copy of a finding that another trace of the same source reported.
+
+        None if this trace did not report it.
+        """
         return next((one for one in self.findings if same(one, finding)), None)
 
     def of(self, targets: Collection[str]) -> Traced:
-        """Return the result for some functions only, with the findings from executing the
-        module."""
+        """Return the results for the functions ``targets`` only.
+
+        Findings from executing the module are included.
+        """
         findings = tuple(one for one in self.findings if one.target in ("", *targets))
         reports = tuple(one for one in self.reports if one.name in targets)
         return dataclasses.replace(self, findings=findings, reports=reports)
 
     def joined(self, other: Traced) -> Traced:
-        """Return this result combined with the result for other functions of the same text."""
+        """Return these results combined with the results for other functions of the same source."""
         return dataclasses.replace(
             self,
             findings=(*self.findings, *other.findings),
@@ -79,8 +83,11 @@ class Traced:
         )
 
     def complete(self, before: Traced) -> bool:
-        """Whether the functions that ``before`` traced were all traced without failure here. Only
-        then does a missing finding show that it was fixed."""
+        """Whether all functions that the trace ``before`` covers were traced without failure
+        here, too.
+
+        Only then does a missing finding show that it was fixed.
+        """
         names = {report.name for report in self.reports}
         return (
             not self.problem
@@ -90,13 +97,12 @@ class Traced:
 
     @property
     def speaks_against(self) -> bool:
-        """Whether some finding would be a reason to refuse a rewrite if the rewrite had added
-        it."""
+        """Whether adding one of these findings would be a reason to refuse a rewrite."""
         return any(_is_serious(one) or one.code.startswith("recompile") for one in self.findings)
 
 
 async def traced(tracer: Tracer, request: Analyze) -> Traced:
-    """Trace the text of a request with the engine; return the findings and reports."""
+    """Trace a file with the engine; return the findings and reports."""
     results = await collect_results(events(tracer.analyze(request)))
     return Traced(
         request.text,
@@ -107,28 +113,29 @@ async def traced(tracer: Tracer, request: Analyze) -> Traced:
 
 
 def same(one: Finding, other: Finding) -> bool:
-    """Whether two findings of one text are the same graph break, possibly reported by different
-    runs."""
+    """Whether two findings in one file are the same graph break, perhaps reported by different
+    runs.
+    """
     return (one.code, one.message, one.range) == (other.code, other.message, other.range)
 
 
 @dataclass(frozen=True)
 class Judgment:
-    """The effect of a rewrite on the findings of the traced functions, judged for the finding that
-    the rewrite should remove."""
+    """The effect of a rewrite on the findings of the traced functions."""
 
     gone: bool
-    """True if the changed text does not have the finding any more, and every function was traced
-    without failure."""
+    """True if the rewritten code does not have the finding any more, and every function was traced
+    without failure.
+    """
     ended: tuple[Finding, ...] = ()
-    """Findings of any severity that the original text has and the changed text does not have."""
+    """Findings of any severity that the original code has and the rewritten code does not."""
     appeared: tuple[Finding, ...] = ()
-    """Findings that only the changed text has, with at least the severity of a warning."""
+    """Findings that only the rewritten code has, with at least the severity of a warning."""
     revealed: tuple[Finding, ...] = ()
     """Findings in code that Dynamo did not trace because of the removed finding: later graph
     breaks, and sizes that became constants."""
     problem: str = ""
-    """Sentence that explains why the effect is unknown; empty if it is known."""
+    """Sentence that explains why the effect of the rewrite is unknown; empty if it is known."""
 
     @property
     def better(self) -> bool:
@@ -136,8 +143,10 @@ class Judgment:
 
     @property
     def instead(self) -> Finding | None:
-        """The graph break, or size that became a constant, that replaced the removed finding, if
-        nothing else appeared; else None."""
+        """Finding that replaced the removed one, if it is the only new one; else None.
+
+        It is another graph break, or a size that became a constant.
+        """
         if self.problem or not self.gone or len(self.appeared) != 1:
             return None
         one = self.appeared[0]
@@ -145,7 +154,7 @@ class Judgment:
 
     @property
     def why(self) -> str:
-        """Sentence that explains why the changed text is not better; empty if it is better."""
+        """Sentence that explains why the rewritten code is not better; empty if it is better."""
         if self.problem:
             return self.problem
         if self.appeared:
@@ -156,8 +165,11 @@ class Judgment:
 
 
 def _only_of_program(before: Traced, after: Traced) -> str:
-    """Return the name of a function that only the trace of a program compiles and that was not
-    traced now, so its findings are unknown; empty without one."""
+    """Return a function whose findings are unknown, because only running the whole program
+    compiles it.
+
+    It was not traced now. The result is empty without such a function.
+    """
     traced_names = {one.name for one in after.reports if one.status == "traced"}
     missing = (one for one in before.reports if one.region and one.name not in traced_names)
     return next((one.name for one in missing), "")
@@ -166,7 +178,7 @@ def _only_of_program(before: Traced, after: Traced) -> str:
 def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
     """Return the effect of a rewrite on ``finding`` and on other findings.
 
-    ``before`` and ``after`` are traces of the original and the changed text, with the same
+    ``before`` and ``after`` are traces of the original and the rewritten code, with the same
     functions and inputs.
     """
     if not after.complete(before):
@@ -227,8 +239,9 @@ _CONSTANT_SIZES = (
 
 _CHANGED = -1
 _Key = tuple[str, str, int]
-"""Key of a finding in both texts: code, title or message, and line in the original text;
-``_CHANGED`` for any changed line."""
+"""Key by which a finding of the original and one of the rewritten code are compared: code, title or
+message, and line in the original; ``_CHANGED`` for any changed line.
+"""
 
 
 _MODULE_FAILS: _Key = "trace", "", _CHANGED
@@ -248,7 +261,7 @@ def _finding_key(finding: Finding, kept: Collection[int]) -> _Key:
 
 
 def _finding_words(finding: Finding) -> str:
-    """Return the title of a graph break; for other findings, the message.
+    """Return the text by which findings are compared: the title of a graph break, else the message.
 
     The message of a graph break may change once an earlier graph break does not split the function
     any more.
@@ -258,8 +271,10 @@ def _finding_words(finding: Finding) -> str:
 
 
 def _finding_place(finding: Finding, lines: Sequence[str]) -> tuple[str, str, int]:
-    """Return (code, title or message, line) of a finding; if equal lines follow one another, the
-    first of them."""
+    """Return code, title or message, and line of a finding.
+
+    If equal lines follow one another, it is the first of them. ``lines`` are the lines of the file.
+    """
     number = finding.range.start.line
     while 0 < number < len(lines) and lines[number] == lines[number - 1]:
         number -= 1
@@ -290,8 +305,7 @@ def _recompiles(traced: Traced) -> list[Finding]:
 
 
 def _unchanged_lines(before: str, after: str) -> dict[int, int]:
-    """Return a dictionary of unchanged lines, from line number in the text ``after`` to line number
-    in ``before``."""
+    """Map unchanged lines of the text ``after`` to their line numbers in ``before``."""
     matcher = difflib.SequenceMatcher(None, before.split("\n"), after.split("\n"), autojunk=False)
     return {
         block.b + offset: block.a + offset

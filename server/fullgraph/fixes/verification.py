@@ -1,5 +1,8 @@
-"""Verify candidates (rewritten texts) for a finding: trace each, compare its behavior with the
-original, and grade it."""
+"""Verify rewrites that may fix a finding: trace each, compare its behavior with the original, and
+grade it.
+
+A candidate is a rewrite before its verification.
+"""
 
 from __future__ import annotations
 
@@ -39,28 +42,35 @@ the graph break, but was not shown to be equivalent.
 """
 
 LOOK_SECONDS = 15.0
-"""Maximum seconds to trace a changed text, in addition to ten times the seconds for the original
-text."""
+"""Maximum seconds to trace rewritten code, in addition to ten times the seconds for the
+original.
+"""
 COMPARE_SECONDS = 10.0
-"""Maximum seconds to compare the behavior of one candidate with the original."""
+"""Maximum seconds to compare the behavior of one rewritten file with the original."""
 QUICK_SECONDS = 1.0
-"""Maximum seconds to compare a candidate after another was refused for a difference; a candidate
-that differs mostly differs for most inputs."""
+"""Maximum seconds to compare a rewrite after another one was refused because its behavior differs:
+a rewrite that differs mostly differs for most inputs.
+"""
 CALLER_SECONDS = 0.4
-"""Maximum seconds to compare a function that calls the compared function."""
+"""Maximum seconds to compare a function that calls the function with the finding."""
 BUSY_STRETCH = 8.0
 """Maximum factor by which these time limits grow while other programs keep the machine busy."""
 _MOST_TARGETS = 3
-"""Maximum number of functions with the finding for which a fix is verified, if several traced
-functions share the code."""
+"""Maximum number of functions for which a fix is verified, if several traced functions have the
+finding.
+"""
 _MOST_TRIED = 12
-"""Maximum number of candidates for one finding to trace, before each is combined with further
-rewrites."""
+"""Maximum number of rewrites to try for one finding, before combining each with further
+rewrites.
+"""
 _MOST_STEPS = 3
 """Maximum number of rewrites that one fix combines."""
 _TOGETHER: tuple[Part, ...] = ("first", "paths")
 _FURTHER: tuple[Part, ...] = ("second", "forecast")
-"""Phases of a trace that verify a fix last: it must not add constants or recompiles."""
+"""Parts of an analysis that verify a fix last: the second call's sizes and the recompile forecast.
+
+A fix must not add constants or recompiles there.
+"""
 
 
 class Tracer(Protocol):
@@ -72,14 +82,17 @@ class Tracer(Protocol):
 
 
 _LONGEST = 300_000
-"""Maximum number of characters of a text for which rewrites are tried; a longer text takes
-minutes."""
+"""Maximum number of characters of a file for which rewrites are tried; longer files take
+minutes.
+"""
 
 
 @dataclass(frozen=True)
 class Fix:
-    """A verified candidate. ``findings`` are the findings that it removes, first the finding that
-    it was made for."""
+    """A verified rewrite.
+
+    ``findings`` are the findings that it removes, first the finding that it was made for.
+    """
 
     candidate: Candidate
     grade: Grade
@@ -87,32 +100,36 @@ class Fix:
     edits: tuple[TextEdit, ...]
     judgment: Judgment
     compared: tuple[Compared, ...] = ()
-    """Comparisons with the original, one for each compared function."""
+    """Comparisons of the rewrite with the original, one for each compared function."""
     seconds: float = 0.0
     """Seconds from the start of the search until the fix was verified."""
     doubt: str = ""
     """Sentence that explains why the grade is not better; empty for a safe fix."""
     pins: tuple[Finding, ...] = ()
-    """Findings about additional guards, in code that only the fixed text compiles in one graph."""
+    """Findings about additional guards, in code that only the rewritten file compiles in one
+    graph.
+    """
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A refused candidate, with the reason (``why``) as a sentence."""
+    """A rewrite that was refused, with the reason (``why``) as a sentence."""
 
     candidate: Candidate
     why: str
     instead: Finding | None = None
-    """Graph break that replaces the finding in the changed text, if it is the only new finding;
-    else None."""
+    """Graph break that replaces the finding in the rewritten code, if it is the only new finding;
+    else None.
+    """
     differs: bool = False
-    """True if the changed code was executed and behaves differently."""
+    """True if the rewritten code was executed and behaves differently."""
 
 
 @dataclass(frozen=True)
 class Search:
     """The outcome of the search for fixes of a finding: verified fixes, best first, and refused
-    candidates."""
+    rewrites.
+    """
 
     fixes: tuple[Fix, ...] = ()
     refused: tuple[Refused, ...] = ()
@@ -122,8 +139,7 @@ _T = TypeVar("_T")
 
 
 class _Beside(Generic[_T]):
-    """Work that can start before it is known whether its result is needed; it is cancelled if
-    not."""
+    """Work that starts before its result is known to be needed; it is cancelled if not needed."""
 
     def __init__(self, work: Callable[[], Coroutine[object, object, _T]]) -> None:
         self._work = work
@@ -144,13 +160,13 @@ class _Beside(Generic[_T]):
 
 
 _Look = tuple[str, tuple[str, ...], tuple[Part, ...]]
-"""Key of a trace: text, names of the traced functions, and phases of the trace."""
+"""Key of a trace: source code, names of the traced functions, and traced parts of the analysis."""
 
 
 class Verifier:
-    """Verifies candidates for the findings of one text.
+    """A verifier of rewrites for the findings of one file.
 
-    ``request`` describes how the text is traced. ``known`` is the result of that trace if it was
+    ``request`` describes how the file is traced. ``known`` is the result of that trace if it was
     traced before. ``backend`` also compares with the compiler backend.
     """
 
@@ -169,19 +185,20 @@ class Verifier:
         self._text: Text | None = None
         self._before: dict[tuple[tuple[str, ...], tuple[Part, ...]], Traced] = {}
         self._slow = True
-        """True if comparing takes long, so that a doubtful candidate is compared for a short time
-        first."""
+        """True if comparing takes long, so that a doubtful rewrite is first compared for a short
+        time.
+        """
         self._ahead: dict[_Look, asyncio.Task[Traced]] = {}
-        """Traces of the next candidates, started for the case that the current candidate is
-        refused."""
+        """Traces of the next rewrites, started in case the current rewrite is refused."""
 
     async def fixes(
         self, finding: Finding, targets: Sequence[str], seen: Sequence[SeenValue] = ()
     ) -> Search:
-        """Verify the candidates for a finding; the first safe fix ends the search.
+        """Verify the rewrites for a finding; the first safe fix ends the search.
 
-        If none is verified, each candidate that only replaces the graph break by another one is
+        If none is verified, each rewrite that only replaces the graph break by another one is
         combined with rewrites for that one. ``targets`` are the functions with the finding.
+        ``seen`` are the kinds of values that the trace saw in the file.
         """
         try:
             return await self._search(finding, targets, seen)
@@ -246,7 +263,7 @@ class Verifier:
         return Search(tuple(found), tuple(refused))
 
     async def together(self, fixes: Sequence[Fix]) -> Fix | None:
-        """Verify several fixes as one fix.
+        """Combine several fixes into one and verify it.
 
         Fixes that touch lines of an earlier fix are left out. Return None without fixes, or if some
         of their findings remain.
@@ -294,12 +311,11 @@ class Verifier:
         hurried: bool = False,
         likely: bool = False,
     ) -> Fix | Refused:
-        """Trace one candidate, compare its behavior with the original, and return the graded fix or
-        the refusal.
+        """Trace one rewrite, compare its behavior with the original, and grade or refuse it.
 
-        ``others`` are functions that call ``targets``; they are compared with fewer inputs.
-        ``hurried`` compares for a short time first. ``likely`` starts the trace of the last phases
-        at once.
+        ``before`` is the trace of the original; its ``parts`` show the finding. ``others`` are
+        functions that call ``targets``; they are compared with fewer inputs. ``hurried`` compares
+        for a short time first. ``likely`` starts the last traces at once.
         """
         parts = _parts_of(candidate, parts)
         looking = _Beside(
@@ -362,10 +378,11 @@ class Verifier:
         after: Traced,
         parts: tuple[Part, ...],
     ) -> Judgment | Refused:
-        """Judge the trace of a changed text against the trace of the original text.
+        """Compare the findings of a rewritten file with the findings of the original.
 
-        Phases in ``parts`` that were not traced for the original are traced only if the original
-        may have the same findings: `torch.export` may take longer than all other phases.
+        ``parts`` are the parts of the analysis that were traced for the rewrite. Parts that were
+        not traced for the original are traced only if the original may have the same findings:
+        `torch.export` may take longer than all other parts.
         """
         lacking = _missing_kernel(after)
         judgment = judged(before, after, finding)
@@ -379,8 +396,11 @@ class Verifier:
         return Refused(candidate, judgment.why, judgment.instead or lacking)
 
     def _only_guards(self, judgment: Judgment, finding: Finding, candidate: Candidate) -> bool:
-        """Whether all added findings are about guards of code that the rewrite moves into one
-        graph: sizes that become constants, and state that changes for the next call."""
+        """Whether all findings that a rewrite adds are about guards of code that it moves into
+        one graph.
+
+        These are sizes that become constants, and state that changes for the next call.
+        """
         before, after = self._request.text.split("\n"), candidate.text.split("\n")
         # Disabled code was not compiled at all, so its guards are new.
         whole = "disable" not in getattr(finding.evidence, "title", "")
@@ -401,11 +421,11 @@ class Verifier:
         targets: tuple[str, ...],
         parts: tuple[Part, ...],
     ) -> Judgment:
-        """Judge the rewrite in the last phases of a trace, which were not traced for either text
-        yet.
+        """Compare the findings of the last parts of the analysis, traced only for rewrites that
+        pass so far.
 
-        The original is traced only if the changed text has findings that the original may have as
-        well: that trace takes as long as the other verification.
+        The original is traced only if the rewritten code has findings there which the original
+        may have as well: that trace takes as long as the other verification.
         """
         rest = tuple(part for part in _FURTHER if part not in parts)
         after = await self._trace_changed(candidate.text, targets, rest)
@@ -424,16 +444,17 @@ class Verifier:
     async def _trace_changed(
         self, text: str, targets: tuple[str, ...], parts: tuple[Part, ...]
     ) -> Traced:
-        """Return the trace of a changed text, from the traces that were started in advance if
-        possible."""
+        """Return the trace of rewritten code; if it was started in advance, wait for that one."""
         ahead = self._ahead.pop((text, targets, parts), None)
         if ahead is not None:
             return await ahead
         return await traced(self._tracer, self._trace_request(targets, parts, text))
 
     async def _trace_original(self, only: tuple[str, ...], parts: tuple[Part, ...]) -> Traced:
-        """Return the trace of some functions of the original text, which is traced only once for
-        each choice of functions and phases."""
+        """Return the trace of the functions ``only`` in the original code.
+
+        Each choice of functions and ``parts`` of the analysis is traced only once.
+        """
         if self._known is not None and parts == self._request.parts:
             return self._known.of(only)
         known = self._before.get((only, parts))
@@ -443,14 +464,18 @@ class Verifier:
         return known
 
     def _last_probe(self, target: str) -> int:
-        """Return the number of the last set of inputs that the function was traced with in the
-        original text."""
+        """Return the number of the last set of example inputs with which the original traced a
+        function.
+        """
         numbers = (one.probe_number for one in self._reports if one.name == target)
         return max(numbers, default=0)
 
     def _distinct_targets(self, targets: Sequence[str]) -> tuple[str, ...]:
-        """Return the functions, leaving out each whose only inputs are the inputs of an earlier
-        function in ``targets``."""
+        """Return the functions with their own example inputs.
+
+        A function is left out if its only inputs are the inputs of an earlier function in
+        ``targets``.
+        """
         calls = {name: name for name in targets}
         for one in self._reports:
             if one.probe is not None and one.name in calls and one.probe.same_as:
@@ -463,7 +488,7 @@ class Verifier:
 
     @property
     def _reports(self) -> Iterator[TargetReport]:
-        """Yield the reports of all traces of the original text so far."""
+        """Yield the reports on functions from all traces of the original so far."""
         known = (self._known,) if self._known is not None else ()
         return (one for each in (*known, *self._before.values()) for one in each.reports)
 
@@ -494,11 +519,11 @@ class Verifier:
         quick: bool = False,
         covering: bool = True,
     ) -> list[Compared] | Refused:
-        """Compare the behavior of the candidate with the original, for each function; return the
-        refusal at the first difference.
+        """Compare the behavior of the rewritten with the original code, for each function.
 
-        A suggestion is not compared: a person has to check it anyway. With ``quick``, a candidate
-        that probably differs is first compared for a short time.
+        Return the comparisons, or the refusal at the first difference. A suggestion is not
+        compared: a person has to check it anyway. With ``quick``, a rewrite that probably differs
+        is first compared for a short time.
         """
         found: list[Compared] = []
         changed = candidate.text
@@ -544,19 +569,23 @@ class Verifier:
 
 
 def _parts_of(candidate: Candidate, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return the phases of a trace that show whether a candidate removed a finding of the phases
-    ``parts``."""
+    """Return the parts of the analysis that must be traced to verify a rewrite.
+
+    They are ``parts``, which show the finding, and parts that the rewrite itself asks for.
+    """
     return tuple(dict.fromkeys((*parts, *candidate.parts)))
 
 
 def _is_settled(fix: Fix) -> bool:
-    """Whether a fix is graded safe or unsafe (not a suggestion) and does not add guards."""
+    """Whether a fix is graded safe or unsafe (not a suggestion) and adds no guards."""
     return fix.grade != "suggestion" and not fix.pins
 
 
 def _continue_refused(refused: Sequence[Refused]) -> tuple[Candidate, ...]:
-    """Combine each refused candidate that adds a graph break with the candidates for that graph
-    break."""
+    """For refused rewrites that replace the graph break by another one, add rewrites for that one.
+
+    Return the combined rewrites.
+    """
     further: list[Candidate] = []
     # The only fault of an operator without a fake kernel is the missing kernel.
     for one in sorted(refused, key=_brings_break):
@@ -575,13 +604,15 @@ def _brings_break(refused: Refused) -> bool:
 
 
 _EMPTY_OR_ONE = re.compile(r"\[(?:[^\]]*, )?[01](?:, [^\]]*)?\]")
-"""Pattern of a tensor in a probe comment with a dimension of size 0 or 1, such as ``[0, 4]``."""
+"""Pattern of a tensor in probe notation with a dimension of size 0 or 1, such as ``[0, 4]``."""
 _SIZES = re.compile(r"\[[\d, ]*\]")
 
 
 def _may_differ(candidate: Candidate, compared: Compared) -> bool:
-    """Whether the fields of the candidate, such as ``loses`` and ``extends``, allow the
-    differences from the original."""
+    """Whether a rewrite declares that its behavior may differ in the ways that ``compared`` found.
+
+    It declares this in fields such as ``loses`` and ``extends``.
+    """
     if candidate.suggestion:
         return True
     lost = set(candidate.loses)
@@ -608,25 +639,31 @@ def _may_differ(candidate: Candidate, compared: Compared) -> bool:
 
 
 def _is_odd(inputs: str, given: str) -> bool:
-    """Whether some size in the inputs is 0 or 1, although the same size in the given inputs is
-    not."""
+    """Whether a size in ``inputs`` is 0 or 1 where the user's inputs ``given`` have another size.
+
+    Both are texts in probe notation.
+    """
     return bool(set(_EMPTY_OR_ONE.findall(inputs)) - set(_EMPTY_OR_ONE.findall(given)))
 
 
 def _do_not_fit(inputs: str, given: str) -> bool:
-    """Whether some tensors have the sizes of the given inputs and others do not, so that their
-    shapes may not fit together."""
+    """Whether ``inputs`` change the sizes of some tensors only, so that their shapes may not match.
+
+    ``given`` are the user's inputs; both are texts in probe notation.
+    """
     pairs = list(zip(_SIZES.findall(inputs), _SIZES.findall(given), strict=False))
     return len({one == other for one, other in pairs}) == 2
 
 
 _OF_A_DTYPE = ("outcome", "result", "gradient", "state", "input")
-"""Aspects of behavior that differ if code computes with tensors of other dtypes."""
+"""Aspects of behavior that differ if code computes with other dtypes."""
 
 
 def _parts_of_finding(finding: Finding) -> tuple[Part, ...]:
-    """Return the phases of a trace that show whether the finding is there, with the first phase,
-    which shows whether functions fail."""
+    """Return the parts of the analysis that show a finding, and the first trace.
+
+    The first trace shows whether functions fail.
+    """
     if finding.path is not None:
         return "first", "paths"
     part = finding.run.part if finding.run is not None else "first"
@@ -634,8 +671,10 @@ def _parts_of_finding(finding: Finding) -> tuple[Part, ...]:
 
 
 def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, str]:
-    """Return the grade of a candidate that passed all comparisons, and a sentence that explains why
-    the grade is not better."""
+    """Return the grade of a rewrite that passed all comparisons, and why it is not better.
+
+    The reason is a sentence; empty for the grade "safe".
+    """
     doubts = [one.reason for one in compared if one.outcome == "unverified"]
     differs = [one.reason for one in compared if one.outcome == "differs"]
     if candidate.suggestion or doubts:
@@ -660,8 +699,10 @@ def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tupl
 
 
 def _missing_kernel(after: Traced) -> Finding | None:
-    """Return the finding that an operator of the changed text does not have a fake kernel, with its
-    recorded calls; None if there is none."""
+    """Return the finding that a new custom operator does not have a fake kernel; None without one.
+
+    It contains the recorded calls of the operator.
+    """
     for one in after.findings:
         if isinstance(one.evidence, ExportEvidence) and one.evidence.calls:
             return one
@@ -669,7 +710,7 @@ def _missing_kernel(after: Traced) -> Finding | None:
 
 
 def _is_refused(compared: Compared) -> bool:
-    """Whether the changed text raises an exception for an input that the original accepts."""
+    """Whether the rewritten code raises an exception for an input that the original accepts."""
     return any(not one.same and one.outcome == "returned" for one in compared.cases)
 
 

@@ -1,5 +1,6 @@
-"""Incremental tracing: find the targets that an edit can affect, and move the results of all others
-to their new lines.
+"""Incremental tracing: find the functions and modules (targets) that an edit can affect.
+
+The results of all others are moved to their new lines, without another trace.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Find the targets (functions and modules to trace) that a change of the text can affect; in doubt
-a target counts as affected.
+"""Find the functions and modules (targets) whose traces an edit of the file can affect.
+
+In doubt, a target counts as affected.
 """
 
 from __future__ import annotations
@@ -14,21 +15,23 @@ from fullgraph.incremental.statements import ParsedText, Statement
 from fullgraph_engine.protocol import GivenCalls
 
 Inputs = Literal["written", "found", "sought", "given", "uncalled", "convention", "program"]
-"""Origin of a target's inputs. ``written``: at the target itself, so other code cannot affect them.
-``found``: synthesized by trying; tried first again unless users of the target change. ``sought``:
-none found, or the written ones do not fit, so changed definitions may help. ``given``: from calls
-in other code. ``uncalled``: such calls were sought without success. ``convention``: from functions
-and variables with usual names. ``program``: from a program, so all code it executes affects
-them."""
+"""Origin of the example inputs with which a function or module (target) was traced.
+
+``written``: at the target itself, so other code cannot affect them. ``found``: synthesized by
+trying; tried first again unless users of the target change. ``sought``: none found, or the written
+ones do not fit, so changed definitions may help. ``given``: from calls in other code. ``uncalled``:
+such calls were sought without success. ``convention``: from functions and variables with usual
+names. ``program``: from a program, so all code it executes affects them.
+"""
 
 
 @dataclass(frozen=True)
 class KnownTarget:
-    """A target that was traced in the earlier text; ``lines`` are the lines that its results refer
-    to.
+    """A function or module (target) that was traced before the edit.
 
-    ``definitions`` are names in its inputs that the text may define. With ``calls``, the engine can
-    check whether other code still calls the target with the same inputs.
+    ``lines`` are the lines that its results refer to. ``definitions`` are names in its inputs that
+    the file may define. With ``calls``, the engine can check whether other code still calls the
+    target with the same inputs.
     """
 
     name: str
@@ -39,7 +42,9 @@ class KnownTarget:
 
     @property
     def definition(self) -> str:
-        """Name of the top-level definition that contains the target; empty for an expression."""
+        """Name of the top-level function or class that contains the target; empty for an
+        expression.
+        """
         root = self.name.partition(".")[0]
         return root if root.isidentifier() else ""
 
@@ -47,12 +52,12 @@ class KnownTarget:
 def find_unaffected(
     before: ParsedText, after: ParsedText, change: Alignment, targets: Iterable[KnownTarget]
 ) -> frozenset[str]:
-    """Return the names of the targets whose traces would give the same results in the later text.
+    """Return the names of the functions and modules (targets) that an edit does not affect.
 
-    A trace depends on the code reachable from its target and on code executed at import. Inputs
-    from elsewhere also depend on the code that uses the target, and on functions and variables
-    searched for inputs. Decorators of other modules may store definitions, so their uses count as
-    well.
+    Tracing them after the edit would give the same results. A trace depends on the code reachable
+    from its target and on code executed at import. Inputs from elsewhere also depend on the code
+    that uses the target, and on functions and variables searched for inputs. Decorators of other
+    modules may store definitions, so their uses count as well.
     """
     sides = (_ChangedText(before, change.changed_before), _ChangedText(after, change.changed_after))
     kept = [side.kept_elsewhere() for side in sides]
@@ -84,15 +89,18 @@ def find_unaffected(
 def unless_called_otherwise(
     before: ParsedText, after: ParsedText, change: Alignment, targets: Iterable[KnownTarget]
 ) -> frozenset[str]:
-    """Return the names of the targets whose results stay valid if other code still calls them with
-    the same inputs.
+    """Return the names of the functions and modules (targets) that only changed calls can affect.
+
+    Their results stay valid if other code still calls them with the same inputs.
     """
     called = [replace(one, inputs="written") for one in targets if one.calls is not None]
     return find_unaffected(before, after, change, called)
 
 
 class _ChangedText:
-    """One of the two compared texts, with the statements that differ from the other text."""
+    """The source before or after an edit, with the statements that differ from the other
+    version.
+    """
 
     def __init__(self, text: ParsedText, changed: Collection[int]) -> None:
         self._text, self._changed = text, frozenset(changed)
@@ -106,8 +114,9 @@ class _ChangedText:
         return not changed.isdisjoint(text.reached_on_import)
 
     def kept_elsewhere(self) -> dict[tuple[str, str], Statement]:
-        """Return changed definitions that a decorator of another module may store, by the text of
-        their decorators and the names that they bind.
+        """Changed definitions that a decorator of another module may store.
+
+        The keys are the text of their decorators and the names that they bind.
         """
         changed = (self._text.statements[number] for number in self._changed)
         return {
@@ -118,15 +127,13 @@ class _ChangedText:
 
     @property
     def bound_by_functions(self) -> frozenset[str]:
-        """Names that changed statements other than classes bind, so names of functions and
-        variables.
-        """
+        """Names that changed statements bind, without names of classes."""
         parts = (self._text.statements[number] for number in self._changed)
         return frozenset(name for one in parts if not _is_class(one) for name in one.names.binds)
 
     @property
     def heads(self) -> list[str]:
-        """Signatures of the functions and classes that differ from the other text."""
+        """Signatures of the functions and classes whose statements the edit changed."""
         return sorted(
             head
             for number in self._changed

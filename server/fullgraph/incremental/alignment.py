@@ -1,4 +1,4 @@
-"""Match the statements of a text with the same statements of an earlier text."""
+"""Match the statements of a file before and after an edit."""
 
 from __future__ import annotations
 
@@ -13,27 +13,30 @@ from fullgraph.incremental.statements import ParsedText, Statement
 
 @dataclass(frozen=True)
 class Alignment:
-    """The differences between two texts, as indices of their top-level statements.
+    """The differences between the source before and after an edit, as indices of top-level
+    statements.
 
-    ``moves`` maps source ranges in equal statements to the later text.
+    ``moves`` maps source ranges in unchanged statements to their new place.
     """
 
     moves: Moves
     changed_before: frozenset[int] = frozenset()
-    """Statements of the earlier text that were changed or removed."""
+    """Indices of statements before the edit that were changed or removed."""
     changed_after: frozenset[int] = frozenset()
-    """Statements of the later text that were changed or added."""
+    """Indices of statements after the edit that were changed or added."""
     documented_before: frozenset[int] = frozenset()
-    """Equal statements of the earlier text whose docstrings differ."""
+    """Indices of unchanged statements (before the edit) whose docstrings differ."""
 
     @property
     def is_same(self) -> bool:
-        """Whether both texts have the same executed code, apart from docstrings."""
+        """Whether the executed code is the same before and after the edit, apart from
+        docstrings.
+        """
         return not self.changed_before and not self.changed_after
 
 
 def align_statements(before: ParsedText, after: ParsedText) -> Alignment:
-    """Match the top-level statements of two texts and return the differences.
+    """Match the top-level statements of two versions of a file and return the differences.
 
     Raises:
         SyntaxError: A statement cannot be split into tokens.
@@ -60,8 +63,10 @@ def align_statements(before: ParsedText, after: ParsedText) -> Alignment:
 
 
 def same_code(before: ParsedText, after: Sequence[str]) -> Moves | None:
-    """Return the mapping of lines and ranges from ``before`` to ``after`` if only comments and
-    layout differ; else None. Only statements near the difference are parsed.
+    """Map lines and ranges from ``before`` to ``after`` if only comments and layout differ.
+
+    Both are the lines of a file. None if the code differs. Only statements near the difference are
+    parsed.
     """
     old = before.lines
     head, tail = _equal_ends(old, after)
@@ -91,8 +96,9 @@ def same_code(before: ParsedText, after: Sequence[str]) -> Moves | None:
 
 
 def may_be_same_code(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Return False if :func:`same_code` would certainly return None; this check does not parse the
-    texts.
+    """Whether it is worth calling :func:`same_code`, which parses; this check does not parse.
+
+    If the result is False, :func:`same_code` would certainly return None.
     """
     head, tail = _equal_ends(before, after)
     changed = _text_without_layout(before[head : len(before) - tail])
@@ -100,8 +106,8 @@ def may_be_same_code(before: Sequence[str], after: Sequence[str]) -> bool:
 
 
 def _equal_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
-    """Return the number of equal lines at the beginning of both texts, and the number of equal
-    lines at their ends.
+    """Return how many lines at the beginning, and how many at the end, are equal in both
+    versions.
     """
     most = min(len(before), len(after))
     head = next((n for n in range(most) if before[n] != after[n]), most)
@@ -113,12 +119,12 @@ _LAYOUT = re.compile(r"#.*|[\s(),'\"\\]+")
 
 
 def _text_without_layout(lines: Sequence[str]) -> str:
-    """Return the text without layout and in one case, for a fast comparison of two texts."""
+    """Return the text in lower case without blanks and line breaks, for a fast comparison."""
     return _LAYOUT.sub("", "\n".join(lines)).lower()
 
 
 def _statement_keys(before: ParsedText, after: ParsedText) -> tuple[list[object], list[object]]:
-    """Return a key for each statement of both texts; equivalent statements have equal keys.
+    """Return a key for each statement of both versions; equivalent statements have equal keys.
 
     For speed, only statements that differ in their lines are split into tokens.
     """
@@ -145,7 +151,7 @@ def _statement_moves(
 
 
 def _has_code(part: Statement) -> bool:
-    """Return whether a statement contains code; comments at the end of a text do not."""
+    """Whether a statement contains code; comments at the end of a file do not."""
     return bool(part.nodes or part.key)
 
 

@@ -1,4 +1,4 @@
-"""Map source ranges of a text to a later text whose statements execute in the same way."""
+"""Map source ranges of a file to a later version of it whose statements execute in the same way."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ node's for an attribute on another line than its object. ``place``: an instructi
 """
 
 _WHOLE = frozenset({"def", "async", "class", "@", "from", "import"})
-"""First tokens of statements to whose first line alone results refer, such as ``def``."""
+"""First tokens of statements, such as ``def``, for which results refer to the first line only."""
 _FUNCTIONS_INSIDE = frozenset({"lambda", "for"})
 
 
@@ -33,18 +33,22 @@ _NEVER_LAST = frozenset([*"([{,.:=/%@<>|&^+-*~", "==", "!=", "<=", ">=", "//", "
 
 
 class LineLost(Exception):
-    """An error if a result refers to a source range that the later text lacks, or quotes changed
-    code.
+    """Raised if a result refers to a source range that the later version of a file no longer has.
+
+    Also raised if a result quotes changed code.
     """
 
 
 class _MovedPart(Protocol):
-    """A mapping of the source ranges in some consecutive lines to the later text."""
+    """Interface for a mapping of the source ranges in some consecutive lines to a later version of
+    the file.
+    """
 
     @property
     def is_formatted(self) -> bool:
-        """Whether the later text has other line breaks, or other brackets and commas that a
-        formatter may add.
+        """Whether the later version of these lines has another layout.
+
+        It has other line breaks, or other brackets and commas that a formatter may add.
         """
 
     def move_line(self, line: int) -> int: ...
@@ -54,7 +58,7 @@ class _MovedPart(Protocol):
 
 @dataclass(frozen=True)
 class Shifted:
-    """A mapping for unchanged lines that were only moved to other line numbers."""
+    """A mapping of source ranges in unchanged lines that were only moved to other line numbers."""
 
     lines: int
     is_formatted: bool = False
@@ -70,16 +74,16 @@ class Shifted:
 
 
 class Rewritten:
-    """A mapping for a statement with equivalent tokens but another layout in the later text."""
+    """A mapping of source ranges in a statement whose layout changed, but not its meaning."""
 
     def __init__(self, before: Statement, after: Statement, imported: frozenset[str]) -> None:
         self._before, self._after, self._imported = before, after, imported
 
     @cached_property
     def _pairs(self) -> tuple[tuple[Token, Token], ...]:
-        """Equal tokens of the earlier and the later text in pairs.
+        """Pairs of equal tokens: one of the earlier and one of the later version.
 
-        Tokens that a formatter may add, such as brackets, are paired only if both texts have the
+        Tokens that a formatter may add, such as brackets, are paired only if both versions have the
         same ones between two required tokens.
         """
         return tuple(_pair_tokens(self._before.tokens, self._after.tokens))
@@ -90,8 +94,8 @@ class Rewritten:
 
     @cached_property
     def _neighbors(self) -> tuple[tuple[Token, Token, Token, Token], ...]:
-        """Pairs of adjacent tokens of a logical line, each followed by the same two tokens of the
-        later text.
+        """Pairs of adjacent tokens in a logical line, each followed by the same two tokens of the
+        later version.
         """
         pairs = itertools.pairwise(self._pairs)
         return tuple(
@@ -126,7 +130,7 @@ class Rewritten:
 
     @cached_property
     def _lines(self) -> Mapping[int, tuple[tuple[Token, int], ...]]:
-        """Tokens by their line in the earlier text, each with its line in the later text."""
+        """Tokens by their line in the earlier version, each with its line in the later version."""
         found: dict[int, list[tuple[Token, int]]] = {}
         for one, other in self._code:
             last = one.end.line if one.text == other.text else one.start.line
@@ -150,8 +154,7 @@ class Rewritten:
         return next(iter(found))
 
     def _move_position(self, place: Position, *, end: bool) -> Position:
-        """Return where a position inside a token, or at the beginning of a line, is in the later
-        text.
+        """Return the new position of a position inside a token, or at the beginning of a line.
 
         ``end``: the position is the end of a range.
         """
@@ -170,8 +173,9 @@ class Rewritten:
         return [one.start for one, _ in self._code]
 
     def _between_tokens(self, range_: Range) -> set[Range]:
-        """Return the possible ranges in the later text of a token, a dotted name or a logical line
-        such as a ``def`` header.
+        """Return the possible new ranges of a token, a dotted name or a logical line.
+
+        A logical line is, for example, the header of a ``def``.
         """
         at = bisect.bisect_right(self._starts, range_.start) - 1
         if at < 0:
@@ -198,9 +202,7 @@ class Rewritten:
 
     @cached_property
     def _logical(self) -> Mapping[Range, Range]:
-        """Ranges of logical lines without their line ends, each with its range in the later
-        text.
-        """
+        """Ranges of logical lines without their line ends; the values are their new ranges."""
         found: dict[Range, Range] = {}
         first: tuple[Token, Token] | None = None
         last = first
@@ -216,8 +218,9 @@ class Rewritten:
 
     @cached_property
     def _nodes(self) -> Mapping[tuple[Range, Kind], set[Range]]:
-        """Ranges of AST nodes in the later text, by their earlier range; several if nodes with one
-        range are moved apart.
+        """New ranges of AST nodes, by their earlier range.
+
+        There are several if nodes with the same range are moved apart.
         """
         found: dict[tuple[Range, Kind], set[Range]] = {}
         old, new = _SeenNodes(), _SeenNodes()
@@ -229,8 +232,10 @@ class Rewritten:
         return found
 
     def _node_ranges(self, node: ast.AST, read: _SeenNodes) -> list[tuple[Kind, Range]]:
-        """Return the range of an AST node and the ranges of the bytecode instructions that it
-        compiles to.
+        """Return the range of an AST node and the ranges of the bytecode instructions compiled
+        from it.
+
+        ``read`` are the nodes that need special treatment.
         """
         place = _node_range(node)
         if place is None:
@@ -259,7 +264,7 @@ class Rewritten:
     # -- text ---------------------------------------------------------------------------------
 
     def rewritten_pieces(self) -> Iterator[str]:
-        """Yield short pieces of earlier code whose text has changed."""
+        """Yield short pieces of the earlier code whose text has changed."""
         for at, (one, then, other, then_now) in enumerate(self._neighbors):
             if not _are_on_two_lines(one, then):
                 blanks = then.start.byte - one.end.byte
@@ -272,7 +277,7 @@ class Rewritten:
         yield from (one.text for one, other in self._code if one.text != other.text)
 
     def joined_pieces(self) -> Iterator[str]:
-        """Yield code that spanned several lines and is now on one line, without blanks."""
+        """Yield code that was on several lines and is now on one line, without blanks."""
         for at, (one, then, other, then_now) in enumerate(self._neighbors):
             if _are_on_two_lines(one, then) and not _are_on_two_lines(other, then_now):
                 first, last = self._repeated_piece(at, apart=True)
@@ -280,8 +285,10 @@ class Rewritten:
                 yield "".join("".join(token.text.split()) for token in inside)
 
     def _repeated_piece(self, at: int, *, apart: bool) -> tuple[Token, Token]:
-        """Return the first and last token of the expression around the neighboring tokens at
-        ``at``; with ``apart`` it may span several lines.
+        """Return the first and last token of the expression around two neighboring tokens.
+
+        ``at`` is the index of the two tokens. With ``apart``, the expression may span several
+        lines.
         """
         neighbors = self._neighbors
         piece = list(neighbors[at][:2])
@@ -305,8 +312,8 @@ class Rewritten:
         return piece[0], piece[-1]
 
     def lines_gone(self) -> Iterator[str]:
-        """Yield the lines of the earlier text that the later text does not contain, without
-        indentation.
+        """Yield the lines, without indentation, that the later version does not contain any
+        more.
         """
         now = {line.strip() for line in self._after.lines}
         yield from (text for line in self._before.lines if (text := line.strip()) not in now)
@@ -325,8 +332,9 @@ def _pair_tokens(old: Sequence[Token], new: Sequence[Token]) -> Iterator[tuple[T
 
 
 def _token_groups(tokens: Iterable[Token]) -> Iterator[list[Token]]:
-    """Yield groups of tokens: each required token with the optional tokens before it, finally the
-    optional tokens at the end.
+    """Yield groups of tokens: each required token, after the optional tokens before it.
+
+    The last group has the optional tokens at the end. A formatter may add optional tokens.
     """
     gap: list[Token] = []
     for token in tokens:
@@ -339,8 +347,9 @@ def _token_groups(tokens: Iterable[Token]) -> Iterator[list[Token]]:
 
 
 def _goes_on_before(piece: Sequence[Token], previous: Token) -> bool:
-    """Return whether the expression that ``piece`` is part of begins before it, judged by the
-    ``previous`` token.
+    """Whether an expression begins before ``piece``, which is a part of it.
+
+    ``previous`` is the token before the piece.
     """
     first = piece[0].text
     calls = first in ("(", "[") and (previous.text in (")", "]") or previous.text.isidentifier())
@@ -352,8 +361,8 @@ def _goes_on_behind(piece: Sequence[Token]) -> bool:
 
 
 def _has_unclosed_bracket(tokens: Iterable[Token], begins: str, ends: str) -> bool:
-    """Return whether a bracket ``begins`` among the tokens is not followed by its closing bracket
-    ``ends``.
+    """Whether the bracket ``begins`` occurs in the tokens without the closing bracket ``ends``
+    after it.
     """
     depth = 0
     for token in tokens:
@@ -363,7 +372,7 @@ def _has_unclosed_bracket(tokens: Iterable[Token], begins: str, ends: str) -> bo
 
 
 def _are_on_two_lines(one: Token, then: Token) -> bool:
-    """Return whether two tokens are on different lines."""
+    """Whether two adjacent tokens are on different lines."""
     return one.end.line != then.start.line
 
 
@@ -392,8 +401,9 @@ class _SeenNodes:
 
 
 def _calls_method(node: ast.Call, imported: frozenset[str]) -> bool:
-    """Return whether Python compiles a call as a method call; calls of functions of imported
-    modules are not.
+    """Whether Python compiles a call as a method call.
+
+    It does not for functions of imported modules.
     """
     given = [*node.args, *node.keywords]
     base = node.func.value if isinstance(node.func, ast.Attribute) else None
@@ -406,7 +416,7 @@ def _calls_method(node: ast.Call, imported: frozenset[str]) -> bool:
 
 
 def _is_of_super(node: ast.Attribute) -> bool:
-    """Return whether an attribute is of ``super()``, which Python 3.12 and later load in one
+    """Whether an attribute is read from ``super()``, for which Python 3.12 and later have one
     instruction.
     """
     base = node.value
@@ -414,8 +424,11 @@ def _is_of_super(node: ast.Attribute) -> bool:
 
 
 def _from_name(node: ast.Attribute, place: Range) -> Range:
-    """Return the range of an attribute's instruction. Since Python 3.11 it begins with the name if
-    the name is on another line than the object."""
+    """Return the range of the instruction that reads an attribute.
+
+    ``place`` is the range of the attribute's node. Since Python 3.11 it begins with the name if the
+    name is on another line than the object.
+    """
     attribute = _node_range(node)
     if attribute is None or attribute.start.line == attribute.end.line:
         return place
@@ -435,10 +448,10 @@ _PLACES = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 
 
 class Moves:
-    """A mapping of lines and ranges in the earlier text to the later one.
+    """A mapping of lines and ranges of a file to a later version of it.
 
     ``parts`` are mapped groups of lines, ordered by first and last line; lines outside of them do
-    not exist in the later text.
+    not exist in the later version.
     """
 
     def __init__(self, parts: Sequence[tuple[int, int, _MovedPart]]) -> None:
@@ -454,7 +467,7 @@ class Moves:
         return tuple(part for _, _, part in self._parts if isinstance(part, Rewritten))
 
     def move_line(self, line: int) -> int:
-        """Return the number of a line in the later text.
+        """Return the new number of a line.
 
         Raises:
             LineLost: The line was removed or split.
@@ -462,10 +475,10 @@ class Moves:
         return self._find_part(line, line).move_line(line)
 
     def move_range(self, range_: Range, kind: Kind = "either") -> Range:
-        """Return the range in the later text; ``kind`` says what the range covers.
+        """Return the new position of a source range; ``kind`` says what the range covers.
 
         Raises:
-            LineLost: The range lacks a unique counterpart.
+            LineLost: The range does not have a unique counterpart.
         """
         return self._find_part(range_.start.line, range_.end.line).move_range(range_, kind)
 

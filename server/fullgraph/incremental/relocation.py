@@ -1,4 +1,4 @@
-"""Update the lines and source ranges in results of a file for a later text of the file.
+"""Update the lines and source ranges in results of a file after an edit of the file.
 
 This module decides for every type of result what happens if its source range was removed. The maps
 in ``text_maps`` only say that it was removed.
@@ -41,10 +41,12 @@ _HIDDEN = frozenset(
     {Finding, TargetReport, TargetInfo, Related, Fix, FixEdit, SeenValue, PlaceShapes}
     | {TraceStepPlace}
 )
-"""Types of results that are hidden after an edit of their source range."""
+"""Types of results to hide after an edit inside their source range."""
 _WITHOUT_RANGE = frozenset({TraceStep, ForecastRow})
-"""Types of results that lose their source range after an edit there. All other types, for example
-stack frames, keep the old one."""
+"""Types of results that lose their source range after an edit there.
+
+All other types, for example stack frames, keep the old one.
+"""
 
 _KINDS: dict[Any, Kind] = {
     SeenValue: "expression",
@@ -52,10 +54,12 @@ _KINDS: dict[Any, Kind] = {
     TraceStepPlace: "instruction",
     TraceStep: "place",
 }
-"""Kind of code that the ranges of a type cover; ``either`` for all others."""
+"""Kind of code that the ranges of a type of result cover; ``either`` for all others."""
 
 _LINES = frozenset({"line", "end_line", "first_line", "last_line"})
-"""Names of fields that contain a zero-based line; the object's field ``path`` names the file."""
+"""Names of fields that contain a zero-based line; another field of the object, ``path``, names the
+file.
+"""
 
 _PLACE = re.compile(r"(?P<name>[\w.-]+\.py):(?P<number>\d+)(?= in )")
 """Pattern of torch's notation for the line that caused a guard: ``file.py:12 in ``."""
@@ -67,7 +71,7 @@ _WORDS = re.compile(
 
 
 class Relocation:
-    """Updates results of the file ``path`` for a later text.
+    """Updates the positions in results of the file ``path`` after an edit of it.
 
     With ``strict``, a source range that was removed raises ``LineLost``, because only complete
     results are useful. Otherwise only the result with that range is hidden.
@@ -78,19 +82,21 @@ class Relocation:
         self._name = PurePath(path).name
         self._mention = f"{self._name}:"
 
-    def relocate_value(self, told: _T) -> _T:
-        """Return results, which are dataclasses or tuples of them, with their lines and ranges in
-        the later text.
+    def relocate_value(self, results: _T) -> _T:
+        """Return results with their new lines and ranges; they are dataclasses or tuples of them.
 
         Raises:
-            LineLost: A range was removed and the relocation is strict, or it is the range of
-                ``told`` itself.
+            LineLost: A source range was removed, and the relocation is strict or it is the range of
+                the result itself.
         """
-        moved: _T = self._relocate_any(told, here=True)
+        moved: _T = self._relocate_any(results, here=True)
         return moved
 
     def _relocate_any(self, value: Any, *, here: bool) -> Any:
-        """Relocate any value; ``here``: objects without a path refer to this file."""
+        """Update the positions in a value of any type.
+
+        ``here``: objects without a path refer to this file.
+        """
         kind: Any = type(value)
         if kind is str:
             return self._relocate_text(value, here=here)
@@ -116,7 +122,10 @@ class Relocation:
         return tuple(moved)
 
     def _relocate_fields(self, value: Any, here: bool, *, except_for: str = "") -> Any:
-        """Relocate each field of a dataclass; return other values as they are."""
+        """Update the positions in each field of a dataclass; other values are returned as they are.
+
+        ``here``: the object refers to this file. The field ``except_for`` is left out.
+        """
         kind: Any = type(value)
         path = getattr(value, "path", "")
         if path and isinstance(path, str):  # a finding has an execution path
@@ -156,8 +165,8 @@ class Relocation:
         return dataclasses.replace(moved, range=place, identity=identity)
 
     def _range_kind(self, finding: Finding) -> Kind:
-        """Return what a finding's range covers: an instruction if it is the range of a stack
-        frame.
+        """Return the kind of code that a finding's range covers: ``instruction`` if a stack frame
+        has the range.
         """
         own = [_frame_range(frame) for frame in finding.stack if frame.path == self._path]
         if not own:
@@ -170,8 +179,9 @@ class Relocation:
         return dataclasses.replace(fix, edits=edits)
 
     def _relocate_probe(self, probe: ProbeInfo) -> ProbeInfo:
-        """Move the source range of a probe (the inputs that a target is traced with); the text of
-        the inputs does not change.
+        """Update the source range of a probe (a description of example inputs).
+
+        The text of the inputs does not change.
         """
         if not self._map.compares_code:
             return probe
@@ -179,7 +189,7 @@ class Relocation:
         return probe if source == probe.source else dataclasses.replace(probe, source=source)
 
     def _relocate_coverage(self, coverage: Coverage) -> Coverage:
-        """Move the ranges of executed and other lines, and count the lines again."""
+        """Update the ranges of executed and other lines, and count the lines again."""
         if not coverage.extends_to(self._map.first_line):
             return coverage
         return Coverage.from_ranges(
@@ -217,8 +227,10 @@ class Relocation:
         )
 
     def _relocate_guarded_frame(self, frame: GuardedFrame) -> GuardedFrame:
-        """Move a compiled frame with the places in this file that caused its guards. Guards refer
-        to causes by number, so a lost cause becomes None."""
+        """Update a compiled frame with the places in this file that caused its guards.
+
+        Guards refer to causes by number, so a cause that was removed becomes None.
+        """
         causes = tuple(cause and self._find_range(cause, "place") for cause in frame.causes)
         first, last = frame.first_line, frame.last
         if not frame.path:
@@ -231,16 +243,20 @@ class Relocation:
         return dataclasses.replace(frame, causes=causes, first_line=first, last=last)
 
     def _relocate_shapes(self, shapes: PlaceShapes) -> PlaceShapes:
-        """Update the shapes of a value. Shapes on an edited line are hidden, because the value may
-        have changed."""
+        """Update the positions of the shapes that a trace saw at an expression.
+
+        Shapes on an edited line are hidden, because the value may have changed.
+        """
         if self._map.has_edited_line(shapes.range):
             raise LineLost(shapes.range.start.line)
         moved: PlaceShapes = self._relocate_fields(shapes, here=True)
         return moved
 
     def _relocate_step(self, step: TraceStep) -> TraceStep:
-        """Update a graph or a break. ``path`` is the file of its function, but its ranges are
-        always in the analyzed file."""
+        """Update the positions in a graph or a graph break.
+
+        ``path`` is the file of its function, but its ranges are always in the analyzed file.
+        """
         moved: TraceStep = self._relocate_fields(dataclasses.replace(step, path=""), here=True)
         places = tuple(sorted(moved.places, key=lambda place: (place.range, place.ops)))
         return dataclasses.replace(moved, path=step.path, places=places)
@@ -248,8 +264,10 @@ class Relocation:
     # -- texts --------------------------------------------------------------------------------
 
     def _relocate_text(self, value: str, *, here: bool) -> str:
-        """Move the line numbers in a text, such as ``line 12``. After an edit they stay until the
-        next trace."""
+        """Update the line numbers in a text, such as ``line 12``.
+
+        Numbers of edited lines stay until the next trace.
+        """
         has_places = self._mention in value
         if not self._map.compares_code or not (here or has_places):
             return value
@@ -290,8 +308,9 @@ def _frame_range(frame: Frame) -> Range:
 
 @functools.cache
 def _place_fields(kind: Any) -> tuple[str, ...]:
-    """Return the names of a dataclass's fields that may contain lines or source ranges; empty for
-    other types.
+    """Return the names of fields of a dataclass that may contain lines or source ranges.
+
+    It is empty for other types.
     """
     if not dataclasses.is_dataclass(kind):
         return ()

@@ -24,9 +24,7 @@ Role = Literal["definition", "import", "main", "other"]
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _SAID = re.compile(r"#.*\bfullgraph\b(.*)")
-"""Pattern of a ``fullgraph`` comment, which may contain inputs for a trace with names of the
-file.
-"""
+"""Pattern of a ``fullgraph`` comment, which may describe inputs by names of the file."""
 _NAMED = re.compile(r"[\w.\[\], |]{1,100}")
 """Pattern of a string constant that may name a definition, such as an annotation, a registry key or
 an attribute.
@@ -58,10 +56,10 @@ _PURE_MODULES = ("functools.", "typing.", "dataclasses.", "abc.", "contextlib.")
 
 @dataclass(frozen=True)
 class Statement:
-    """A top-level statement, or several that share a line, with the comments and empty lines above
-    it.
+    """A top-level statement, with the comments and empty lines above it.
 
-    ``lines`` are the lines from ``first`` to ``last``, counted from 0.
+    Several statements that share a line count as one. ``lines`` are its lines, numbered from
+    ``first`` to ``last`` (from 0).
     """
 
     first: int
@@ -103,12 +101,11 @@ class Statement:
 
     @cached_property
     def key(self) -> tuple[str, ...]:
-        """Key shared by statements with equivalent code."""
+        """Key of the statement; statements with equivalent code have equal keys."""
         return tuple(token.key for token in self.tokens if not token.is_optional)
 
     def executes_as(self, other: Statement) -> bool:
-        """Return whether two statements with equal keys execute in the same way, apart from
-        docstrings."""
+        """Whether two statements with equal keys execute in the same way, apart from docstrings."""
         if [token.text for token in self.tokens] == [token.text for token in other.tokens]:
             return True
         return self._dump == other._dump
@@ -119,8 +116,8 @@ class Statement:
 
     @cached_property
     def described(self) -> tuple[ast.AST, ...]:
-        """All AST nodes of the statement except for docstrings, in an order that depends on the
-        code alone.
+        """AST nodes of the statement except for docstrings, in an order that depends on the code
+        alone.
         """
         docstrings = {id(one) for one in _docstring_nodes(self.nodes)}
         found: list[ast.AST] = []
@@ -139,7 +136,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Names:
-    """The names that a top-level statement binds, mentions and executes, and those in its
+    """The names that a top-level statement binds, mentions and executes, and names in its
     decorators.
     """
 
@@ -148,25 +145,26 @@ class Names:
     """Module-level names that the statement or its functions may bind."""
     mentions: frozenset[str]
     executed: frozenset[str]
-    """Names in code that the statement may call while the module is imported."""
+    """Names in code that importing the module may execute."""
     decorated: str
     """Source text of the decorators that may store the decorated object, such as in a registry;
     empty if none.
     """
     decorators: frozenset[str]
-    """Names in the decorators that may store the decorated object, without the decorators'
+    """Names in the decorators that may store the decorated object, not counting the decorators'
     arguments.
     """
     given: frozenset[str]
-    """Names in the decorators that may store the decorated object, including the decorators'
+    """Names in the decorators that may store the decorated object, and in the decorators'
     arguments.
     """
 
 
 @functools.lru_cache(maxsize=4096)
 def _statement_names(lines: tuple[str, ...]) -> Names:
-    """Return the names in the statement with these lines; cached, because an edit changes few
-    statements.
+    """Return the names in the statement with these source lines.
+
+    Results are cached, because an edit changes few statements.
     """
     nodes = _parse_quietly("\n".join(lines))
     roles = {_statement_role(node) for node in nodes}
@@ -200,7 +198,7 @@ def _parse_quietly(text: str) -> list[ast.stmt]:
 
 
 class ParsedText:
-    """The top-level statements of a text, or of its lines from line ``first``.
+    """The top-level statements of a file, or of some of its lines beginning with line ``first``.
 
     Raises:
         SyntaxError: The text does not parse with this version of Python.
@@ -245,14 +243,17 @@ class ParsedText:
         return frozenset(name for node in imports for name in _bound_names(node))
 
     def find_reached(self, names: Iterable[str]) -> frozenset[int]:
-        """Return the indices of the statements that the names refer to, directly or through names
-        in other statements.
+        """Return the indices of the statements that names refer to.
+
+        Names in these statements are followed, too.
         """
         return self.find_closure(number for name in names for number in self.definers.get(name, ()))
 
     def find_closure(self, numbers: Iterable[int]) -> frozenset[int]:
-        """Return the indices of the given statements and of all statements that they refer to,
-        directly or through others.
+        """Return the indices of statements and of all statements that they refer to.
+
+        References are followed directly and through other statements. ``numbers`` are the given
+        indices.
         """
         return frozenset[int]().union(*map(self._statement_closure, set(numbers)))
 
@@ -289,8 +290,8 @@ class ParsedText:
         return self.find_reached(names | self._subclassed)
 
     def is_kept_here(self, statement: Statement) -> bool:
-        """Return whether a decorator of the statement is defined in this text and may store the
-        decorated object.
+        """Whether a decorator that this file defines may store the object that a statement
+        defines.
         """
         numbers = (
             number for name in statement.names.decorators for number in self.definers.get(name, ())
@@ -370,17 +371,17 @@ def _is_text(node: ast.stmt) -> bool:
 
 
 def _describe_fields(node: ast.AST) -> str:
-    """Return the type and constants of an AST node and the number of its children, without their
-    contents.
+    """Describe an AST node without its children: its type, its constants and the number of
+    children.
     """
-    told = []
+    parts = []
     for _, value in ast.iter_fields(node):
         if isinstance(value, list):
             items = [item for item in value if not (isinstance(item, ast.stmt) and _is_text(item))]
-            told.append(str([_describe_value(item) for item in items]))
+            parts.append(str([_describe_value(item) for item in items]))
         else:
-            told.append(_describe_value(value))
-    return ",".join(told)
+            parts.append(_describe_value(value))
+    return ",".join(parts)
 
 
 def _describe_value(value: object) -> str:
@@ -440,7 +441,9 @@ def _mentioned_names(node: ast.AST) -> Iterator[str]:
 
 
 def _executed_names(node: ast.stmt) -> Iterator[str]:
-    """Yield the names in code that a statement calls or passes on when it is executed."""
+    """Yield the names in code that a statement calls, or passes to other code, when it is
+    executed.
+    """
     for decorator in _keeping_decorators(node):
         yield from _mentioned_names(
             decorator if _calls_inside(decorator) else _decorator_function(decorator)
@@ -466,17 +469,17 @@ def _keeping_decorators(node: ast.stmt) -> list[ast.expr]:
 
 
 def _decorator_function(decorator: ast.expr) -> ast.expr:
-    """Return the expression of a decorator without the call and its arguments."""
+    """Return a decorator without its call: ``register`` for ``@register("name")``."""
     return decorator.func if isinstance(decorator, ast.Call) else decorator
 
 
 def _calls_inside(decorator: ast.expr) -> bool:
-    """Return whether the arguments of a decorator contain a call."""
+    """Whether the arguments of a decorator contain a call."""
     return any(_has_calls(child) for child in ast.iter_child_nodes(decorator))
 
 
 def _has_calls(node: ast.AST) -> bool:
-    """Return whether executing a node calls code; a definition alone does not call the code in its
+    """Whether executing a node calls code; a definition alone does not call the code in its
     body.
     """
     if isinstance(node, ast.Lambda):
@@ -490,7 +493,9 @@ def _has_calls(node: ast.AST) -> bool:
 
 
 def _is_plain(node: ast.AST) -> bool:
-    """Return whether a node is an operation without calls: arithmetic, or a union of types."""
+    """Whether a node is an operation that calls nothing, such as arithmetic, or a union of
+    types.
+    """
     return isinstance(node, ast.BinOp) and not any(
         isinstance(one, (ast.Call, ast.Await)) for one in ast.walk(node)
     )

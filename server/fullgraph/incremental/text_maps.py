@@ -1,8 +1,8 @@
-"""Map lines and source ranges of a text to a later text.
+"""Map lines and source ranges of a file to a later version of it.
 
 There are two kinds of maps. ``AppliedEdit`` knows only which part of the text was replaced, so it
-loses ranges that the edit touches. ``CodeMap`` compares the tokens of two texts with the same code,
-so it also finds ranges in statements whose layout has changed.
+loses ranges that the edit touches. ``CodeMap`` compares the tokens of two versions with the same
+code, so it also finds ranges in statements whose layout has changed.
 """
 
 from __future__ import annotations
@@ -16,53 +16,59 @@ from fullgraph_engine.protocol import Position, Range
 
 
 class TextMap(Protocol):
-    """A mapping of lines and source ranges of a text to a later text."""
+    """Interface for a mapping of lines and source ranges of a file to a later version of it."""
 
     @property
     def compares_code(self) -> bool:
-        """Whether the map compares the code of both texts, so that a lost line means that results
-        may differ; otherwise it only shifts positions."""
+        """Whether the map compares code, so that a line that was removed means that results may
+        differ.
+
+        Otherwise it only shifts positions.
+        """
 
     @property
     def first_line(self) -> int:
         """First line that may have changed or moved; everything above it stays where it is."""
 
     def move_line(self, line: int) -> int:
-        """Return the number of a line in the later text.
+        """Return the new number of a line.
 
         Raises:
             LineLost: The line was removed, split or edited.
         """
 
     def move_range(self, range_: Range, kind: Kind = "either") -> Range:
-        """Return the range in the later text; ``kind`` says what the range covers.
+        """Return the new position of a source range; ``kind`` says what the range covers.
 
         Raises:
             LineLost: The range does not have a counterpart.
         """
 
     def extend_range(self, range_: Range) -> Range:
-        """Return the range of a whole function in the later text; unlike with ``move_range``, it
-        may grow or shrink."""
+        """Return the new range of a whole function.
+
+        Unlike with ``move_range``, the range may grow or shrink.
+        """
 
     def has_edited_line(self, range_: Range) -> bool:
-        """Return whether a line of the range was edited."""
+        """Whether an edit changed any line of the range."""
 
     def check_text(self, text: str) -> None:
-        """Check a text of a result, such as a message.
+        """Check that a result, such as a message, does not quote changed code.
 
         Raises:
-            LineLost: The text quotes code that the later text writes in another way.
+            LineLost: The text quotes code that the later version of the file writes in another way.
         """
 
     def line_text(self, line: int) -> str | None:
-        """Return the text of a line of the later text; None if the map does not know it."""
+        """Return the text of a line of the later version; None if this map does not know it."""
 
 
 @dataclass(frozen=True)
 class AppliedEdit:
-    """One edit: the text from ``start`` to ``end`` was replaced by text that ends at
-    ``new_end``."""
+    """A map for one edit: the text from ``start`` to ``end`` was replaced by text up to
+    ``new_end``.
+    """
 
     start: Position
     end: Position
@@ -102,7 +108,7 @@ class AppliedEdit:
         return range_.end.line >= self.start.line and range_.start.line <= last
 
     def check_text(self, text: str) -> None:
-        """Accept every text: texts are not compared with the code."""
+        """Accept every text: this map cannot find out which code a text quotes."""
 
     def line_text(self, line: int) -> str | None:
         return None
@@ -113,7 +119,7 @@ class AppliedEdit:
 
     @property
     def _has_whole_lines(self) -> bool:
-        """Whether only whole lines were inserted or removed."""
+        """Whether the edit only inserted or removed whole lines."""
         return self.start.byte == self.end.byte == self.new_end.byte == 0
 
     def _shift_position(self, position: Position) -> Position:
@@ -123,10 +129,10 @@ class AppliedEdit:
 
 
 class CodeMap:
-    """A map from a text to a later text with the same code in these statements.
+    """A map from a file to a later version with the same code in the mapped statements.
 
     ``moves`` maps the lines and ranges of the statements, and ``lines`` are the lines of the later
-    text.
+    version.
     """
 
     compares_code = True
@@ -137,7 +143,7 @@ class CodeMap:
         parts = moves.rewritten_parts
         formatted = [part for part in parts if part.is_formatted]
         self.is_formatted = bool(formatted)
-        """True if the two texts differ in line breaks within a statement."""
+        """True if the two versions differ in line breaks within a statement."""
         self._rewritten = {text for part in parts for text in part.rewritten_pieces()}
         self._joined = {text for part in formatted for text in part.joined_pieces()}
         self._lines_gone = {text for part in formatted for text in part.lines_gone()}
@@ -169,8 +175,10 @@ class CodeMap:
 
 
 def _quoted_lines(text: str) -> Iterator[str]:
-    """Yield text that may quote a line of the file: lines without indentation or torch's prefix,
-    and text between backticks."""
+    """Yield parts of a message that may quote a line of the file.
+
+    These are lines without indentation or torch's prefix, and text between backticks.
+    """
     if "\n" in text:
         yield from (line.rpartition(", code: ")[2].strip() for line in text.split("\n"))
     yield from text.split("`")[1::2]

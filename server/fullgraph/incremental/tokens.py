@@ -23,7 +23,7 @@ _LEFT_OUT = frozenset({tokenize.NL, tokenize.ENDMARKER})
 _STRING_BEGINS = getattr(tokenize, "FSTRING_START", -1), getattr(tokenize, "TSTRING_START", -1)
 _STRING_ENDS = getattr(tokenize, "FSTRING_END", -1), getattr(tokenize, "TSTRING_END", -1)
 _READ = re.compile(r"#.*\bfullgraph\b")
-"""Pattern of a comment that mentions fullgraph, so that the engine may read it."""
+"""Pattern of a comment that mentions fullgraph: the engine may read inputs or settings from it."""
 _QUOTES = re.compile(r"[\s'\"]+")
 
 
@@ -50,11 +50,11 @@ class Token:
 
 
 def tokens_of(lines: Sequence[str], first: int = 0) -> tuple[Token, ...]:
-    """Return the tokens of complete statements that begin on line ``first`` of their text.
+    """Split complete statements into tokens, without comments and layout.
 
-    A comment that the engine reads is a token with its whole line. The empty lines and comments
-    between it and the next code are also tokens, because they decide whether it belongs to this
-    code.
+    ``first`` is the number of the first line. A comment for this project (``# fullgraph: …``) is
+    a token with its whole line. The empty lines and comments between such a comment and the next
+    code are also tokens, because they decide whether the comment belongs to this code.
 
     Raises:
         SyntaxError: A statement is incomplete.
@@ -71,8 +71,9 @@ _Raw = tuple[int, str, _Place, _Place]
 
 
 def _raw_tokens(lines: Sequence[str]) -> Iterator[_Raw]:
-    """Yield the tokens of Python's tokenizer without layout; an f-string with its contents is one
-    token.
+    """Yield the tokens of Python's tokenizer, without those for layout.
+
+    An f-string with its contents is one token.
     """
     reader = io.StringIO("\n".join(lines) + "\n", newline="\n").readline
     begins: list[_Place] = []
@@ -121,8 +122,9 @@ def _text_between(lines: Sequence[str], start: _Place, end: _Place) -> str:
 def _with_positions(
     raw: Iterable[_Raw], lines: Sequence[str], first: int
 ) -> Iterator[tuple[bool, Token]]:
-    """Yield, for each raw token, whether it is a string, and the token with its position in
-    bytes.
+    """Yield whether a token is a string, and the token with its position in bytes, for each token.
+
+    ``first`` is the number of the first line in the file.
     """
     for kind, text, start, end in raw:
         places = [
@@ -174,7 +176,10 @@ def _token_key(kind: int, text: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _string_key(text: str) -> str:
-    """Return the value of a string; for f-strings the text without quotes and blanks."""
+    """Return the value of a string literal; strings with other quotes have the same value.
+
+    For f-strings it is the source without quotes and blanks.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -47,7 +47,7 @@ class ActiveCall:
 def call_at(
     text: str, offset: int, index: OperatorIndex, seen: Seen = NOTHING_SEEN
 ) -> ActiveCall | None:
-    """Return the innermost call around an offset; None if its callee is not part of torch.
+    """Return the innermost call around an offset, if it calls a name of torch; else None.
 
     ``seen`` are the types of expressions that the last trace of the text recorded.
     """

@@ -252,8 +252,9 @@ def _keyword_candidates(
 
 
 def _is_native_callee(subject: Subject) -> bool:
-    """Whether the called function is written in C++, so that other language servers only know its
-    stub."""
+    """Whether a called function is written in C++, so that other language servers only know its
+    stub.
+    """
     if subject.certainty == "guess":
         return False
     return subject.operator is not None or (
@@ -262,14 +263,20 @@ def _is_native_callee(subject: Subject) -> bool:
 
 
 def _is_start_of(argument: CallArgument, dotted: DottedName) -> bool:
-    """Whether the argument so far consists of the name at the cursor, or is empty."""
+    """Whether the user has typed only a name, or nothing, for an argument.
+
+    ``dotted`` is the name at the cursor.
+    """
     return not argument.text or argument.start == dotted.start
 
 
 def _value_candidates(
     text: str, offset: int, index: OperatorIndex, dotted: DottedName, call: ActiveCall
 ) -> Iterator[CompletionCandidate]:
-    """Yield the constants of torch and the strings that the parameter at the cursor accepts."""
+    """Yield completions for the value of an argument: torch's constants and allowed strings.
+
+    They fit the parameter to which the argument at the cursor is passed.
+    """
     if call.active >= len(call.arguments):
         return
     argument = call.arguments[call.active]
@@ -332,9 +339,10 @@ def _expected_parameters(text: str, index: OperatorIndex, call: ActiveCall) -> I
 
 @dataclass(frozen=True)
 class ConstantKinds:
-    """A function that returns the kind of a constant, given its dotted name in a text.
+    """A function that returns the kind of a constant, such as ``dtype`` for ``torch.float32``.
 
-    The kinds are ``dtype``, ``layout`` and ``memory_format``, and ``unknown`` for other names.
+    It gets the dotted name of the constant as the text uses it. The kinds are ``dtype``, ``layout``
+    and ``memory_format``, and ``unknown`` for other names.
     """
 
     text: str
@@ -371,7 +379,7 @@ _STRING = re.compile(r"""["'](?P<inside>[^"'\\\n]*)(?P<end>["'])?""")
 def _complete_string(
     text: str, offset: int, index: OperatorIndex, seen: Seen
 ) -> Completions | None:
-    """Complete the string argument that contains the cursor; None without known choices."""
+    """Complete the string argument at the cursor; None if the accepted strings are unknown."""
     call = call_around(text, offset, index, seen)
     if call is None or call.active >= len(call.arguments):
         return None

@@ -34,7 +34,7 @@ class DottedName:
 def dotted_at(
     text: str, offset: int, index: OperatorIndex, seen: Seen = NOTHING_SEEN
 ) -> DottedName | None:
-    """Return the dotted name that the user is typing at an offset.
+    """Return the dotted name, such as ``torch.nn.Li``, that the user is typing at an offset.
 
     Returns None inside comments and plain strings, and where the user types a new name, as after
     ``def``. ``seen`` are the types of expressions that the last trace of the text recorded.
@@ -104,7 +104,7 @@ def _path_base(expressions: ExpressionEvaluator, value: TorchValue) -> tuple[str
 
 
 def _imported_from(code: StatementTokens, first: int, last: int) -> str | None:
-    """Return the module whose member an import statement names after the token ``last``.
+    """Return the module from which an import statement imports the name after the token ``last``.
 
     ``first`` is the token ``import`` or ``from``. Returns an empty string at the first name of a
     module path, and None after ``as``, where the user types a new name.

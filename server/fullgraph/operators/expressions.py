@@ -96,8 +96,10 @@ class ExpressionEvaluator:
     # -- paths --------------------------------------------------------------------------------
 
     def find_path(self, path: str) -> IndexMatch | None:
-        """Return the index entry of a path, without following aliases of modules; None without an
-        entry."""
+        """Return the index entry of a dotted path; None if the index lacks the path.
+
+        Aliases of modules are not followed.
+        """
         if path.startswith(OPS + "."):
             namespace, _, rest = path[len(OPS) + 1 :].partition(".")
             name, dot, rest = rest.partition(".")
@@ -115,9 +117,11 @@ class ExpressionEvaluator:
         return None if found is None else IndexMatch(name=found)
 
     def canonical_path(self, path: str) -> str:
-        """Return a path that the index contains, by replacing an alias of its module or class.
+        """Return the path under which the index lists an object, by resolving an alias of its
+        module.
 
-        Returns ``path`` itself if the index contains it, or if its parent is not an alias.
+        For example, an alias of a class is replaced by the class. Returns ``path`` itself if the
+        index contains it, or if its parent is not an alias.
         """
         parent, dot, leaf = path.rpartition(".")
         if not dot or self.index.entry(path) is not None or path.startswith(OPS + "."):
@@ -171,7 +175,7 @@ class ExpressionEvaluator:
         return value
 
     def _evaluate_atom(self, place: TextPlace, first: int, depth: int) -> tuple[TorchValue, int]:
-        """Evaluate the first part of an operand, before any member, call or subscript.
+        """Evaluate the first part of an operand, such as ``x`` in ``x.y[0]``.
 
         Returns its value and the index of its last token.
         """
@@ -273,9 +277,10 @@ class ExpressionEvaluator:
         return _OTHER if all(value.kind == "other" for value in values) else _UNKNOWN
 
     def _enclosing_class(self, scope: NameScope, bound: BoundName) -> int | None:
-        """Return the index of the ``class`` statement around a method whose ``self`` a name is.
+        """Return the class whose instance a variable is, because it is the ``self`` of a method.
 
-        Returns None unless the name is the first parameter of a method without ``@staticmethod``.
+        The class is given by the index of its ``class`` statement. Returns None unless the variable
+        is the first parameter of a method without ``@staticmethod``.
         """
         source = self.source
         code = source.statement_tokens(scope.header)
@@ -391,8 +396,10 @@ class ExpressionEvaluator:
         return name if name is not None and name.kind == "property" else None
 
     def resolve_property(self, value: TorchValue) -> TorchValue:
-        """Return the value that reading a property gives; values of other kinds are returned
-        unchanged."""
+        """Return the value that reading an attribute gives, if the attribute is a property.
+
+        Values of other kinds are returned unchanged.
+        """
         if value.kind == "path" and (name := self._find_property(value.path)) is not None:
             return replace(self._return_value(name), certainty=value.certainty)
         return value

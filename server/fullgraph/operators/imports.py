@@ -16,7 +16,7 @@ _MAX_ALIASES = 8
 
 @dataclass(frozen=True)
 class BoundName:
-    """The bindings of a name for one use of it in a text."""
+    """The statements that bind a name, as seen from one use of the name in a text."""
 
     scope: NameScope
     """Innermost scope that binds the name."""
@@ -54,7 +54,9 @@ class Imports:
         return None if found is None else found + dot + rest
 
     def find_binding(self, name: str, place: TextPlace, token: int) -> BoundName | None:
-        """Find the bindings of a name that apply at a token; None if the text does not bind it."""
+        """Find the statements that bind a name used at a token; None if the text does not bind
+        it.
+        """
         scopes = self.scopes.scopes_at(place, token)
         code = place.code
         offset = code.starts[token] if token < len(code) else len(self.source.text)
@@ -126,7 +128,7 @@ class Imports:
 
 
 def is_torch(path: str) -> bool:
-    """Whether a dotted path is ``torch`` or begins with ``torch.``."""
+    """Whether a dotted path is ``torch`` or begins with ``torch.``, as ``torch.nn`` does."""
     return path == ROOT or path.startswith(ROOT + ".")
 
 

@@ -68,17 +68,25 @@ class OperatorIndex:
     # -- one ----------------------------------------------------------------------------------
 
     def entry(self, key: str) -> Entry | None:
-        """Return the encoded entry of a dotted path or a qualified operator name; None if the index
-        does not contain it."""
+        """Return the encoded entry of a path (``torch.max``) or operator (``aten::max``).
+
+        None if the index does not contain it.
+        """
         return self._entries.get(key)
 
     def name(self, path: str) -> Name | None:
-        """Return the name at a path, without following aliases; None if it does not exist."""
+        """Return the entry of a dotted path such as ``torch.max``; None if it does not exist.
+
+        If the path is an alias, the entry of the alias itself is returned.
+        """
         found = self._load(path)
         return found if isinstance(found, Name) else None
 
     def target(self, path: str) -> Name | None:
-        """Return the name at a path, following aliases; None if it does not exist."""
+        """Return the entry of the object that a dotted path such as ``torch.max`` refers to.
+
+        If the path is an alias, this is the entry of the original. None if the path does not exist.
+        """
         found = self.name(path)
         for _ in range(_MAX_ALIASES):
             if found is None or not found.alias or (next_ := self.name(found.alias)) is None:
@@ -95,7 +103,7 @@ class OperatorIndex:
     # -- many ---------------------------------------------------------------------------------
 
     def members(self, path: str) -> tuple[Entry, ...]:
-        """Return the entries directly below a module or class, for example ``torch.nn``."""
+        """Return the entries of all members of a module or class, for example of ``torch.nn``."""
         return self._below.get(path, ())
 
     def operators(self, namespace: str) -> tuple[Entry, ...]:
@@ -114,7 +122,7 @@ class OperatorIndex:
 
     @property
     def leaves(self) -> Iterable[str]:
-        """Last parts of all paths, for example ``add`` of ``torch.add``."""
+        """Last parts of all dotted paths in the index, for example ``add`` of ``torch.add``."""
         return self._by_leaf
 
     @functools.cached_property

@@ -45,8 +45,7 @@ def look_up(index: OperatorIndex, written: str) -> tuple[Subject, ...]:
 
 
 def nearest_names(index: OperatorIndex, written: str, limit: int = 3) -> tuple[str, ...]:
-    """Return at most ``limit`` names or operators similar to ``written``, which the index does not
-    have."""
+    """Return at most ``limit`` similar names, for a name ``written`` that does not exist."""
     if "::" in written:
         namespace, _, rest = written.partition("::")
         return tuple(
@@ -68,10 +67,10 @@ def _find_name(index: OperatorIndex, path: str) -> Iterator[Subject]:
 
 
 def _find_by_leaf(index: OperatorIndex, leaf: str) -> Iterator[Subject]:
-    """Yield the names whose last part is ``leaf``, each object under one path only.
+    """Yield the functions and classes whose name ends with ``leaf``, such as ``add``.
 
-    Names of ``torch`` come first, followed by methods of tensors. Private names are yielded only
-    without public ones.
+    Each object is yielded under one path only. Names of ``torch`` come first, followed by methods
+    of tensors. Private names are yielded only without public ones.
     """
     paths = [
         path for path in index.paths_ending_with(leaf) if not _is_private(path)
@@ -96,7 +95,7 @@ def _rank_key(path: str) -> tuple[int, int, str]:
 
 
 def _find_dotted_operator(index: OperatorIndex, dotted: str) -> Iterator[Subject]:
-    """Find an operator written as ``aten.max`` or ``aten.max.dim``."""
+    """Yield the operator that a user wrote as ``aten.max`` or ``aten.max.dim``, if it exists."""
     namespace, _, rest = dotted.partition(".")
     yield from _find_operator(index, namespace, rest)
 
@@ -123,6 +122,8 @@ def _find_overload(operator: Operator, path: str, overload_name: str) -> Iterato
 def _find_in_all_namespaces(
     index: OperatorIndex, name: str, overload_name: str
 ) -> Iterator[Subject]:
-    """Find overloads by operator and overload name in all namespaces, for example ``max.dim``."""
+    """Yield overloads with this operator and overload name in any namespace, such as
+    ``max.dim``.
+    """
     for namespace in index.namespaces:
         yield from _find_operator(index, namespace, f"{name}.{overload_name}")

@@ -1,8 +1,8 @@
 """Select the signatures of a function that accept the arguments typed so far, and the parameter at
 the cursor.
 
-Only literals and torch's constants have a known type; other expressions match every parameter.
-Follows the rules of torch's argument parser (torch/csrc/utils/python_arg_parser.cpp).
+Only literals and torch's constants have a known type; other expressions are assumed to fit every
+parameter. Follows the rules of torch's argument parser (torch/csrc/utils/python_arg_parser.cpp).
 """
 
 from __future__ import annotations
@@ -71,8 +71,10 @@ class SignatureMatch:
         return not self.mismatches
 
     def sort_key(self, *, deprecated: bool) -> tuple[int, bool, int, bool, bool]:
-        """Return a key that sorts better matches first; ``deprecated`` says whether the signature
-        is."""
+        """Return a key that sorts better matches first.
+
+        ``deprecated`` says whether the signature itself is deprecated.
+        """
         return (
             self.mismatches,
             deprecated,

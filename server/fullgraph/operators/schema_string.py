@@ -61,7 +61,7 @@ class SchemaString:
 
     @property
     def qualname(self) -> str:
-        """Qualified name ``namespace::name.overload`` of the operator, as far as it is known."""
+        """Qualified name ``namespace::name.overload`` of the operator, without unknown parts."""
         return self.name if self.part == "name" else self.schema.partition("(")[0].strip()
 
 
@@ -129,7 +129,7 @@ def _classify_string(
 def _argument_slot(code: StatementTokens, opener: int, index: int) -> tuple[int, str]:
     """Return the position of an argument in its call, and its keyword (empty if positional).
 
-    ``index`` is the token index of the argument's value.
+    ``opener`` is the token index of the call's parenthesis, ``index`` of the argument's value.
     """
     between = range(opener + 1, index)
     position = sum(code.tokens[i] == "," and code.parent[i] == opener for i in between)
@@ -146,8 +146,10 @@ def _callee_name(code: StatementTokens, opener: int) -> str:
 
 
 def _first_string(code: StatementTokens, opener: int) -> str:
-    """Return the value of the first argument of a call if it is a constant string; otherwise
-    empty."""
+    """Return the value of a call's first argument, if it is a constant string; else "".
+
+    ``opener`` is the token index of the call's parenthesis.
+    """
     first = opener + 1
     if not is_string(code.token_or_empty(first)):
         return ""
@@ -159,10 +161,10 @@ def _first_string(code: StatementTokens, opener: int) -> str:
 
 
 def _receiver_namespace(imports: Imports, place: TextPlace, opener: int) -> str | None:
-    """Return the namespace of the ``Library`` on which ``define`` is called.
+    """Return the namespace of ``lib``, a ``torch.library.Library``, in the call ``lib.define(…)``.
 
-    Returns an empty string if the namespace is unknown, and None if the object may not be a
-    library.
+    ``opener`` is the token index of the parenthesis. Returns an empty string if the namespace is
+    unknown, and None if the object may not be a library.
     """
     code = place.code
     last = opener - 3

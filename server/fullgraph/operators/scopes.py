@@ -59,7 +59,7 @@ class ScopeFinder:
         self._scopes: dict[int, NameScope] = {}
 
     def scopes_at(self, place: TextPlace, token: int) -> tuple[NameScope, ...]:
-        """Return the scopes around a token, from the module to the innermost scope."""
+        """Return the scopes (module, classes, functions) around a token, outermost first."""
         found = [self._cached_scope(-1, None)]
         outer = place.outer
         statement = place.statement

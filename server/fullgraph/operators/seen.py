@@ -30,8 +30,10 @@ class Seen:
 
     @functools.cached_property
     def spans(self) -> Mapping[tuple[int, int], SeenKind]:
-        """Types of expressions by start and end offset; expressions that had several types are
-        omitted."""
+        """Types of expressions by start and end offset.
+
+        Expressions that had several types are omitted.
+        """
         found: dict[tuple[int, int], SeenKind] = {}
         ambiguous = set()
         for span in self.values:

@@ -13,7 +13,7 @@ _SEQUENCE = re.compile(r"(tuple|list) of (\w+?)s?")
 
 
 def signature_label(signature: Signature, name: str) -> tuple[str, tuple[Span, ...]]:
-    """Format a signature on one line; return it with the start and end index of each parameter.
+    """Format a signature on one line; also return the start and end index of each parameter.
 
     ``max(input: Tensor, dim: int, keepdim: bool = False) -> (values: Tensor, indices: Tensor)``
     """

@@ -36,10 +36,10 @@ _MAX_QUOTES = 8
 def call_around(
     text: str, offset: int, index: OperatorIndex, seen: Seen = NOTHING_SEEN
 ) -> ActiveCall | None:
-    """Return the innermost call around an offset, also if the offset is inside a string argument.
+    """Return the innermost call around an offset, if it calls a name of torch; else None.
 
-    Returns None if the call is not a call of torch. ``seen`` are the types of expressions that the
-    last trace of the text recorded.
+    It is also found if the offset is inside a string argument. ``seen`` are the types of
+    expressions that the last trace of the text recorded.
     """
     found = call_at(text, offset, index, seen)
     line = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1

@@ -85,8 +85,10 @@ def subject_at(
 def subject_of_token(
     expressions: ExpressionEvaluator, place: TextPlace, token: int
 ) -> Subject | None:
-    """Resolve the dotted name that ends with the token at an index; None if it is not part of
-    torch."""
+    """Resolve the dotted name that ends with a token to a name or operator of torch.
+
+    ``token`` is the index of the token. None if the name is not part of torch.
+    """
     if not place.code.tokens[token].isidentifier():
         return None
     return _resolve_subject(expressions, place.code, token, expressions.evaluate_name(place, token))
@@ -123,7 +125,10 @@ def _dotted_start(code: StatementTokens, token: int) -> int:
 
 
 def is_call(code: StatementTokens, opener: int) -> bool:
-    """Whether the parenthesis at a token index opens the arguments of a call."""
+    """Whether an opening parenthesis begins the arguments of a call.
+
+    ``opener`` is the token index of the parenthesis.
+    """
     before = opener - 1
     if not code.ends_operand(before):
         return False

@@ -165,8 +165,10 @@ class StatementTokens:
         return len(self.tokens)
 
     def ends_operand(self, index: int) -> bool:
-        """Whether the token at an index can end an operand, so that a dot or bracket after it
-        continues the expression."""
+        """Whether an operand can end at the token ``index``.
+
+        A dot or bracket after it then continues the expression.
+        """
         token = self.token_or_empty(index)
         return bool(token) and (token in _CLOSERS or is_name(token) or is_string(token))
 
@@ -235,8 +237,9 @@ class StatementTokens:
         return same[-1] if same else None
 
     def _line_start(self, index: int) -> tuple[int, bool]:
-        """Return the indentation of a token's line, and whether the token is the first one in
-        it."""
+        """Return the indentation of the line with a token, and whether the token is its first
+        one.
+        """
         start = self.starts[index]
         begin = max(self.text.rfind("\n", 0, start), self.text.rfind("\r", 0, start)) + 1
         before = self.text[begin:start]

@@ -30,7 +30,7 @@ class ProbeComment:
     text: str
 
     def range(self, positions: TextPositions) -> Range:
-        """Return the source range of the text after ``# fullgraph:``."""
+        """Return the source range of the comment's text after ``# fullgraph:``."""
         line = positions.line(self.line)
         start = len(line[: self.start].encode("utf-8", "surrogatepass"))
         width = len(self.text.encode("utf-8", "surrogatepass"))
@@ -55,9 +55,10 @@ def comment_on(positions: TextPositions, line: int) -> ProbeComment | None:
 
 
 def definition_of(positions: TextPositions, line: int) -> int:
-    """Return the line of the definition below the comment or decorator on ``line``.
+    """Return the line of the ``def`` or ``class`` that a comment or decorator on ``line`` belongs
+    to.
 
-    Returns ``line`` itself without a definition directly below.
+    Returns ``line`` itself if the next line does not begin a definition.
     """
     depth = 0
     for at in range(line, min(line + MOST_LINES, len(positions))):
@@ -93,7 +94,7 @@ def comments_of(positions: TextPositions, line: int) -> tuple[ProbeComment, ...]
 
 
 def _count_closing(text: str) -> int:
-    """Return the number of closing brackets in a line minus the number of opening brackets."""
+    """Return the number of closing brackets in a line minus the number of opening ones."""
     return sum(map(text.count, ")]}")) - sum(map(text.count, "([{"))
 
 

@@ -1,4 +1,4 @@
-"""Complete a probe (the inputs that a target is traced with) while the user writes its comment."""
+"""Complete a probe (a description of example inputs) while the user writes its comment."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ class ProbeItem:
 
 @dataclass(frozen=True)
 class ProbeItems:
-    """Completion items; ``start`` is the offset in the comment of the word that they replace."""
+    """Completion items for a probe; ``start`` is the offset in the comment of the word that they
+    replace.
+    """
 
     items: tuple[ProbeItem, ...]
     start: int
@@ -76,7 +78,8 @@ def complete_probe(comment: ProbeComment, offset: int, scope: ProbeScope) -> Pro
 def _context_items(before: str, within: str) -> Iterator[ProbeItem]:
     """Yield completion items inside ``under(…)``, or inside the round brackets after a tensor.
 
-    ``before`` is the text before the cursor's word. ``within`` is ``under`` or ``TENSOR``.
+    An example is ``grad`` in ``f32[2](grad)``. ``before`` is the text before the cursor's word.
+    ``within`` is ``under`` or ``TENSOR``.
     """
     words, keys = (GRADS, MARKS) if within == TENSOR else (WORDS, KEYS)
     if before.endswith("stance="):

@@ -1,4 +1,4 @@
-"""Explain the words of a probe (the inputs that a target is traced with) in Markdown."""
+"""Explain the words of a probe (a description of example inputs) in Markdown."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ _WORDS = {**contexts.WORDS, **contexts.KEYS, **contexts.GRADS, **contexts.MARKS}
 
 
 def explain_word(text: str, token: ProbeToken, scope: ProbeScope) -> str:
-    """Return a paragraph that explains a word of a probe; empty if the word explains itself.
+    """Explain a word of a probe (a description of example inputs) in Markdown.
 
-    ``text`` is the whole probe, ``token`` the word in it.
+    ``text`` is the whole probe, ``token`` the word in it. The result is empty if the word explains
+    itself.
     """
     word = token.text
     if token.kind == "dtype":

@@ -1,4 +1,4 @@
-"""Split a probe (the inputs that a target is traced with) into words, also if it is incomplete.
+"""Split a probe (a description of example inputs) into words, also if it is incomplete.
 
 The engine parses and validates probes. This module classifies their words by context, for
 highlighting, completion and hovers in the editor.
@@ -125,7 +125,7 @@ def open_brackets_at(text: str, offset: int) -> OpenBrackets:
 
 
 def _read_tokens(text: str) -> list[tuple[ProbeToken, OpenBrackets]]:
-    """Return each word of a probe with the brackets around the offset after it."""
+    """Return each word of a probe, and the open brackets around the offset after it."""
     raw = []
     for match in _TOKEN.finditer(text):
         if match.lastgroup == "end":
@@ -199,7 +199,8 @@ def _token_kind(
 def _is_context_word(word: str, before: str, within: str) -> bool:
     """Whether a word names a mode of the call, or says whether a tensor requires grad.
 
-    ``before`` is the previous word. ``within`` is the name before the innermost open bracket.
+    Examples are ``no_grad`` in ``under(no_grad)`` and ``grad`` in ``f32[2](grad)``. ``before`` is
+    the previous word. ``within`` is the name before the innermost open bracket.
     """
     if within == TENSOR:
         return word in GRADS

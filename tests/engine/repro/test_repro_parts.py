@@ -372,7 +372,7 @@ def test_variables_are_those_before_each_statement_around_the_line() -> None:
     text = shown("/user/f.py", FUNCTION)
     namespace: dict[str, Any] = {"__file__": "/dev/null"}
     exec(compile(text, "/user/f.py", "exec"), namespace)
-    points = capture.find_points(frames("/user/f.py"))
+    points = capture.find_capturable_frames(frames("/user/f.py"))
     ended = []
     capture.watch_call(lambda: ended.append(namespace["outer"](10)), points)
     assert not ended, "it goes no further than the line"
@@ -390,7 +390,7 @@ def test_all_entries_of_a_function_are_seen_if_asked_for() -> None:
     text = shown("/user/g.py", "def g(x):\n    return x\n\ndef call():\n    return g(1), g(2)\n")
     namespace: dict[str, Any] = {}
     exec(compile(text, "/user/g.py", "exec"), namespace)
-    points = capture.find_points([Frame("/user/g.py", "g", 1)])
+    points = capture.find_capturable_frames([Frame("/user/g.py", "g", 1)])
     capture.watch_call(namespace["call"], points, whole=True)
     assert list(points[0].entries) == [{"x": 1}, {"x": 2}]
 
@@ -399,7 +399,7 @@ def test_a_line_that_is_not_reached_leaves_its_point_empty() -> None:
     text = shown("/user/h.py", "def h(x):\n    if x:\n        return 1\n    return 2\n")
     namespace: dict[str, Any] = {}
     exec(compile(text, "/user/h.py", "exec"), namespace)
-    points = capture.find_points([Frame("/user/h.py", "h", 3)])
+    points = capture.find_capturable_frames([Frame("/user/h.py", "h", 3)])
     capture.watch_call(lambda: namespace["h"](1), points)
     assert points[0].reached
     assert 0 not in points[0].visits
@@ -423,11 +423,11 @@ def call():
 """
 
 
-def called_on_several_objects() -> capture.Point:
+def called_on_several_objects() -> capture.CapturedFrame:
     text = shown("/user/s.py", SCALED)
     namespace: dict[str, Any] = {"__file__": "/user/s.py", "__name__": "s"}
     exec(compile(text, "/user/s.py", "exec"), namespace)
-    (point,) = capture.find_points([Frame("/user/s.py", "of", 8)])
+    (point,) = capture.find_capturable_frames([Frame("/user/s.py", "of", 8)])
     capture.watch_call(namespace["call"], [point], whole=True)
     return point
 

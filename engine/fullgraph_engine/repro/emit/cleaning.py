@@ -26,7 +26,7 @@ def needs_annotations(cls: type) -> bool:
 def clean_definition(
     tree: Any, keep_annotations: bool, lazy_annotations: bool, known: Callable[[str], bool]
 ) -> Any:
-    """Return a definition (a syntax tree) without docstrings and without unused annotations.
+    """Return the syntax tree of a definition without docstrings and unused annotations.
 
     ``known`` says whether a name is defined in the program. With ``lazy_annotations`` an annotation
     with unknown names becomes a string.

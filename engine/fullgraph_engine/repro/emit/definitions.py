@@ -26,7 +26,7 @@ _PLAIN_NAMES = frozenset(
 
 @dataclass(frozen=True)
 class WantedDefinition:
-    """A function or class to define in a program; ``name`` is its name in the program.
+    """A function or class that the program must define; ``name`` is its name in the program.
 
     ``module`` and ``qualified`` are its own module and qualified name. ``found`` is the module and
     name under which the user's code refers to it. ``inside`` is the class whose body defines it.
@@ -45,7 +45,7 @@ class WantedDefinition:
 
 @dataclass(frozen=True)
 class NameContext:
-    """The values of the free names of a piece of code.
+    """The values of the names that a piece of code reads but does not define.
 
     They come from the module's namespace (``home``), closure cells and ``local`` imports.
     """
@@ -53,7 +53,7 @@ class NameContext:
     home: Home
     cells: dict[str, types.CellType] = field(default_factory=dict)
     local: dict[str, Any] = field(default_factory=dict)
-    """Values that the imports inside functions would assign, by name."""
+    """Values of the names that imports inside functions bind."""
 
     def find(self, name: str) -> ResolvedName | None:
         if name in self.local:
@@ -78,7 +78,7 @@ class NameContext:
 
 
 def is_referable(value: object) -> bool:
-    """Whether a program refers to a value by name, rather than by an expression that creates it."""
+    """Whether a program uses a value by its name (like a function), not by an expression for it."""
     # Python 3.10 treats `list[int]` as a class.
     if is_bound_builtin(value) or type(value) is types.GenericAlias:
         return False
@@ -99,12 +99,16 @@ def is_bound_builtin(value: object) -> bool:
 
 
 def _is_instance(value: object) -> bool:
-    """Whether a value has state of its own, like an instance of a module or a tensor."""
+    """Whether a value is an object with its own state, such as a module or a tensor."""
     return isinstance(value, (torch.nn.Module, torch.Tensor))
 
 
 def is_defined(found: ResolvedName) -> bool:
-    """Whether a decorator made a value of a definition, like ``torch.library.custom_op`` does."""
+    """Whether a name holds what a ``def`` or ``class`` statement defined, perhaps after decorators.
+
+    For example, ``torch.library.custom_op`` replaces the function by another callable object.
+    Modules and tensors do not count.
+    """
     value = found.value
     if found.home is None or found.home.text is None or not callable(value):
         return False
@@ -117,7 +121,7 @@ def is_defined(found: ResolvedName) -> bool:
 def import_of(found: ResolvedName) -> tuple[str, str] | None:
     """Return the module and name with which the user's code imports a value, or None.
 
-    They are written in a ``from module import name`` statement.
+    The program then imports it with ``from module import name``.
     """
     home = found.home
     if home is None or home.text is None:
@@ -135,7 +139,7 @@ def import_of(found: ResolvedName) -> tuple[str, str] | None:
 
 
 def describe_definition(thing: Any, found: ResolvedName | None) -> WantedDefinition:
-    """Return the facts about a function or class that do not require its source.
+    """Describe a function or class for a program, without reading its source.
 
     ``found`` is the variable under which the user's code refers to it, or None.
     """
@@ -167,7 +171,9 @@ def _name_of(function: Any) -> str:
 
 
 def _module_level_name(thing: Any, module: str, name: str) -> ResolvedName | None:
-    """Return the module-level variable ``name`` if it holds ``thing``, otherwise None."""
+    """Return the module-level variable ``name`` of ``module`` if it holds ``thing``, otherwise
+    None.
+    """
     spaces = [getattr(thing, "__globals__", None), vars(sys.modules.get(module, sys))]
     for space in spaces:
         if isinstance(space, dict) and _is_same_function(space.get(name), thing):
@@ -194,7 +200,10 @@ def _is_same_function(one: Any, other: Any) -> bool:
 
 
 def _owner_class(thing: Any, module: str, qualified: str) -> type | None:
-    """Return the class whose body defines a function or class, or None if no class does."""
+    """Return the class whose body defines ``thing`` (a function or class); None if no class does.
+
+    ``module`` and ``qualified`` are the module and qualified name of ``thing``.
+    """
     outer, _, name = qualified.rpartition(".")
     if not outer or outer.endswith("<locals>"):
         return None
@@ -233,9 +242,10 @@ def write_definition(program: ProgramBuilder, wanted: WantedDefinition) -> None:
 def _copy_definition(
     program: ProgramBuilder, wanted: WantedDefinition, found: ResolvedName
 ) -> bool:
-    """Copy the ``def`` that a module binds to a function, with its decorators.
+    """Copy the ``def`` statement of a function into the program, with its decorators.
 
-    Return False if the ``def`` is not found.
+    ``found`` is the module-level variable with the function. Return False if the statement is not
+    found.
     """
     home = found.home
     if home is None or home.text is None:
@@ -268,9 +278,9 @@ def _copy_definition(
 def _write_code(
     program: ProgramBuilder, wanted: WantedDefinition, function: types.FunctionType
 ) -> bool:
-    """Add the definition of a lambda, or of a function that another function made.
+    """Add the definition of a lambda, or of a function that was defined inside another function.
 
-    It is found by its code object. Return False if it is not found.
+    The definition is found by the function's code object. Return False if it is not found.
     """
     home = sources.home_of_function(function)
     if home.text is None or home.origin in ("torch", "standard"):
@@ -323,9 +333,11 @@ def _write_class(program: ProgramBuilder, wanted: WantedDefinition, cls: type) -
 def _take_from_live(
     program: ProgramBuilder, context: NameContext, node: ast.ClassDef, cls: type
 ) -> None:
-    """Replace names of the enclosing function in a nested class by values of the live class.
+    """In the definition of a class inside a function, replace the function's variables by their
+    values.
 
-    ``node`` is the definition of ``cls``, which is modified.
+    ``node`` is the definition of ``cls``; it is modified. The values are taken from ``cls``
+    itself.
     """
     node.decorator_list = []
     if any(context.find(use) is None for base in node.bases for use in _read_names(base)):
@@ -347,7 +359,10 @@ def _read_names(node: ast.expr) -> set[str]:
 def _set_defaults(
     program: ProgramBuilder, node: Function | ast.Lambda, function: types.FunctionType
 ) -> None:
-    """Write defaults of parameters that an enclosing function computed, as their current values."""
+    """Replace parameter defaults that depend on an enclosing function by their current values.
+
+    ``node`` is the definition of ``function``; it is modified.
+    """
     values = function.__defaults__ or ()
     names = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)][-len(values) :]
     if len(values) == len(node.args.defaults):
@@ -394,7 +409,7 @@ def _append_renamed(
 
 
 def method_text(program: ProgramBuilder, owner: type, name: str) -> str:
-    """Return the source text of a method, to be written in a class body."""
+    """Return the source text of a method of ``owner``, as it is written in a class body."""
     value = vars(owner)[name]
     outer = sources.unwrap_descriptor(value)
     function = sources.unwrap_wrappers(outer if outer is not None else value)
@@ -434,7 +449,7 @@ def method_text(program: ProgramBuilder, owner: type, name: str) -> str:
 def _method_assignment(
     program: ProgramBuilder, name: str, value: object, function: types.FunctionType | None
 ) -> str:
-    """Return an assignment in the class body, for a method that was defined outside it."""
+    """Return a class-body assignment for a method that was defined outside its class."""
     if function is None:
         raise UnwritableValue(f"the method `{name}` has no source text")
     path = program.refer_to(function)
@@ -446,7 +461,9 @@ def _method_assignment(
 
 
 def is_better_copied(found: ResolvedName) -> bool:
-    """Whether a program should copy the statement that assigned a value, not write the value."""
+    """Whether a program should copy the statement that assigned a variable, not recreate its
+    value.
+    """
     value = found.value
     if type(value).__module__ != "typing" and type(value).__name__ != "Library":
         return False
@@ -454,7 +471,7 @@ def is_better_copied(found: ResolvedName) -> bool:
 
 
 def copy_binding(program: ProgramBuilder, found: ResolvedName) -> bool:
-    """Add a copy of the module-level statement that assigned a variable, or return False."""
+    """Copy the module-level statement that assigned a variable; return False if impossible."""
     if found.home is None or found.home.text is None:
         return False
     nodes = [
@@ -471,9 +488,10 @@ def copy_binding(program: ProgramBuilder, found: ResolvedName) -> bool:
 def copy_statement(
     program: ProgramBuilder, home: Home, node: ast.stmt, *, is_effect: bool = False
 ) -> None:
-    """Add a copy of a module-level statement of ``home``, with names rewritten for the program.
+    """Add a copy of a module-level statement of the user's module ``home`` to the program.
 
-    ``is_effect`` marks a statement that the program needs for its effect, not for a name.
+    Names in it are replaced by the program's names. ``is_effect`` marks a statement that the
+    program needs for its effect, not for a name.
     """
     if program.mark_copied(node):
         program.visit(home)
@@ -485,7 +503,10 @@ def copy_statement(
 
 
 def add_function(program: ProgramBuilder, home: Home, node: ast.FunctionDef) -> str:
-    """Add a function whose code comes from the module ``home``; return its name in the program."""
+    """Add a function to the program; return its name in the program.
+
+    The values of names in ``node`` come from the user's module ``home``.
+    """
     program.visit(home)
     rewritten = rewrite_names(program, NameContext(home), node, keep_annotations=False)
     rewritten.name = program.fresh_name(node.name)
@@ -505,10 +526,10 @@ def rewrite_names(
     keep_annotations: bool,
     inside: Collection[str] = (),
 ) -> Any:
-    """Return a syntax tree with free names replaced by the names of the program.
+    """Replace the names in a syntax tree by the names that the program uses for their values.
 
-    Definitions for the names are added to the program. ``inside`` are the names of the enclosing
-    class body.
+    Definitions of these values are added to the program. ``context`` gives the values. ``inside``
+    are the names of the enclosing class body.
     """
     local, ignored = _local_imports(context.home, node)
     context = NameContext(context.home, context.cells, {**context.local, **local})
@@ -525,9 +546,9 @@ def rewrite_names(
 
 
 def _local_imports(home: Home, tree: ast.AST) -> tuple[dict[str, Any], set[int]]:
-    """Return the values that imports inside functions bind, and the ids of the import nodes.
+    """Find imports inside functions; return the values that they bind and the ids of their nodes.
 
-    Only imports of modules that the program inlines are included.
+    Only imports of modules whose definitions the program copies are included.
     """
     local: dict[str, Any] = {}
     ignored: set[int] = set()
@@ -570,7 +591,7 @@ def _imported_modules(node: ast.Import) -> dict[str, Any] | None:
 
 
 def _drop_compilers(context: NameContext, tree: ast.AST) -> None:
-    """Remove decorators such as ``torch.compile``, because the program compiles what it calls."""
+    """Remove decorators such as ``torch.compile``: the program itself calls ``torch.compile``."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             node.decorator_list = [
@@ -597,7 +618,9 @@ def _is_compiler(context: NameContext, decorator: ast.expr) -> bool:
 
 
 def _value_of_name(context: NameContext, node: ast.expr) -> Any:
-    """Return the current value of a dotted name in a piece of code, or None if unknown."""
+    """Return the current value of a dotted name, such as ``nn.functional.relu``; None if
+    unknown.
+    """
     if isinstance(node, ast.Attribute):
         value = _value_of_name(context, node.value)
         return getattr(value, node.attr, None) if isinstance(value, types.ModuleType) else None

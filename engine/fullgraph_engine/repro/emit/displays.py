@@ -7,7 +7,10 @@ import math
 
 
 def list_display(texts: list[str], *, immutable: bool = False) -> str:
-    """Return a list display; equal items become a product or a comprehension."""
+    """Return the source text of a list, from the texts of its items.
+
+    Equal items become a product (``[0] * 9``) or a comprehension.
+    """
     shown = f"[{', '.join(texts)}]"
     if len(texts) > 1 and len(set(texts)) == 1:
         if immutable:
@@ -25,7 +28,7 @@ def spread_arguments(shown: str) -> str:
 
 
 def literal_text(value: object) -> str | None:
-    """Return the literal of a constant, or None if the value is not a constant."""
+    """Return the source text of a constant, such as ``1.5`` or ``'a'``; None for other values."""
     kind = type(value)
     if value is None or value is Ellipsis or value is NotImplemented or kind is bool:
         return repr(value)

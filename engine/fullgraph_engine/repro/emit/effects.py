@@ -29,9 +29,10 @@ _CALLS = (
 
 
 def copy_effects(program: ProgramBuilder, home: Home, operators: Collection[str]) -> None:
-    """Copy the statements of the module ``home`` that affect the program.
+    """Copy module-level statements that affect how the program runs, such as settings of torch.
 
-    ``operators`` are the namespaces of the custom operators that the program calls.
+    ``home`` is the user's module. ``operators`` are the namespaces of the custom operators that the
+    program calls.
     """
     if home.text is None or home.origin in ("torch", "standard"):
         return
@@ -54,12 +55,12 @@ def operator_namespaces(node: ast.AST) -> set[str]:
 def has_needed_effect(
     program: ProgramBuilder, home: Home, node: ast.stmt, operators: Collection[str]
 ) -> bool:
-    """Whether a top-level statement must be copied for its effect on the program.
+    """Whether the program must contain a copy of a top-level statement because of its effect.
 
-    It must be if it sets attributes of torch (``torch._dynamo.config.x = ...``) or calls a function
-    in ``_CALLS``. It must also be if it patches or calls something in the program (``Net.forward =
-    ...``), or names one of the ``operators`` namespaces. For definitions only the decorators are
-    considered.
+    It must if the statement sets attributes of torch (``torch._dynamo.config.x = ...``) or calls a
+    function in ``_CALLS``. It must also if the statement patches or calls something in the program
+    (``Net.forward = ...``), or names one of the ``operators`` namespaces. For definitions only the
+    decorators are considered.
     """
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         roots = [_dotted_names(decorator) for decorator in node.decorator_list]
@@ -96,7 +97,7 @@ def has_needed_effect(
 
 
 def _is_known(program: ProgramBuilder, home: Home, node: ast.AST) -> bool:
-    """Whether the program contains all values of the user's modules that a statement reads."""
+    """Whether the program already contains all values of user modules that a statement reads."""
     for name in free_names(node):
         if name not in home.namespace:
             continue
@@ -118,9 +119,9 @@ def _module_of(value: Any) -> str | None:
 
 
 def _absolute_path(home: Home, root: list[str]) -> str | None:
-    """Return a dotted name with its first name replaced by the real name of what it refers to.
+    """Return a dotted name with aliases resolved: ``nn.init`` becomes ``torch.nn.init``.
 
-    For example ``nn.init`` becomes ``torch.nn.init``. The result is None for an empty name.
+    ``root`` are the parts of the name; an empty list gives None.
     """
     if not root:
         return None
@@ -152,7 +153,10 @@ def _dotted_names(node: ast.expr) -> list[str]:
 
 
 def _has_operator(node: ast.AST, operators: Collection[str]) -> bool:
-    """Whether a statement names an operator `namespace::op` or opens its namespace."""
+    """Whether a statement names a custom operator ``namespace::op`` or creates a library for one.
+
+    ``operators`` are the namespaces to look for.
+    """
     return any(
         text.partition("::")[0] in operators and ("::" in text or _is_library(node))
         for text in _string_constants(node)

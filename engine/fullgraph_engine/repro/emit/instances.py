@@ -27,7 +27,7 @@ _ITSELF = "Class__itself"
 
 
 def write_instance(printer: Printer, value: object, place: str | None) -> str:
-    """Return an expression for an instance of a user class other than a module.
+    """Return an expression that recreates an instance of a user class other than a module.
 
     ``place`` is the path to the instance, such as ``.layers[0]``, or None.
     """
@@ -64,7 +64,7 @@ def _check_inlinable(kind: type) -> None:
 def attribute_assignment(
     printer: Printer, kind: type, name: str, item: object, place: str | None
 ) -> str | None:
-    """Return an assignment of the attribute ``name`` for ``__init__``.
+    """Return an assignment statement for the attribute ``name``, to be written in ``__init__``.
 
     Return None if its value ``item`` cannot be written. ``place`` is the path to the object.
     """
@@ -92,9 +92,11 @@ def attribute_assignment(
 
 
 def take_own_statements(printer: Printer, before: int, place: str | None) -> list[str]:
-    """Remove and return the later statements that change only the object at the path ``place``.
+    """Remove and return statements of the program that only change the object at the path
+    ``place``.
 
-    ``before`` is the number of statements that existed before the object was written.
+    Only statements after the first ``before`` are considered: they were added while the object
+    was written.
     """
     if place is None:
         return []
@@ -110,7 +112,7 @@ def synthesize_instance(
     statements: list[str],
     bases: list[type],
 ) -> str:
-    """Add a class with these members, and return a call that creates the instance.
+    """Add a class with the given members to the program; return the call that creates its instance.
 
     ``statements`` are the body of its ``__init__``. The call is written without arguments:
     ``Block()``.
@@ -139,7 +141,10 @@ def _add_class(
     statements: list[str],
     bases: str,
 ) -> str:
-    """Add a class with these members, or reuse a class with the same text; return its name."""
+    """Add a class with the members ``kept``, or reuse an identical class; return its name.
+
+    ``statements`` are the body of its ``__init__``.
+    """
     parts: list[str] = []
     code: list[str] = []
     with program.alias(owner, _ITSELF):
@@ -167,7 +172,10 @@ def _add_class(
 
 
 def _plain_member(program: ProgramBuilder, member: Member) -> str | None:
-    """Return an assignment for a class attribute other than a function, or None if unwritable."""
+    """Return an assignment that recreates a class attribute.
+
+    Return None for functions, and for values that cannot be written as source text.
+    """
     if type(member.value).__name__ in ("member_descriptor", "getset_descriptor"):
         return None
     try:

@@ -33,7 +33,7 @@ _INTERNAL_WORDS = (
     "_load_state_dict_post_hooks _compiled_call_impl _forward_module_hooks"
 )
 INTERNAL = frozenset(_INTERNAL_WORDS.split())
-"""Internal attributes of every module; assignments never write them."""
+"""Attributes that every module has; the program never assigns them."""
 
 _UNCOMPARED = frozenset({"_flat_weights", "_flat_weight_refs", "_parameters", "_buffers"})
 
@@ -42,16 +42,17 @@ _MISSING = object()
 
 @dataclass
 class ConstructorCall:
-    """Positional and keyword arguments for a constructor."""
+    """Positional and keyword arguments of a constructor call."""
 
     positional: list[Any] = field(default_factory=list)
     named: dict[str, Any] = field(default_factory=dict)
 
 
 def write_constructor_call(printer: Printer, value: Any, place: str | None = None) -> str | None:
-    """Return a constructor call that recreates a value, or None if no guessed call is right.
+    """Return a constructor call that recreates an object of a torch class.
 
-    ``place`` is the path to the value, such as ``.layers[0]``, or None.
+    Return None if no guessed call gives an equal object. ``place`` is the path to the object, such
+    as ``.layers[0]``, or None.
     """
     kind = type(value)
     if isinstance(value, torch.optim.Optimizer):
@@ -66,9 +67,10 @@ def write_constructor_call(printer: Printer, value: Any, place: str | None = Non
 def super_init_call(
     printer: Printer, value: Any, kind: type, place: str | None
 ) -> tuple[str, frozenset[str]] | None:
-    """Return a ``super().__init__`` call, and the names of the attributes that it sets.
+    """Return a ``super().__init__`` call with arguments that recreate the attributes of ``value``.
 
-    ``kind`` is the base class whose constructor is called. None if no guessed call is right.
+    ``kind`` is the base class whose constructor is called. Return also the names of the attributes
+    that the call sets. Return None if no guessed call is right.
     """
     found = _find_constructor_call(value, kind)
     if found is None:
@@ -80,7 +82,7 @@ def super_init_call(
 
 
 def make_twin(value: Any, kind: type | None = None) -> Any:
-    """Create an equal object on the meta device, or return None on failure.
+    """Create an object equal to ``value`` on the meta device; return None if that fails.
 
     ``kind`` is the class to create, by default the class of ``value``.
     """
@@ -129,7 +131,10 @@ def _without_memory() -> Iterator[None]:
 
 
 def _candidate_calls(value: Any, kind: type) -> Iterator[ConstructorCall]:
-    """Yield constructor calls of class ``kind`` that may recreate a value, shortest first."""
+    """Yield guesses of the constructor call that created ``value``, shortest first.
+
+    ``kind`` is the class whose constructor is called.
+    """
     call = _call_by_names(value, kind)
     if call is None:
         return
@@ -157,9 +162,9 @@ def _collapse_equal(item: Any) -> Any:
 
 
 def _call_by_names(value: Any, kind: type) -> ConstructorCall | None:
-    """Guess a constructor call: each parameter gets the attribute of the same name.
+    """Guess a constructor call in which each parameter gets the attribute of the same name.
 
-    None if impossible.
+    Return None if an attribute is missing.
     """
     call = ConstructorCall()
     for parameter in _constructor_parameters(kind):
@@ -212,7 +217,9 @@ _ELSEWHERE = {
     "layer_norm_eps": "norm1.eps",
     "batch_first": "self_attn.batch_first",
 }
-"""Paths, by parameter, to attributes that hold its argument under another name, or inside."""
+"""Attributes that hold the argument of a constructor parameter if their name differs from the
+parameter's.
+"""
 
 
 def _constructor_argument(value: Any, name: str) -> Any:
@@ -233,7 +240,10 @@ def _constructor_argument(value: Any, name: str) -> Any:
 
 
 def _first_layer(value: torch.nn.Module) -> list[torch.nn.Module]:
-    """Return the first layer of a ``torch.nn.Transformer``, which has its arguments, in a list."""
+    """Return the first layer of a ``torch.nn.Transformer`` in a list; empty for other modules.
+
+    That layer has attributes with the arguments of the transformer's constructor.
+    """
     return [value.encoder.layers[0]] if isinstance(value, torch.nn.Transformer) else []
 
 
@@ -266,7 +276,10 @@ def _plain_attributes(value: Any) -> dict[str, Any]:
 
 
 def _is_alike(value: Any, made: Any) -> bool:
-    """Whether assignments can turn ``made``, the result of a guessed call, into ``value``."""
+    """Whether ``made``, the result of a guessed constructor call, is close enough to ``value``.
+
+    It is if assignments can remove all differences.
+    """
     if isinstance(value, torch.nn.Module):
         if set(made._parameters) - set(value._parameters):
             return False
@@ -334,9 +347,10 @@ def _is_equal(first: Any, second: Any) -> bool:
 def _write_differences(
     printer: Printer, value: Any, made: Any, place: str | None, *, additions: bool = True
 ) -> None:
-    """Write assignments for the differences between a value and ``made``, its recreated copy.
+    """Write assignments that change ``made``, a recreated copy, into ``value``.
 
-    ``additions`` includes attributes that the copy does not have.
+    ``additions`` includes attributes that the copy does not have. ``place`` is the path to the
+    value.
     """
     if not isinstance(value, torch.nn.Module):
         return
@@ -385,7 +399,10 @@ def _write_buffer_differences(
 
 
 def _fill_contents(printer: Printer, item: torch.Tensor, where: str | None) -> None:
-    """Write the contents of a weight that a constructor made, if the program stores tensor data."""
+    """Write a statement that loads the contents of a weight, if the program stores tensor data.
+
+    ``where`` is the path to the weight ``item``, which a constructor has created.
+    """
     if printer.program.store is None:
         return
     if where is None:

@@ -26,11 +26,11 @@ _TRAVERSALS = (
     "get_buffer"
 )
 EVERYTHING = reachability.EVERYTHING | frozenset(_TRAVERSALS.split())
-"""Names whose use in code means that it may read any attribute of a module."""
+"""Names whose use in code means that the code may read any attribute of a module."""
 
 
 def write_module(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
-    """Return an expression for a module.
+    """Return an expression that recreates a module.
 
     ``place`` is the path to the module, such as ``.layers[0]``, or None.
     """
@@ -50,9 +50,10 @@ def write_module(printer: Printer, module: torch.nn.Module, place: str | None) -
 def _outer_calls(
     outer: Outer, module: torch.nn.Module, store: TensorStore | None
 ) -> tuple[Outer, str]:
-    """Return the calls to make on a whole module, like ``.eval()``, and the state that they set.
+    """Return calls that set mode, dtype and device of a whole module, such as ``.eval()``.
 
-    ``outer`` is the state that calls on an enclosing module set.
+    Return also the state that they set. ``outer`` is the state that calls on an enclosing module
+    already set.
     """
     text = ""
     flags = {part.training for part in module.modules()}
@@ -200,7 +201,10 @@ def _synthesize_module(printer: Printer, module: torch.nn.Module, place: str | N
 def _super_init_call(
     printer: Printer, module: torch.nn.Module, base: type, place: str | None
 ) -> tuple[str, frozenset[str]]:
-    """Return the ``super().__init__`` call for class ``base``, and the attributes that it sets."""
+    """Return the ``super().__init__`` call for the base class ``base`` of a module's class.
+
+    Return also the names of the attributes that the call sets.
+    """
     if base is torch.nn.Module:
         return "super().__init__()", frozenset()
     if base in (torch.nn.Sequential, torch.nn.ModuleList):
@@ -219,9 +223,9 @@ def _super_init_call(
 def _remaining_attributes(
     module: torch.nn.Module, done: frozenset[str]
 ) -> list[tuple[str, object]]:
-    """Return the attributes other than ``done`` that must still be set, with their values.
+    """Return the attributes that the program must still set, with their values.
 
-    They are in the order of creation where it is known.
+    Attributes in ``done`` are already set. The order is the order of creation, where it is known.
     """
     plain = {name: item for name, item in vars(module).items() if name not in INTERNAL}
     plain |= {

@@ -17,7 +17,7 @@ def is_numpy(value: object) -> bool:
 
 
 def write_numpy_value(printer: Printer, value: Any, place: str | None) -> str:
-    """Return an expression for a NumPy value; large arrays become arrays of random numbers."""
+    """Return an expression that recreates a NumPy value; large arrays become random numbers."""
     import numpy
 
     name = printer.refer_to(numpy)

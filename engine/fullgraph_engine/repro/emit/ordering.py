@@ -11,7 +11,7 @@ from ...scopes import bound_names, uses
 
 @dataclass(frozen=True)
 class Piece:
-    """A statement with the names that it binds and reads.
+    """A statement of the program, with the names that it binds and reads.
 
     ``is_step`` means that it may change the values that it reads, for example by a method call.
     ``is_effect`` means that it is kept although nothing uses its names.
@@ -26,9 +26,10 @@ class Piece:
 
 
 def analyze_statement(node: ast.stmt, *, is_effect: bool = False) -> Piece:
-    """Return a statement with its names.
+    """Find the names that a statement binds and reads.
 
-    Names are ``lazy`` if the statement reads them only when a function is called, else ``eager``.
+    A name that it reads is ``lazy`` if it is read only when a function is called, else ``eager``.
+    ``is_effect``: keep the statement even if nothing uses the names that it binds.
     """
     eager: set[str] = set()
     lazy: set[str] = set()
@@ -44,11 +45,12 @@ def analyze_statement(node: ast.stmt, *, is_effect: bool = False) -> Piece:
 
 
 def sort_pieces(pieces: Sequence[Piece]) -> list[Piece]:
-    """Order statements so that each follows the statements that it needs.
+    """Sort statements so that definitions come before their uses.
 
-    If possible it also follows what its calls need; in a cycle only what it needs at once precedes
-    it. Statements that may change a shared value keep their order, and so do effects. Other
-    statements stay close to the given order.
+    If possible, a statement also follows the definitions that its calls use later; in a cycle, only
+    the names that it reads at once must be defined before it. Statements that may change a shared
+    value keep their order, and so do statements kept for their effects. Other statements stay close
+    to the given order.
     """
     needed_at_once, needed_later = _dependencies(pieces)
     reached = [_reachable(index, needed_at_once, needed_later) for index in range(len(pieces))]
@@ -56,7 +58,7 @@ def sort_pieces(pieces: Sequence[Piece]) -> list[Piece]:
     placed: set[int] = set()
 
     def place(index: int) -> None:
-        """Place a statement after its needs."""
+        """Append a statement after all statements that it needs."""
         if index in placed:
             return
         cycle = {need for need in reached[index] if index in reached[need]}
@@ -66,7 +68,7 @@ def sort_pieces(pieces: Sequence[Piece]) -> list[Piece]:
             place_in_cycle(member)
 
     def place_in_cycle(index: int) -> None:
-        """Place a statement after the other statements of its cycle that it needs at once."""
+        """Append a statement of a cycle after the statements that must run before it."""
         if index not in placed:
             placed.add(index)
             for need in sorted(needed_at_once[index]):
@@ -79,7 +81,9 @@ def sort_pieces(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def select_needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
-    """Return the statements that bind these names, the statements they need, and all effects."""
+    """Return the statements that bind the given names, the statements they need, and all
+    effects.
+    """
     binding: dict[str, list[int]] = {}
     for index, part in enumerate(pieces):
         for name in part.binds:
@@ -103,7 +107,9 @@ def select_needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
 
 
 def _reachable(index: int, *needs: Sequence[set[int]]) -> set[int]:
-    """Return the indices that an index needs, directly or indirectly."""
+    """Return the indices reachable from ``index`` by following ``needs``, a list of edges per
+    index.
+    """
     found: set[int] = set()
     waiting = [index]
     while waiting:
@@ -115,7 +121,10 @@ def _reachable(index: int, *needs: Sequence[set[int]]) -> set[int]:
 
 
 def _dependencies(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int]]]:
-    """Return the indices that each statement needs at once, and the ones that its calls need."""
+    """Return two lists: for each statement, the indices of statements it needs at once, and later.
+
+    A statement needs another one later if only the functions that it calls read the name.
+    """
     binding: dict[str, int] = {}
     for index, part in enumerate(pieces):
         for name in part.binds:

@@ -39,7 +39,10 @@ def needs_import(module: str) -> bool:
 
 
 def public_path(value: Any) -> tuple[str, str] | None:
-    """Return the public module and dotted name of a value of torch or Python, or None."""
+    """Return the module and name by which a program can import an object of torch or Python.
+
+    Return None for other objects.
+    """
     by_operator = _operator_path(value)
     if by_operator is not None:
         return "torch", by_operator
@@ -69,7 +72,7 @@ def _module_name(value: Any) -> Any:
 
 
 def _operator_path(value: Any) -> str | None:
-    """Return the name of an operator below torch, like ``ops.aten.relu.default``, or None."""
+    """Return the path of an operator inside ``torch``, like ``ops.aten.relu.default``, or None."""
     if isinstance(value, ops.OpOverload):
         namespace, _, name = value._schema.name.partition("::")
         return f"ops.{namespace}.{name}.{value._overloadname}"
@@ -93,7 +96,7 @@ def _is_private(module: str) -> bool:
 
 
 def resolve_path(module: str, name: str) -> Any:
-    """Return the value of a dotted name in a loaded module, or None."""
+    """Return the value of a dotted name in a loaded module; None if it does not exist."""
     loaded = sys.modules.get(module)
     if loaded is None:
         parts = module.split(".")
@@ -109,9 +112,9 @@ def resolve_path(module: str, name: str) -> Any:
 
 @functools.cache
 def _index_paths() -> dict[int, tuple[str, str]]:
-    """Map the ``id`` of functions to their module and name.
+    """Map the ``id`` of torch's builtin functions to their public module and name.
 
-    It is needed because builtin functions name a private module or none.
+    Their own ``__module__`` is private or missing.
     """
     found: dict[int, tuple[str, str]] = {}
     for place in _PLACES:

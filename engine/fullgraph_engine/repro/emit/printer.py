@@ -32,9 +32,9 @@ _WITHOUT_IDENTITY = (
 
 
 class ProgramBuilder(ProgramStatements, ABC):
-    """A protocol of the program under construction.
+    """Interface of the program under construction that writers add statements to.
 
-    With a ``store`` the program loads the contents of its tensors from files.
+    With a ``store``, the program loads the contents of its tensors from files.
     """
 
     def __init__(self, store: TensorStore | None = None) -> None:
@@ -43,16 +43,20 @@ class ProgramBuilder(ProgramStatements, ABC):
 
     @abstractmethod
     def expressions(self, several: Sequence[object], hints: Sequence[str] = ()) -> list[str]:
-        """Return expressions for values that may share objects, and add the definitions they need.
+        """Return expressions that recreate ``several`` values, and add the definitions they
+        need.
 
-        ``hints`` are suggested names for values that need a variable.
+        The values may share objects. ``hints`` are suggested names for values that need a
+        variable.
 
         Raises:
-            UnwritableValue: something in them cannot be written as source text.
+            UnwritableValue: One of the values cannot be written as source text.
         """
 
     def expression(self, value: object, hint: str = "value") -> str:
-        """Return an expression for one value; ``hint`` is a name for its variable, if needed."""
+        """Return an expression that recreates a value; ``hint`` is a name for its variable, if
+        needed.
+        """
         return self.expressions([value], [hint])[0]
 
     @abstractmethod
@@ -60,7 +64,7 @@ class ProgramBuilder(ProgramStatements, ABC):
         """Return the name by which the program can use a class, function or module.
 
         Raises:
-            UnwritableValue: it cannot be written as source text, and cannot be imported either.
+            UnwritableValue: It cannot be written as source text, and cannot be imported either.
         """
 
     @abstractmethod
@@ -77,16 +81,20 @@ class ProgramBuilder(ProgramStatements, ABC):
     def path(
         self, found: ResolvedName, attributes: Sequence[str], hidden: Collection[str]
     ) -> tuple[str, int]:
-        """Return an expression for an attribute chain of a variable.
+        """Return an expression that reads a chain of attributes of a variable, such as
+        ``config.size``.
 
-        Return also how many of ``attributes`` the expression covers. ``hidden`` are names that
-        local variables hide.
+        ``found`` is the variable. Return also how many of ``attributes`` the expression covers.
+        ``hidden`` are names that must not be used, because local variables have the same names.
         """
 
 
 @dataclass(frozen=True)
 class Outer:
-    """State that one call on the whole module sets; its submodules write only their differences."""
+    """State that one call on the whole module sets, such as a dtype.
+
+    Submodules write only the differences from this state.
+    """
 
     dtype: torch.dtype | None = None
     device: torch.device | None = None
@@ -103,9 +111,10 @@ class Outer:
 
 @dataclass(frozen=True)
 class Afterwards:
-    """A statement to run after the value is created.
+    """A statement that must run after a value is created.
 
-    ``template`` refers to items of the value as ``{0}``; ``places`` are the paths to them.
+    ``template`` is its source, with ``{0}`` for the first item it uses; ``places`` are the paths to
+    the items.
     """
 
     template: str
@@ -116,8 +125,10 @@ class Afterwards:
         return all(one == place or one.startswith(starts) for one in self.places)
 
     def text(self, root: str, name: str) -> str:
-        """Return the statement as source code. The paths begin with the variable ``root``, which is
-        replaced by the variable ``name``."""
+        """Return the statement's source code, in which the value is the variable ``name``.
+
+        The paths begin with ``root``, which is replaced by ``name``.
+        """
         text = self.template
         for index, place in enumerate(self.places):
             text = text.replace(f"{{{index}}}", name + place[len(root) :])
@@ -144,12 +155,12 @@ class Printer:
         self._copies = 0
 
     def expression(self, value: object, place: str | None) -> str:
-        """Return an expression for a value inside the whole value.
+        """Return an expression that recreates ``value``, which is part of the whole value.
 
         ``place`` is the path to it, such as ``.layers[0]``, or None.
 
         Raises:
-            UnwritableValue: something in it cannot be written as source text.
+            UnwritableValue: It, or something in it, cannot be written as source text.
         """
         text = literal_text(value)
         if text is None:
@@ -157,7 +168,10 @@ class Printer:
         return self._write_object(value, place) if text is None else text
 
     def operand(self, value: object, place: str | None) -> str:
-        """Return an expression to which ``.name`` or an operator can be appended."""
+        """Return an expression for ``value`` to which ``.name`` or an operator can be appended.
+
+        It has parentheses if needed.
+        """
         text = self.expression(value, place)
         return f"({text})" if text[:1] in "-~" or text[:1].isdigit() else text
 
@@ -169,7 +183,7 @@ class Printer:
         ]
 
     def dict_display(self, values: Mapping[Any, object], place: str | None) -> str:
-        """Return a dictionary display for the mapping at the path ``place``."""
+        """Return the source text of a dictionary, for the mapping at the path ``place``."""
         parts = []
         for key, value in values.items():
             name = self.expression(key, None)
@@ -197,22 +211,24 @@ class Printer:
             self.after.append(Afterwards(template, tuple(known)))
 
     def place_of(self, value: object) -> str | None:
-        """Return the path at which a value was first written, or None."""
+        """Return the path at which an object was first written; None if it was not written
+        before.
+        """
         known = self._places.get(id(value))
         return None if known is None else known[1]
 
     def mark_placed(self, value: object, place: str | None) -> None:
-        """Record that a value exists at a path although it was not written there."""
+        """Record that an object exists at a path, although it was not written there."""
         self._places.setdefault(id(value), (value, place))
 
     @contextmanager
     def within(
         self, *, outer: Outer | None = None, words: frozenset[str] | None = None
     ) -> Iterator[None]:
-        """Use another outer state or other words inside the block.
+        """Inside the block, change what :class:`Printer` assumes about the value.
 
         ``outer`` is the state that a call on the whole module sets; ``words`` are the names that
-        code uses.
+        the program's code uses.
         """
         before = self.outer, self.words
         self.outer = self.outer if outer is None else outer
@@ -254,10 +270,12 @@ class Printer:
 
 
 Writer = Callable[[Printer, Any, str | None], str | None]
-"""Function that returns an expression for a value at a path, or None to try the next writer."""
+"""Function that returns an expression for a value at a path; None makes the next writer try."""
 
 Writers = Sequence[tuple[type | Callable[[Any], bool], Writer]]
-"""Table of writers in the order of use, each with an exact class or a condition."""
+"""Table of writers in the order of use, each with the class of values it writes, or a condition on
+the value.
+"""
 
 
 def _has_identity(value: object) -> bool:

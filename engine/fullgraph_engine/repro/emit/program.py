@@ -21,7 +21,9 @@ from .sources import ResolvedName
 from .unwritable import UnwritableValue
 
 THIRD_PARTY_LINES = 400
-"""Maximum number of lines to copy from a third-party package; beyond it, the import is kept."""
+"""Maximum number of lines to copy from a third-party package; beyond it, the program imports the
+package.
+"""
 
 T = TypeVar("T")
 
@@ -167,10 +169,10 @@ class ProgramDraft(ProgramBuilder):
         attributes: Sequence[str],
         hidden: Collection[str],
     ) -> tuple[str, int]:
-        """Return an expression for an attribute chain that starts at a module.
+        """Return an expression that reads a chain of attributes starting at a module.
 
-        Return also how many of ``attributes`` it covers. ``hidden`` are names that local variables
-        hide.
+        ``name`` is the program's name of the module. Return also how many of ``attributes`` the
+        expression covers. ``hidden`` are names that local variables hide.
         """
         depth = 0
         inner = module
@@ -196,7 +198,7 @@ class ProgramDraft(ProgramBuilder):
         return path, depth + 1 + covered
 
     def _is_imported(self, module: types.ModuleType) -> bool:
-        """Whether the program imports a module, rather than copying its definitions."""
+        """Whether the program imports a module, instead of copying its definitions."""
         origin = sources.origin_of(module.__name__, getattr(module, "__file__", None))
         if origin in ("torch", "standard"):
             return True
@@ -339,7 +341,7 @@ class ProgramDraft(ProgramBuilder):
         return local
 
     def _make_checkpoint(self) -> Callable[[], None]:
-        """Return a function that restores the program to its state at this call."""
+        """Return a function that undoes all later changes of the program."""
         state, written = _copy_collections(self._state), _copy_collections(self.written)
         waiting = [(queue, len(queue)) for queue in (self._definitions, self._values)]
 
@@ -354,9 +356,9 @@ class ProgramDraft(ProgramBuilder):
     # -- queued definitions and values --------------------------------------------------------
 
     def _write_queued(self, root: str = "") -> None:
-        """Write the queued definitions, then the queued values.
+        """Write the definitions still needed, then the values.
 
-        Functions come first because they decide which attributes of the values are kept.
+        Functions come first because they decide which attributes of the values are needed.
         """
         self._depth += 1
         try:
@@ -408,7 +410,7 @@ class ProgramDraft(ProgramBuilder):
             self.written.name(found.value, name)
 
     def _add_placeholder(self, name: str, reason: str) -> None:
-        """Bind a name to None because its value cannot be written; the program may not use it.
+        """Bind a name to None because its value cannot be written; the program may work without it.
 
         ``reason`` is for a note to the reader.
         """
@@ -442,7 +444,7 @@ def _uncompiled_original(thing: object) -> object:
 
 
 def _copy_collections(holder: T) -> T:
-    """Return a copy of an object whose lists, dicts and sets are copied, but not their items."""
+    """Return a shallow copy of an object whose lists, dicts and sets are copied, too."""
     other = copy.copy(holder)
     for name, value in vars(holder).items():
         if isinstance(value, (set, dict, list)):

@@ -33,32 +33,31 @@ LOCKS: dict[type, str] = {
 
 
 def write_compiled(printer: Printer, value: Any, place: str | None) -> str | None:
-    """Return an expression for the function or module that was passed to ``torch.compile``.
+    """Return an expression for a function or module that ``torch.compile`` returned.
 
-    The program compiles it itself. The result is None for uncompiled values. ``place`` is the path
-    to the value, or None.
+    The program writes the original and compiles it itself. The result is None for other values.
     """
     original = unwrap_compiled(value)
     return None if original is value else printer.expression(original, place)
 
 
 def write_bound_method(printer: Printer, value: Any, place: str | None) -> str:
-    """Return an expression like ``[].append``."""
+    """Return an expression that recreates a bound builtin method, like ``[].append``."""
     return f"{printer.operand(value.__self__, None)}.{value.__name__}"
 
 
 def write_reference(printer: Printer, value: Any, place: str | None) -> str:
-    """Return the name of a function, class or module."""
+    """Return the program's name for a function, class or module."""
     return printer.refer_to(value)
 
 
 def write_repr(printer: Printer, value: Any, place: str | None) -> str:
-    """Return an expression like ``range(0, 3)`` or ``torch.float32``."""
+    """Return the ``repr`` of a value, like ``range(0, 3)`` or ``torch.float32``."""
     return repr(value)
 
 
 def write_enum_member(printer: Printer, value: enum.Enum, place: str | None) -> str:
-    """Return an expression like ``Color.RED``."""
+    """Return the name of an enum member, like ``Color.RED``."""
     owner = printer.refer_to(type(value))
     name = value.name
     if isinstance(name, str) and type(value).__members__.get(name) is value:
@@ -70,7 +69,7 @@ def write_enum_member(printer: Printer, value: enum.Enum, place: str | None) -> 
 
 
 def write_list(printer: Printer, value: list[Any], place: str | None) -> str:
-    """Return an expression like ``[1, 2]`` or ``list(range(9))``."""
+    """Return an expression that recreates a list, like ``[1, 2]`` or ``list(range(9))``."""
     if len(value) > _LONG and value == list(range(len(value))) and {*map(type, value)} == {int}:
         return f"list(range({len(value)}))"
     texts = printer.items(value, place)
@@ -78,26 +77,26 @@ def write_list(printer: Printer, value: list[Any], place: str | None) -> str:
 
 
 def write_tuple(printer: Printer, value: tuple[Any, ...], place: str | None) -> str:
-    """Return an expression like ``(1, 2)``."""
+    """Return an expression that recreates a tuple, like ``(1, 2)``."""
     texts = printer.items(value, None)
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
 def write_set(printer: Printer, value: Any, place: str | None) -> str:
-    """Return an expression like ``{1, 2}``, or ``frozenset({1, 2})``."""
+    """Return an expression that recreates a set, like ``{1, 2}`` or ``frozenset({1, 2})``."""
     # Sorted, because the order of a set of strings differs between processes.
     shown = "{" + ", ".join(sorted(printer.items(list(value), None))) + "}" if value else ""
     return shown if value and type(value) is set else f"{type(value).__name__}({shown})"
 
 
 def write_partial(printer: Printer, value: functools.partial[Any], place: str | None) -> str:
-    """Return an expression like ``functools.partial(f, 1)``."""
+    """Return an expression that recreates a partial function, like ``functools.partial(f, 1)``."""
     name = f"{printer.refer_to(functools)}.partial"
     return printer.call_text(name, [value.func, *value.args], value.keywords)
 
 
 def write_namespace(printer: Printer, value: types.SimpleNamespace, place: str | None) -> str:
-    """Return an expression like ``types.SimpleNamespace(a=1)``."""
+    """Return an expression like ``types.SimpleNamespace(a=1)`` that recreates a namespace."""
     return printer.call_text(f"{printer.refer_to(types)}.SimpleNamespace", [], vars(value))
 
 
@@ -105,9 +104,9 @@ def write_namespace(printer: Printer, value: types.SimpleNamespace, place: str |
 
 
 def write_dataclass(printer: Printer, value: Any, place: str | None) -> str | None:
-    """Return a constructor call with the dataclass fields that differ from their defaults.
+    """Return a constructor call that recreates a dataclass instance; None for other values.
 
-    Return None for other values.
+    Fields that equal their default are left out.
     """
     kind = type(value)
     given: dict[str, object] = {}
@@ -146,7 +145,11 @@ def _is_default(field: dataclasses.Field[Any], content: object) -> bool:
 
 
 def write_tuple_subclass(printer: Printer, value: Any, place: str | None) -> str | None:
-    """Return an expression for a named tuple or a struct sequence like ``time.struct_time``."""
+    """Return an expression that recreates a named tuple or a struct sequence like
+    ``time.struct_time``.
+
+    Return None for other values.
+    """
     kind = type(value)
     if hasattr(kind, "_fields"):
         return printer.call_text(printer.refer_to(kind), list(value), {})
@@ -156,7 +159,11 @@ def write_tuple_subclass(printer: Printer, value: Any, place: str | None) -> str
 
 
 def write_plain_subclass(printer: Printer, value: Any, place: str | None) -> str | None:
-    """Return an expression for a builtin's subclass without attributes, or None."""
+    """Return an expression for an instance of a class derived from a builtin; None for other
+    values.
+
+    Instances with attributes also give None.
+    """
     if getattr(value, "__dict__", None):
         return None
     base = next(one for one in PLAIN_BASES if isinstance(value, one))
@@ -170,7 +177,7 @@ def write_lock(printer: Printer, value: Any, place: str | None) -> str:
 
 
 def is_standard(value: object) -> bool:
-    """Whether the class of a value belongs to Python's standard library."""
+    """Whether the class of a value is part of Python's standard library."""
     module = type(value).__module__
     return module.split(".")[0] in sys.stdlib_module_names
 

@@ -33,7 +33,7 @@ _UNKEPT_WORDS = (
 _UNKEPT = frozenset(_UNKEPT_WORDS.split())
 
 EVERYTHING = frozenset({"__dict__", "vars", "__getattribute__", "asdict", "fields", "__slots__"})
-"""Names that, if code uses them, may read any attribute of an object."""
+"""Names whose use in code means that the code may read any attribute of an object."""
 
 
 def is_library(kind: Any) -> bool:
@@ -51,7 +51,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 def words_of(thing: object) -> frozenset[str]:
     """Return the names and strings in a function's code and in the global functions it calls.
 
-    ``layer*`` stands for all names with this prefix, if the code looks up attributes by string.
+    They are the attributes that the code may read. ``layer*`` stands for all names with this
+    prefix, if the code looks up attributes by string.
     """
     found: set[str] = set()
     seen: set[int] = set()
@@ -73,7 +74,7 @@ def words_of(thing: object) -> frozenset[str]:
 
 
 def words_of_syntax(tree: ast.AST) -> frozenset[str]:
-    """Return the names and strings in a syntax tree; see :func:`words_of`."""
+    """Return the names and strings in a syntax tree, in the form of :func:`words_of`."""
     words: set[str] = set()
     strings: set[str] = set()
     for node in ast.walk(tree):
@@ -143,7 +144,9 @@ def _name_strings(constant: object) -> Iterator[str]:
 
 
 def may_look_up(words: frozenset[str], name: str) -> bool:
-    """Whether code with these names and strings may read the attribute ``name``."""
+    """Whether code may read the attribute ``name``; ``words`` are the names and strings in the
+    code.
+    """
     if name in words:
         return True
     return any(word[-1] == "*" and name.startswith(word[:-1]) for word in words if word)
@@ -154,7 +157,7 @@ def may_look_up(words: frozenset[str], name: str) -> bool:
 
 @dataclass(frozen=True)
 class Member:
-    """A member of a class body that the program copies, with the class that defines it."""
+    """A member of a user's class that the program copies, with the class that defines it."""
 
     owner: type
     name: str
@@ -169,7 +172,7 @@ class Member:
 
 @dataclass(frozen=True)
 class ReachedMembers:
-    """The members of a class that the program copies, in the order of the classes.
+    """The members of a class that the program must copy, base classes last.
 
     ``words`` are the names and strings in their code.
     """
@@ -187,10 +190,11 @@ def user_classes(kind: type) -> list[type]:
 def find_reached_members(
     kind: type, words: frozenset[str], *, everything: bool = False
 ) -> ReachedMembers:
-    """Return the members of a class that code with these names and strings needs.
+    """Return the members of the class ``kind`` that code may use; ``words`` are the names in the
+    code.
 
-    The result includes the members that their code names in turn. With ``everything`` it has all
-    members.
+    The result includes the members that these members use in turn. With ``everything`` it has
+    all members.
     """
     owners = user_classes(kind)
     kept: dict[tuple[type, str], Member] = {}
@@ -227,7 +231,7 @@ def unmangle_name(owner: type, name: str) -> str:
 
 
 def words_within(values: Iterable[object], words: frozenset[str]) -> frozenset[str]:
-    """Return ``words`` with the names and strings in the code of all objects inside the values."""
+    """Add to ``words`` the names and strings in the code of all objects inside the values."""
     kinds, methods = _user_classes_within(values)
     for method in methods:
         words |= words_of(method) | {method.__func__.__name__}
@@ -278,7 +282,7 @@ _LEAVES = (type, types.FunctionType, types.ModuleType, str, bytes, int, float, c
 
 
 def library_bases(kind: type) -> list[type]:
-    """Return the base classes from torch or Python that the class needs in the program."""
+    """Return the base classes from torch or Python that the program's copy of a class needs."""
     found: list[type] = []
     for one in kind.__mro__:
         if not is_library(one) or one in (object, abc.ABC, typing.Generic, typing.Protocol):

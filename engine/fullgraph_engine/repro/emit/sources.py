@@ -31,7 +31,7 @@ _BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)
 def origin_of(module: str, path: str | None = None) -> ModuleOrigin:
     """Return who provides a module: Python, torch, a third-party package or the user.
 
-    ``path`` of its file decides if the name does not.
+    If the module's name does not decide it, ``path``, its file, does.
     """
     top = module.partition(".")[0]
     if top in _TORCH:
@@ -155,7 +155,7 @@ class SourceSyntax:
 
 
 def statements_of(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of a scope, including those in nested blocks.
+    """Yield the statements of a scope, including those in nested blocks such as ``if``.
 
     Blocks for type checkers and the ``__main__`` block are left out.
     """
@@ -230,7 +230,7 @@ _texts: dict[str, tuple[list[str], SourceSyntax | None]] = {}
 
 
 def text_of(path: str, namespace: Mapping[str, Any] | None = None) -> SourceSyntax | None:
-    """Return the syntax of the text that was executed from a path, or None.
+    """Return the syntax tree of a file as it was executed; None if its source is unknown.
 
     ``namespace`` is the executed module. The editor's unsaved text comes from ``linecache``.
     """
@@ -250,7 +250,7 @@ def text_of(path: str, namespace: Mapping[str, Any] | None = None) -> SourceSynt
 
 @dataclass(frozen=True)
 class Home:
-    """The namespace of a module, and the text that was executed in it."""
+    """The namespace of a module, and the syntax tree of the source that was executed in it."""
 
     name: str
     namespace: dict[str, Any]
@@ -267,7 +267,7 @@ Key = tuple[int, str]
 
 @dataclass(frozen=True)
 class ResolvedName:
-    """The value of a name in some code, and where the name is bound.
+    """The value of a name that some code uses, and where the name is bound.
 
     ``home`` is the module that binds it, or None for a name from a closure or from an import inside
     a function.
@@ -282,7 +282,9 @@ class ResolvedName:
 
 
 def home_of(namespace: dict[str, Any], path: str | None = None) -> Home:
-    """Return the namespace with its source text; ``path`` is by default the module's file."""
+    """Return a module's namespace with its syntax tree. ``path`` is by default the module's
+    file.
+    """
     file = path or namespace.get("__file__")
     text = text_of(file, namespace) if isinstance(file, str) else None
     return Home(str(namespace.get("__name__", "")), namespace, text)

@@ -22,7 +22,7 @@ _RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"torch", STO
 
 
 class NamedValues:
-    """Values with a module-level variable in the program, and the program's classes."""
+    """The values with a variable in the program, and the program's classes."""
 
     def __init__(self) -> None:
         self._names: dict[int, tuple[object, str]] = {}
@@ -42,16 +42,16 @@ class NamedValues:
         return None if known is None else known[1]
 
     def add_mentioned(self, code: object) -> None:
-        """Add the names and strings in a function or statement.
+        """Add the names and strings in a function or statement to the names that the code uses.
 
-        Objects written later need the attributes that it uses.
+        Objects written later need the attributes with these names.
         """
         self.mentioned |= words_of_syntax(code) if isinstance(code, ast.AST) else words_of(code)
 
     def reached_members(self, kind: type, words: frozenset[str]) -> ReachedMembers:
         """Return the members of a class that the program must copy.
 
-        ``words`` are the names in code that uses the class; without words, all members are
+        ``words`` are the names in code that uses the class; if it is empty, all members are
         returned.
         """
         if (kind, words) not in self._reached:
@@ -61,7 +61,9 @@ class NamedValues:
 
 @dataclass
 class DraftState:
-    """The state of the program, to be restored when writing a definition fails."""
+    """The state of the program under construction, which is restored if writing a definition
+    fails.
+    """
 
     names: set[str] = field(default_factory=lambda: set(_RESERVED))
     things: dict[int, tuple[object, str]] = field(default_factory=dict)
@@ -72,15 +74,16 @@ class DraftState:
     homes: dict[int, Home] = field(default_factory=dict)
     copied: set[int] = field(default_factory=set)
     made: set[Key] = field(default_factory=set)
-    """Keys of variables bound by copied statements. Statements that change these variables are
-    copied, too.
+    """Variables that copied statements bind.
+
+    Statements that change these variables are copied, too.
     """
     operators: set[str] = field(default_factory=set)
     lines: int = 0
 
 
 class ProgramStatements:
-    """The statements of a program so far."""
+    """The statements that the program under construction has so far."""
 
     def __init__(self) -> None:
         self.written = NamedValues()
@@ -97,20 +100,20 @@ class ProgramStatements:
             self.notes.append(text)
 
     def add(self, statement: str) -> None:
-        """Add the statements in a text; they keep their order if they share values."""
+        """Add statements from source text; statements that share values keep their order."""
         for node in ast.parse(statement).body:
             self.written.add_mentioned(node)
             self.append(node)
 
     def define(self, name: str, text: str) -> None:
-        """Add a definition; the name comes from :meth:`fresh_name`."""
+        """Add a definition (its source text) whose name was reserved with :meth:`fresh_name`."""
         for node in ast.parse(text).body:
             self.append(node)
 
     def variable_for(self, value: object, text: str, hint: str) -> str:
-        """Return the variable that holds a value.
+        """Return the variable that holds a value; if there is none, assign it to a new one.
 
-        If there is none, assign the expression ``text`` to a new one, named after ``hint``.
+        ``text`` is the expression to assign, and ``hint`` a name to prefer.
         """
         name = self.written.name_of(value)
         if name is None:
@@ -135,7 +138,7 @@ class ProgramStatements:
         return name
 
     def knows(self, thing: object) -> bool:
-        """Whether a class or function has a name in the program."""
+        """Whether the program already defines or imports a class or function."""
         return id(thing) in self._state.things
 
     def bind(self, thing: object, name: str) -> None:
@@ -145,7 +148,7 @@ class ProgramStatements:
 
     @contextmanager
     def alias(self, thing: object, name: str) -> Iterator[None]:
-        """Use another name for a value inside the block."""
+        """Inside the block, use ``name`` as the program's name for a class or function."""
         outer = self._aliases.get(id(thing))
         self._aliases[id(thing)] = name
         try:
@@ -157,23 +160,27 @@ class ProgramStatements:
                 self._aliases[id(thing)] = outer
 
     def visit(self, home: Home) -> None:
-        """Record a module, whose module-level statements the program may need."""
+        """Remember a user module, because the program may need its module-level statements."""
         self._state.homes.setdefault(id(home.namespace), home)
 
     def add_mentioned(self, function: object) -> None:
-        """Record the names in a function of the program, because objects need these attributes."""
+        """Record the names in a function of the program: objects written later need these
+        attributes.
+        """
         if isinstance(function, types.FunctionType):
             self.written.add_mentioned(function)
 
     def mark_copied(self, node: ast.AST) -> bool:
-        """Record that the program copies a statement; return False if it already does."""
+        """Record that the program copies a statement; return False if that was recorded before."""
         if id(node) in self._state.copied:
             return False
         self._state.copied.add(id(node))
         return True
 
     def key_name(self, key: Key, avoid: Collection[str] = ()) -> str:
-        """Return the program's name for a variable of a user module; reserve it if it is new."""
+        """Return the program's name for a variable of a user module; reserve a name if it has
+        none.
+        """
         if key not in self._state.keys:
             self._state.keys[key] = self.fresh_name(key[1], avoid)
             self._state.made.add(key)

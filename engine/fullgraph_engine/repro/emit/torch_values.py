@@ -12,7 +12,7 @@ from .printer import Printer
 from .tensors.layouts import size_hint
 
 SINGLETONS = (torch.dtype, torch.layout, torch.memory_format, torch.qscheme)
-"""Classes whose instances are attributes of ``torch``, by the name in their ``repr``."""
+"""Classes whose instances are attributes of ``torch``, such as ``torch.float32``."""
 
 
 def is_operator(value: object) -> bool:
@@ -27,7 +27,9 @@ def write_device(printer: Printer, value: torch.device, place: str | None) -> st
 
 
 def write_symbol(printer: Printer, value: Any, place: str | None) -> str | None:
-    """Return the number that a symbolic integer, float or boolean had in the run, or None."""
+    """Return the number that a symbolic integer, float or boolean had in the run; None if
+    unknown.
+    """
     return literal_text(size_hint(value))
 
 

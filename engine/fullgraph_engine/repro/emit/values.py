@@ -1,9 +1,9 @@
 """Expressions that recreate live values.
 
-A :class:`Printer` writes one value with everything in it. An object that is reached twice is
-written twice, and an assignment then makes it one object again (``self.head.weight =
-self.embed.weight``). This also covers cycles and tied weights. A value that needs such assignments
-gets a module-level name, unless it is a module that makes them in its ``__init__``.
+A :class:`Printer` writes one value with everything in it. An object reached twice is written twice,
+and an assignment then makes it one object again (``self.head.weight = self.embed.weight``). This
+also covers cycles and tied weights. A value that needs such assignments gets a module-level name,
+unless it is a module that makes them in its ``__init__``.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .writers import WRITERS
 def write_expressions(
     program: ProgramBuilder, values: Sequence[object], hints: Sequence[str] = ()
 ) -> list[str]:
-    """Return expressions for values that may share objects and storages, such as arguments.
+    """Return expressions that recreate values, such as arguments; they may share objects.
 
-    Write the functions that use the values first, because they decide which attributes are kept.
-    ``hints`` are suggested names for variables.
+    Write the functions that use the values first, because they decide which attributes are
+    needed. ``hints`` are suggested names for variables.
 
     Raises:
-        UnwritableValue: something in them cannot be written as source text.
+        UnwritableValue: Something in the values cannot be written as source text.
     """
     names = [*hints, *["value"] * (len(values) - len(hints))]
     try:
@@ -69,7 +69,7 @@ def _write_whole(program: ProgramBuilder, value: object, hint: str) -> str:
 def _shared_objects(values: Sequence[object]) -> list[object]:
     """Return the objects that occur several times in the values, except inside modules.
 
-    This includes tensors that share a storage, so that they are written as views.
+    This includes tensors that share a storage.
     """
     counts: collections.Counter[int] = collections.Counter()
     holders: dict[StorageKey, list[torch.Tensor]] = {}

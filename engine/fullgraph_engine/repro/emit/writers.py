@@ -18,7 +18,7 @@ from .tensors import tensor
 
 
 def _is_any_of(*kinds: type) -> Callable[[object], bool]:
-    """Return a condition that holds for instances of these classes and their subclasses."""
+    """Return a function that tests if a value is an instance of these classes."""
     return lambda value: isinstance(value, kinds)
 
 

@@ -27,15 +27,15 @@ from . import repeated_calls
 from .programs import CandidatePrograms
 
 _ODDS = 5
-"""Number of further runs that look for a finding if the first run does not show it."""
+"""Number of additional runs that look for a finding which the first run does not show."""
 
 
 @dataclass(frozen=True)
 class ExtractionOutcome:
-    """Result of an extraction: serialized candidate programs, or the reason for their absence.
+    """Result of looking for a finding: serialized programs that may show it, or the reason for
+    none.
 
-    ``needs_real`` is the reason why the extraction must be repeated with real instead of fake
-    tensors.
+    ``needs_real`` is the reason why the run must be repeated with real instead of fake tensors.
     """
 
     packed: str = ""
@@ -44,9 +44,10 @@ class ExtractionOutcome:
 
 
 def extract_candidates(tracee: Tracee, wanted: Wanted, until: float) -> ExtractionOutcome:
-    """Return programs that may show a finding of a target.
+    """Run the user's code again, and write programs that may show a finding.
 
-    ``until`` is the time limit for writing them, as ``time.monotonic`` counts.
+    ``tracee`` is the function or module to call, ``wanted`` the finding. ``until`` is the
+    ``time.monotonic()`` time by which the programs must be written.
     """
     try:
         return _extract_by_code(tracee, wanted, until)
@@ -98,7 +99,10 @@ def _extract_by_code(tracee: Tracee, wanted: Wanted, until: float) -> Extraction
 
 
 def _extract_repeated_calls(tracee: Tracee, wanted: Wanted, until: float) -> ExtractionOutcome:
-    """Return programs for a recompile that was predicted for later calls, by making these calls."""
+    """Write programs that may show a recompile that was predicted for later calls.
+
+    The calls are made here, to find the recompile.
+    """
     with tracing.tensor_mode(tracee.fake):
         calls = repeated_calls.repeated_calls_of(wanted, tracee.call())
         recordings = calls.trace_recompiles() if calls is not None else []
@@ -131,7 +135,7 @@ def _extract_repeated_calls(tracee: Tracee, wanted: Wanted, until: float) -> Ext
 def count_calls_with(
     signature: FindingSignature, own: frozenset[str], of_calls: Sequence[Sequence[Finding]]
 ) -> int:
-    """Count the calls with a finding of this signature; several in one call count once.
+    """Return the number of calls that show a finding with the given signature.
 
     ``of_calls`` has the findings of each call; ``own`` are names that the user's file defines.
     """
@@ -142,7 +146,7 @@ def count_calls_with(
 
 
 def _tensor_stores(tracee: Tracee, wanted: Wanted) -> tuple[TensorStore | None, ...]:
-    """Return the stores of tensor contents to write programs with; None writes no contents.
+    """Return the stores of tensor contents with which to write programs; None writes no contents.
 
     Fake tensors do not have contents.
     """
@@ -202,7 +206,9 @@ def _ignore_finding(_: Finding) -> None:
 
 
 def _find_matching(findings: list[Finding], wanted: Wanted) -> Finding | None:
-    """Return the finding with the wanted code at the same range, else line, else message."""
+    """Return the finding that matches ``wanted``: same code and range, else same line, else
+    message.
+    """
     alike = [each for each in findings if each.code == wanted.code]
     same = (
         [each for each in alike if each.range == wanted.range],

@@ -23,15 +23,15 @@ from ...tracing.stacks import is_machinery, is_torch
 from .statements import Definition, Layer, beginning_lines, function_around, layers_around
 
 AHEAD = (0, 1, 2, 4)
-"""Numbers of preceding statements to include when a statement is written as a program."""
+"""Numbers of preceding statements to include when a statement becomes a program."""
 
 _DEEPEST = 2
 MOST = 12
-"""Maximum number of captures of variables at one line; later captures replace earlier ones."""
+"""Maximum number of executions of one line whose variables are captured; the last ones are kept."""
 
 
 class _Enough(BaseException):
-    """Raised to end the run of the user's code when variables were captured at all points."""
+    """Raised to stop the user's code when all wanted variables have been captured."""
 
 
 class FrameVariables(dict[str, Any]):
@@ -45,13 +45,13 @@ def _make_history() -> deque[FrameVariables]:
 
 
 @dataclass
-class Point:
-    """A frame on the way to a finding, and the captured values of its variables.
+class CapturedFrame:
+    """A frame of user code that leads to a finding, and its variables, captured while it runs.
 
     ``entries`` are the arguments of each call of its function. ``layers`` are the statements around
     the line, innermost first, and ``visits`` the variables before each. ``before`` are the
-    variables before earlier statements, keyed by the layer and by the number of statements ahead of
-    it. All are in the order of execution.
+    variables before preceding statements, keyed by the layer and by the number of statements ahead
+    of it. All are in the order of execution.
     """
 
     frame: Frame
@@ -74,26 +74,34 @@ class Point:
 
     @property
     def entered(self) -> FrameVariables:
-        """Arguments of the last call of the point's function."""
+        """Arguments of the last call of the frame's function."""
         return self.entries[-1]
 
     def variables_at(self, depth: int) -> FrameVariables:
-        """Return the variables before a surrounding statement, at its last execution."""
+        """Return the variables before a statement around the line, at its last execution.
+
+        ``depth`` selects the statement; 0 is the innermost.
+        """
         return self.visits[depth][-1]
 
 
-def find_points(frames: Sequence[Frame]) -> list[Point]:
-    """Return points, to capture variables at, for the frames whose source is known."""
-    found: list[Point] = []
+def find_capturable_frames(frames: Sequence[Frame]) -> list[CapturedFrame]:
+    """Select the frames whose source is known, so that their variables can be captured."""
+    found: list[CapturedFrame] = []
     for frame in frames:
         definition = function_around(frame.path, original_name(frame.function), frame.line + 1)
         if definition is not None:
-            found.append(Point(frame, definition, layers_around(definition, frame.line + 1)))
+            found.append(
+                CapturedFrame(frame, definition, layers_around(definition, frame.line + 1))
+            )
     return found
 
 
 def find_functions(call: Callable[[], Any], most: int = 24) -> list[Frame]:
-    """Return frames at the first lines of the user's functions that a call enters, in order."""
+    """Return frames at the first lines of the user's functions that a call enters, in order.
+
+    ``most`` is the maximum number of frames.
+    """
     found: dict[CodeType, Frame] = {}
 
     def on_frame(frame: FrameType, event: str, argument: Any) -> None:
@@ -106,10 +114,13 @@ def find_functions(call: Callable[[], Any], most: int = 24) -> list[Frame]:
     return list(found.values())
 
 
-def watch_call(call: Callable[[], Any], wanted: Sequence[Point], *, whole: bool = False) -> None:
-    """Run a call and record variables at the points; stop when all points were reached.
+def watch_call(
+    call: Callable[[], Any], wanted: Sequence[CapturedFrame], *, whole: bool = False
+) -> None:
+    """Make a call and capture the variables of the wanted frames; stop when all are captured.
 
-    With ``whole`` the call runs to its end, to record all entries. Its exceptions are ignored.
+    With ``whole``, the call runs to its end, so that all later executions are captured, too.
+    Exceptions of the call are ignored.
     """
     if not wanted:
         return
@@ -128,57 +139,62 @@ def _call_traced(call: Callable[[], Any], entered: Callable[[FrameType, str, Any
 
 
 class _FrameWatcher:
-    """A trace function that records variables at points.
+    """A trace function (for ``sys.settrace``) that captures the variables of the wanted frames.
 
-    Unless the call runs as a ``whole``, it ends the call when all points were reached.
+    Unless the call runs as a ``whole``, it stops the call when all are captured.
     """
 
-    def __init__(self, wanted: Sequence[Point], whole: bool) -> None:
-        self._by_file: dict[str, list[Point]] = {}
-        for point in wanted:
-            self._by_file.setdefault(point.frame.path, []).append(point)
+    def __init__(self, wanted: Sequence[CapturedFrame], whole: bool) -> None:
+        self._by_file: dict[str, list[CapturedFrame]] = {}
+        for captured in wanted:
+            self._by_file.setdefault(captured.frame.path, []).append(captured)
         self._last, self._whole = wanted[-1], whole
 
     def on_call(self, frame: FrameType, event: str, argument: Any) -> Any:
         nearby = self._by_file.get(frame.f_code.co_filename, ())
-        here = [point for point in nearby if _is_code_of(frame.f_code, point.definition)]
-        for point in here:
-            self._record_entry(frame, point)
-        inside = [(point, _lines_ahead(point)) for point in here if point.layers]
+        here = [captured for captured in nearby if _is_code_of(frame.f_code, captured.definition)]
+        for captured in here:
+            self._record_entry(frame, captured)
+        inside = [(captured, _lines_ahead(captured)) for captured in here if captured.layers]
         before = -1
 
         def on_event(frame: FrameType, event: str, argument: Any) -> Any:
             nonlocal before
             if event == "line":
-                for point, ahead in inside:
-                    self._record_line(frame, point, ahead, before)
+                for captured, ahead in inside:
+                    self._record_line(frame, captured, ahead, before)
                 before = frame.f_lineno
             return on_event
 
         return on_event if inside else None
 
-    def _record_entry(self, frame: FrameType, point: Point) -> None:
-        point.code, point.globals = frame.f_code, frame.f_globals
-        point.entries.append(snapshot_variables(frame))
-        point.cells = {name: point.entered.get(name) for name in frame.f_code.co_freevars}
-        if point is self._last and not point.layers:
+    def _record_entry(self, frame: FrameType, captured: CapturedFrame) -> None:
+        captured.code, captured.globals = frame.f_code, frame.f_globals
+        captured.entries.append(snapshot_variables(frame))
+        captured.cells = {name: captured.entered.get(name) for name in frame.f_code.co_freevars}
+        if captured is self._last and not captured.layers:
             self._stop_if_done()
 
     def _record_line(
-        self, frame: FrameType, point: Point, ahead: dict[int, tuple[int, int]], before: int
+        self,
+        frame: FrameType,
+        captured: CapturedFrame,
+        ahead: dict[int, tuple[int, int]],
+        before: int,
     ) -> None:
-        """Record the variables if the next line to run is one of the point's lines.
+        """Capture the variables if the next line to run is the beginning of a wanted statement.
 
-        ``before`` is the line that ran last in this frame.
+        ``ahead`` maps the lines of preceding statements to keys of their variables. ``before`` is
+        the line that ran last in this frame.
         """
         line = frame.f_lineno
         if line in ahead:
-            point.before[ahead[line]].append(snapshot_variables(frame))
-        for depth in range(len(point.layers) - 1, -1, -1):
-            layer = point.layers[depth]
+            captured.before[ahead[line]].append(snapshot_variables(frame))
+        for depth in range(len(captured.layers) - 1, -1, -1):
+            layer = captured.layers[depth]
             if layer.first <= line <= layer.head and not layer.first <= before <= layer.last:
-                point.visits[depth].append(snapshot_variables(frame))
-                if point is self._last and depth == 0:
+                captured.visits[depth].append(snapshot_variables(frame))
+                if captured is self._last and depth == 0:
                     self._stop_if_done()
 
     def _stop_if_done(self) -> None:
@@ -187,11 +203,11 @@ class _FrameWatcher:
             raise _Enough
 
 
-def _lines_ahead(point: Point) -> dict[int, tuple[int, int]]:
-    """Return the keys of ``Point.before`` by the line at which their statements begin."""
+def _lines_ahead(captured: CapturedFrame) -> dict[int, tuple[int, int]]:
+    """Map the first line of each preceding statement to the key for its captured variables."""
     return {
         beginning_lines(layer.statements_from(many)[0])[0]: (depth, many)
-        for depth, layer in enumerate(point.layers[:_DEEPEST])
+        for depth, layer in enumerate(captured.layers[:_DEEPEST])
         for many in AHEAD
         if layer.statements_from(many)
     }

@@ -40,20 +40,22 @@ class CallInputs:
 
 @dataclass(frozen=True)
 class CallableUnit:
-    """An expression for a function that a program can call, and the inputs of each call."""
+    """A function that a program calls: its expression, and the inputs of each call."""
 
     entry: str
     calls: tuple[CallInputs, ...]
 
 
 class Invocation(Protocol):
-    """A protocol of ways to call a function: eager, compiled, or with dynamic sizes."""
+    """Interface for ways to call a function in a program: eager, compiled, or with dynamic
+    sizes.
+    """
 
-    def statements(self, draft: ProgramDraft, unit: CallableUnit) -> list[str]:
-        """Return the statements that make the calls; add their inputs to the program ``draft``.
+    def statements(self, program: ProgramDraft, unit: CallableUnit) -> list[str]:
+        """Return the statements that make the calls; the inputs are added to the program.
 
         Raises:
-            UnwritableValue: a value cannot be written.
+            UnwritableValue: An input cannot be written as source text.
         """
 
 
@@ -61,10 +63,10 @@ class Invocation(Protocol):
 class EagerInvocation:
     """A way to call a function without ``torch.compile``, for errors of eager mode."""
 
-    def statements(self, draft: ProgramDraft, unit: CallableUnit) -> list[str]:
+    def statements(self, program: ProgramDraft, unit: CallableUnit) -> list[str]:
         return [
             _call_text(unit.entry, given, texts)
-            for given, texts in zip(unit.calls, _input_texts(draft, unit), strict=True)
+            for given, texts in zip(unit.calls, _input_texts(program, unit), strict=True)
         ]
 
 
@@ -72,16 +74,18 @@ class EagerInvocation:
 class CompiledInvocation:
     """A way to call a function several times after one ``torch.compile``."""
 
-    def statements(self, draft: ProgramDraft, unit: CallableUnit) -> list[str]:
-        return _compiled_statements(draft, unit, _input_texts(draft, unit))
+    def statements(self, program: ProgramDraft, unit: CallableUnit) -> list[str]:
+        return _compiled_statements(program, unit, _input_texts(program, unit))
 
 
 @dataclass(frozen=True)
 class ExhaustedInvocation:
-    """A way to call a compiled generator and consume its items, since tracing starts only then."""
+    """A way to call a compiled generator: its items are consumed, because tracing starts only
+    then.
+    """
 
-    def statements(self, draft: ProgramDraft, unit: CallableUnit) -> list[str]:
-        *before, last = _compiled_statements(draft, unit, _input_texts(draft, unit))
+    def statements(self, program: ProgramDraft, unit: CallableUnit) -> list[str]:
+        *before, last = _compiled_statements(program, unit, _input_texts(program, unit))
         return [*before, f"list({last})"]
 
 
@@ -91,18 +95,18 @@ class DynamicInvocation:
 
     sizes: frozenset[int]
 
-    def statements(self, draft: ProgramDraft, unit: CallableUnit) -> list[str]:
-        several = _input_texts(draft, unit)
+    def statements(self, program: ProgramDraft, unit: CallableUnit) -> list[str]:
+        several = _input_texts(program, unit)
         marks: list[str] = []
         for given, texts in zip(unit.calls, several, strict=True):
             for number, each in enumerate(given.inputs):
                 dims = self._dynamic_dims(each.value)
                 if dims:
-                    name = draft.fresh_name(each.name or "x")
+                    name = program.fresh_name(each.name or "x")
                     marks.append(f"{name} = {texts[number]}")
                     marks += [f"torch._dynamo.mark_dynamic({name}, {dim})" for dim in dims]
                     texts[number] = name
-        return [*marks, *_compiled_statements(draft, unit, several)]
+        return [*marks, *_compiled_statements(program, unit, several)]
 
     def _dynamic_dims(self, value: Any) -> list[int]:
         if not isinstance(value, torch.Tensor):
@@ -123,39 +127,39 @@ def invocations_for(finding: Finding, dynamic: frozenset[int]) -> tuple[Invocati
     return marked if finding.code.startswith("guard/") else (CompiledInvocation(), *marked)
 
 
-def _input_texts(draft: ProgramDraft, unit: CallableUnit) -> list[list[str]]:
+def _input_texts(program: ProgramDraft, unit: CallableUnit) -> list[list[str]]:
     """Return the source text of each call's inputs; objects that calls share become variables."""
     every = [each for given in unit.calls for each in given.inputs]
-    texts = iter(draft.expressions([each.value for each in every], [each.name for each in every]))
+    texts = iter(program.expressions([each.value for each in every], [each.name for each in every]))
     return [[next(texts) for _ in given.inputs] for given in unit.calls]
 
 
 def _compiled_statements(
-    draft: ProgramDraft, unit: CallableUnit, several: Sequence[Sequence[str]]
+    program: ProgramDraft, unit: CallableUnit, several: Sequence[Sequence[str]]
 ) -> list[str]:
     called = f'torch.compile({unit.entry}, backend="eager")'
     before: list[str] = []
     if len(several) > 1:
-        name = draft.fresh_name("compiled")
+        name = program.fresh_name("compiled")
         before, called = [f"{name} = {called}"], name
     if len(several) > _WRITTEN_OUT and len({given.grad for given in unit.calls}) == 1:
-        return [*before, _loop_text(draft, called, unit.calls[0], several)]
+        return [*before, _loop_text(program, called, unit.calls[0], several)]
     calls = zip(unit.calls, several, strict=True)
     return [*before, *(_call_text(called, given, texts) for given, texts in calls)]
 
 
 def _loop_text(
-    draft: ProgramDraft, called: str, given: CallInputs, several: Sequence[Sequence[str]]
+    program: ProgramDraft, called: str, given: CallInputs, several: Sequence[Sequence[str]]
 ) -> str:
-    """Return a loop of calls over the inputs in which they differ.
+    """Write several calls as one loop over the inputs that differ between them.
 
-    ``called`` is the function's text, ``given`` the first call's inputs, ``several`` the texts of
-    each call's inputs.
+    ``called`` is the source of the function, ``given`` the inputs of the first call, and
+    ``several`` the source of each call's inputs.
     """
     texts, changing = list(several[0]), []
     for number, each in enumerate(given.inputs):
         if len({call[number] for call in several}) > 1:
-            texts[number] = draft.fresh_name(each.name or "x")
+            texts[number] = program.fresh_name(each.name or "x")
             changing.append(number)
     if not changing:
         return f"for _ in range({len(several)}):\n    {_call_text(called, given, texts)}"

@@ -20,23 +20,27 @@ from ..emit.definitions import add_function
 from ..emit.program import ProgramDraft
 from ..emit.sources import home_of
 from ..emit.unwritable import UnwritableValue
-from .capture import FrameVariables, Point
+from .capture import CapturedFrame, FrameVariables
 from .invocation import CallableUnit, CallInputs, Input
 
 # -- one expression ---------------------------------------------------------------------------
 
 
-def expression_unit(point: Point, outwards: int, draft: ProgramDraft) -> CallableUnit:
-    """Return a function of the operation at a point, with its operands as parameters.
+def expression_unit(captured: CapturedFrame, outwards: int, program: ProgramDraft) -> CallableUnit:
+    """Write a function with one operation of the user's code, with its operands as parameters.
 
-    With ``outwards`` the function contains an operation that uses the result: a break at the read
-    of a submodule can also be shown at its call. Raises UnwritableValue if the expression is not an
-    operation, or if an operand cannot be evaluated or written.
+    The operation is the one that the captured frame executes. With a larger ``outwards``, the
+    function contains an operation that uses the result: a graph break at the read of a submodule
+    can also be shown at its call.
+
+    Raises:
+        UnwritableValue: The expression is not an operation, or an operand cannot be evaluated or
+            written.
     """
-    if 0 not in point.visits or not point.layers:
+    if 0 not in captured.visits or not captured.layers:
         raise UnwritableValue("the line is not reached when the code runs without Dynamo")
-    node = copy.deepcopy(_expression_at(point, outwards))
-    operands = _Operands(point)
+    node = copy.deepcopy(_expression_at(captured, outwards))
+    operands = _Operands(captured)
     match node:
         case ast.Call(func=ast.Attribute() as method):
             if isinstance(operands.value(method), torch.nn.Module):
@@ -71,17 +75,19 @@ def expression_unit(point: Point, outwards: int, draft: ProgramDraft) -> Callabl
     used = [name for name in _read_names(node) if name not in operands.names]
     inputs = list(operands.inputs)
     inputs += [
-        Input(point.variables_at(0)[name], name) for name in used if name in point.variables_at(0)
+        Input(captured.variables_at(0)[name], name)
+        for name in used
+        if name in captured.variables_at(0)
     ]
-    given = CallInputs(tuple(inputs), point.variables_at(0).grad)
-    return CallableUnit(_add_function([ast.Return(node)], inputs, point, draft), (given,))
+    given = CallInputs(tuple(inputs), captured.variables_at(0).grad)
+    return CallableUnit(_add_function([ast.Return(node)], inputs, captured, program), (given,))
 
 
-def _expression_at(point: Point, outwards: int) -> ast.expr:
-    frame = point.frame
+def _expression_at(captured: CapturedFrame, outwards: int) -> ast.expr:
+    frame = captured.frame
     start, end = (frame.line + 1, frame.byte), (frame.end_line + 1, frame.end_byte)
     around: list[ast.expr] = []
-    for node in ast.walk(point.layers[0].node):  # ast.walk visits outer nodes first
+    for node in ast.walk(captured.layers[0].node):  # ast.walk visits outer nodes first
         if not isinstance(node, ast.expr):
             continue
         first, last = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
@@ -97,10 +103,10 @@ def _expression_at(point: Point, outwards: int) -> ast.expr:
 
 
 class _Operands:
-    """A converter of an operation's subexpressions to parameters, with their values at a point."""
+    """A converter that replaces an operation's operands by parameters, and knows their values."""
 
-    def __init__(self, point: Point) -> None:
-        self._point = point
+    def __init__(self, captured: CapturedFrame) -> None:
+        self._point = captured
         self.names: set[str] = set()
         self.inputs: list[Input] = []
 
@@ -123,7 +129,9 @@ class _Operands:
         return isinstance(value, (types.ModuleType, type))
 
     def value(self, node: ast.expr) -> Any:
-        """Return the value of an expression at the point, computed without Dynamo."""
+        """Return the value of an expression, evaluated with the captured variables, without
+        Dynamo.
+        """
         try:
             code = compile(ast.Expression(node), self._point.frame.path, "eval")
             with dynamo.config.patch(disable=True):
@@ -132,7 +140,7 @@ class _Operands:
             raise UnwritableValue(f"an operand cannot be evaluated: {error}") from None
 
     def pass_operand(self, node: ast.expr, name: str = "") -> ast.expr:
-        """Return a new parameter for an operand; constants and global names stay unchanged."""
+        """Return a parameter to use for an operand; constants and global names stay unchanged."""
         if isinstance(node, (ast.Constant, ast.Lambda)) or self.is_global(node):
             return node
         if isinstance(node, ast.Name) and node.id not in self._point.variables_at(0):
@@ -150,41 +158,48 @@ class _Operands:
 
 
 def statement_unit(
-    point: Point, depth: int, draft: ProgramDraft, *, empty: bool = False, most: int = 1
+    captured: CapturedFrame,
+    depth: int,
+    program: ProgramDraft,
+    *,
+    empty: bool = False,
+    most: int = 1,
 ) -> CallableUnit:
-    """Return a function of one statement, with the variables it reads as parameters.
+    """Write a function with one statement of the user's code; the variables it reads are
+    parameters.
 
-    ``depth`` selects the statement around the point, 0 the innermost. ``empty`` removes the bodies
-    of a compound statement. ``most`` is the maximum number of calls; the last executions count.
+    ``depth`` selects the statement around the line, 0 the innermost. ``empty`` removes the
+    bodies of a compound statement. ``most`` is the maximum number of calls; the last executions
+    are used.
 
     Raises:
-        UnwritableValue: it cannot stand alone, or a value cannot be written.
+        UnwritableValue: The statement cannot stand alone, or a value cannot be written.
     """
-    several = _last_visits(point.visits.get(depth, ()), most)
-    node = copy.deepcopy(point.layers[depth].node)
+    several = _last_visits(captured.visits.get(depth, ()), most)
+    node = copy.deepcopy(captured.layers[depth].node)
     if empty:
         if not isinstance(node, (ast.If, ast.While, ast.For, ast.With)):
             raise UnwritableValue("there is nothing in it")
         node.body = [ast.Pass()]
         if not isinstance(node, ast.With):
             node.orelse = []
-    return _unit_of_statements([node], several, point, draft)
+    return _unit_of_statements([node], several, captured, program)
 
 
 def window_unit(
-    point: Point, depth: int, ahead: int, draft: ProgramDraft, *, most: int = 1
+    captured: CapturedFrame, depth: int, ahead: int, program: ProgramDraft, *, most: int = 1
 ) -> CallableUnit:
-    """Return a function of the statements that end a block.
+    """Write a function with the last statements of a block of the user's code.
 
-    They start ``ahead`` statements before the statement around the point that ``depth`` selects.
+    It starts ``ahead`` statements before the statement around the line that ``depth`` selects.
     ``most`` is the maximum number of calls, as in :func:`statement_unit`.
 
     Raises:
-        UnwritableValue: they cannot stand alone, or a value cannot be written.
+        UnwritableValue: The statements cannot stand alone, or a value cannot be written.
     """
-    several = _last_visits(point.before.get((depth, ahead), ()), most)
-    nodes = copy.deepcopy(list(point.layers[depth].statements_from(ahead)))
-    return _unit_of_statements(nodes, several, point, draft)
+    several = _last_visits(captured.before.get((depth, ahead), ()), most)
+    nodes = copy.deepcopy(list(captured.layers[depth].statements_from(ahead)))
+    return _unit_of_statements(nodes, several, captured, program)
 
 
 def _last_visits(visits: Sequence[FrameVariables], most: int) -> list[FrameVariables]:
@@ -193,27 +208,34 @@ def _last_visits(visits: Sequence[FrameVariables], most: int) -> list[FrameVaria
     return list(visits)[-most:]
 
 
-def body_unit(point: Point, draft: ProgramDraft, *, most: int) -> CallableUnit:
-    """Return a function with the body of the user's function around a point, for its last calls.
+def body_unit(captured: CapturedFrame, program: ProgramDraft, *, most: int) -> CallableUnit:
+    """Write a function with the body of the user's function, and its last calls.
 
-    Attributes and closure variables that the body reads become parameters. ``most`` is the maximum
-    number of calls.
+    Attributes and closure variables that the body reads become parameters. ``most`` is the
+    maximum number of calls.
 
     Raises:
-        UnwritableValue: the code cannot stand alone, or a value cannot be written.
+        UnwritableValue: The code cannot stand alone, or a value cannot be written.
     """
-    definition = copy.deepcopy(point.definition)
+    definition = copy.deepcopy(captured.definition)
     if isinstance(definition, ast.Lambda):
         nodes: list[ast.stmt] = [ast.Return(definition.body)]
     else:
         nodes = definition.body
-    return _unit_of_statements(nodes, _last_visits(point.entries, most), point, draft)
+    return _unit_of_statements(nodes, _last_visits(captured.entries, most), captured, program)
 
 
 def _unit_of_statements(
-    nodes: list[ast.stmt], several: Sequence[FrameVariables], point: Point, draft: ProgramDraft
+    nodes: list[ast.stmt],
+    several: Sequence[FrameVariables],
+    captured: CapturedFrame,
+    program: ProgramDraft,
 ) -> CallableUnit:
-    """Return a function of some statements, with one call for each set of captured variables."""
+    """Write a function whose body is ``nodes``, statements of the user's code.
+
+    The variables that they read become parameters. The function is called once for each item of
+    ``several``, with these values of the variables.
+    """
     variables = several[0]
     whole = ast.Module(nodes, [])
     refused = _standalone_obstacle(whole)
@@ -239,18 +261,21 @@ def _unit_of_statements(
         )
         for each in several
     )
-    return CallableUnit(_add_function(whole.body, calls[0].inputs, point, draft), calls)
+    return CallableUnit(_add_function(whole.body, calls[0].inputs, captured, program), calls)
 
 
 def _add_function(
-    body: Sequence[ast.stmt], parameters: Sequence[Input], point: Point, draft: ProgramDraft
+    body: Sequence[ast.stmt],
+    parameters: Sequence[Input],
+    captured: CapturedFrame,
+    program: ProgramDraft,
 ) -> str:
     """Add a function with this body to the program and return its name."""
     names = ", ".join(each.name for each in parameters)
     text = "\n".join(f"    {line}" for each in body for line in ast.unparse(each).split("\n"))
     node = ast.parse(f"def f({names}):\n{text}").body[0]
     assert isinstance(node, ast.FunctionDef)
-    return add_function(draft, home_of(point.globals, point.frame.path), node)
+    return add_function(program, home_of(captured.globals, captured.frame.path), node)
 
 
 def _variable_value(variables: FrameVariables, name: str) -> Any:
@@ -315,7 +340,9 @@ class _AttributeFlattener(ast.NodeTransformer):
         self._known: dict[tuple[str, ...], str] = {}
 
     def value(self, name: str, variables: FrameVariables) -> Any:
-        """Return the value of a new variable for one set of captured variables."""
+        """Return the value that a flattened name such as ``weight`` has among the given
+        variables.
+        """
         root, *parts = self.paths[name]
         value = _variable_value(variables, root)
         try:
@@ -371,46 +398,46 @@ _BUILT_IN = (int, float, str, list, tuple, dict, set, type(None), torch.dtype, t
 # -- a function -------------------------------------------------------------------------------
 
 
-def function_unit(point: Point, draft: ProgramDraft) -> CallableUnit:
-    """Return the user's function around a point, with the arguments of its last call.
+def function_unit(captured: CapturedFrame, program: ProgramDraft) -> CallableUnit:
+    """Write the user's function that the frame executes, with the arguments of its last call.
 
     Raises:
-        UnwritableValue: it was not reached, or a value cannot be written.
+        UnwritableValue: The function was not called, or a value cannot be written.
     """
-    return _unit_of_function(point, [point.entered], draft)
+    return _unit_of_function(captured, [captured.entered], program)
 
 
-def calls_unit(point: Point, draft: ProgramDraft, *, most: int) -> CallableUnit:
-    """Return the user's function around a point, with the arguments of its last ``most`` calls.
+def calls_unit(captured: CapturedFrame, program: ProgramDraft, *, most: int) -> CallableUnit:
+    """Write the user's function that the frame executes, and its last ``most`` calls.
 
     Raises:
-        UnwritableValue: it was not reached, or a value cannot be written.
+        UnwritableValue: The function was not called, or a value cannot be written.
     """
-    return _unit_of_function(point, _last_visits(point.entries, most), draft)
+    return _unit_of_function(captured, _last_visits(captured.entries, most), program)
 
 
 def _unit_of_function(
-    point: Point, several: Sequence[FrameVariables], draft: ProgramDraft
+    captured: CapturedFrame, several: Sequence[FrameVariables], program: ProgramDraft
 ) -> CallableUnit:
-    code = point.code
+    code = captured.code
     if code is None:
         raise UnwritableValue("the function is not called when the code runs without Dynamo")
     calls = tuple(CallInputs(tuple(_call_inputs(code, each)), each.grad) for each in several)
     name = _method_name(calls[0].inputs, code)
     if name is None:
-        return CallableUnit(draft.refer_to(_function_with_code(point, code)), calls)
+        return CallableUnit(program.refer_to(_function_with_code(captured, code)), calls)
     owner = calls[0].inputs[0].value
     if all(given.inputs[0].value is owner for given in calls):
         is_module = name == "forward" and isinstance(owner, torch.nn.Module)
-        entry = draft.expression(owner if is_module else getattr(owner, name))
+        entry = program.expression(owner if is_module else getattr(owner, name))
         return CallableUnit(
             entry, tuple(replace(given, inputs=given.inputs[1:]) for given in calls)
         )
     for given in calls:
         # Owners come before their class, because they decide which members it keeps.
         owner = given.inputs[0].value
-        draft.variable_for(owner, draft.expression(owner, "owner"), "owner")
-    return CallableUnit(f"{draft.refer_to(type(owner))}.{name}", calls)
+        program.variable_for(owner, program.expression(owner, "owner"), "owner")
+    return CallableUnit(f"{program.refer_to(type(owner))}.{name}", calls)
 
 
 def _call_inputs(code: types.CodeType, entered: FrameVariables) -> list[Input]:
@@ -433,7 +460,10 @@ def _call_inputs(code: types.CodeType, entered: FrameVariables) -> list[Input]:
 
 
 def _method_name(inputs: Sequence[Input], code: types.CodeType) -> str | None:
-    """Return the name under which the class of the first argument has this code, or None."""
+    """Return the method name of a function whose first argument is its object; else None.
+
+    ``inputs`` are the arguments of a call, and ``code`` is the function's code.
+    """
     if not inputs or inputs[0].keyword:
         return None
     for name in (code.co_name, "forward"):
@@ -446,13 +476,13 @@ def _method_name(inputs: Sequence[Input], code: types.CodeType) -> str | None:
     return None
 
 
-def _function_with_code(point: Point, code: types.CodeType) -> types.FunctionType:
-    """Return the user's function with this code, or build one for a lambda or a closure."""
-    known = unwrap_compiled(point.globals.get(code.co_name))
+def _function_with_code(captured: CapturedFrame, code: types.CodeType) -> types.FunctionType:
+    """Return the user's function with this code object; a lambda or closure is rebuilt."""
+    known = unwrap_compiled(captured.globals.get(code.co_name))
     if isinstance(known, types.FunctionType) and _has_code(known, code):
         return known
-    cells = tuple(types.CellType(point.cells.get(name)) for name in code.co_freevars)
-    return types.FunctionType(code, point.globals, code.co_name, None, cells or None)
+    cells = tuple(types.CellType(captured.cells.get(name)) for name in code.co_freevars)
+    return types.FunctionType(code, captured.globals, code.co_name, None, cells or None)
 
 
 def _has_code(function: types.FunctionType, code: types.CodeType) -> bool:

@@ -23,20 +23,22 @@ from ..emit.unwritable import UnwritableValue
 from ..inputs import TensorStore
 from ..reduce.program import is_text
 from . import capture, invocation, parts
-from .capture import Point
+from .capture import CapturedFrame
 from .invocation import CallableUnit, Invocation
 from .repeated_calls import RepeatedCalls
 
 _OUTWARDS = 3
 """Number of callers, above the function with the finding, to write as whole functions."""
 _CALLERS = 2
-"""Number of callers for which single statements around the call are written, too."""
+"""Number of callers for which programs with single statements around the call are written, too."""
 
 _Write = Callable[[ProgramDraft], CallableUnit]
 
 
 class CandidatePrograms:
-    """A generator of programs for a finding: some of the user's code, and calls of it."""
+    """A generator of programs that may show a finding: parts of the user's code, and calls of
+    them.
+    """
 
     def __init__(
         self,
@@ -46,7 +48,7 @@ class CandidatePrograms:
         further: RepeatedCalls | None = None,
         stores: Sequence[TensorStore | None] = (None,),
     ) -> None:
-        """Prepare to write programs for a finding.
+        """Prepare to write programs for a finding of the function or module ``tracee``.
 
         ``settings`` are statements that change torch's settings. ``further`` are later calls that
         the finding is about; they replace the call with the user's inputs. ``stores`` save tensor
@@ -84,49 +86,55 @@ class CandidatePrograms:
     # -- parts of the user's code to call -----------------------------------------------------
 
     def _candidates_of_calls(self) -> Iterator[ReproCandidate]:
-        """Yield programs with several calls, of the guarded function and the recompiled code."""
+        """Yield programs that call a function several times, for findings such as a recompile.
+
+        The function is the guarded one, or the one with the code that causes the recompile.
+        """
         evidence = self.finding.evidence
         assert isinstance(evidence, RecompileEvidence)
-        inner = capture.find_points(self._user_frames()[-1:])
-        outer = capture.find_points([Frame(evidence.path, evidence.function, evidence.line)])
+        inner = capture.find_capturable_frames(self._user_frames()[-1:])
+        outer = capture.find_capturable_frames(
+            [Frame(evidence.path, evidence.function, evidence.line)]
+        )
         capture.watch_call(self._call_eagerly, [*outer, *inner], whole=True)
         for most in (2, capture.MOST):
             yield from self._candidates_of_last_calls(inner, outer, most)
 
     def _candidates_of_last_calls(
-        self, inner: Sequence[Point], outer: Sequence[Point], most: int
+        self, inner: Sequence[CapturedFrame], outer: Sequence[CapturedFrame], most: int
     ) -> Iterator[ReproCandidate]:
-        """Yield programs with at most ``most`` of the last calls.
+        """Yield programs with at most ``most`` of the last calls of a function.
 
-        ``inner`` and ``outer`` are the frames of the recompiled code and of the guard.
+        ``inner`` are the frames of the code that causes the recompile, ``outer`` the frames of the
+        guarded function.
         """
-        for point in inner:
-            if point.layers:
-                write = partial(parts.statement_unit, point, 0, most=most)
+        for captured in inner:
+            if captured.layers:
+                write = partial(parts.statement_unit, captured, 0, most=most)
                 yield from self._write_candidates("statement", write)
-            for depth, ahead in sorted(point.before):
-                write = partial(parts.window_unit, point, depth, ahead, most=most)
+            for depth, ahead in sorted(captured.before):
+                write = partial(parts.window_unit, captured, depth, ahead, most=most)
                 yield from self._write_candidates("statement", write)
-        for point in outer:
+        for captured in outer:
             yield from self._write_candidates(
-                "statement", partial(parts.body_unit, point, most=most)
+                "statement", partial(parts.body_unit, captured, most=most)
             )
             yield from self._write_candidates(
-                "function", partial(parts.calls_unit, point, most=most)
+                "function", partial(parts.calls_unit, captured, most=most)
             )
 
     def _candidates_of_one_call(self) -> Iterator[ReproCandidate]:
         """Yield programs with one call, for frames that lead to the finding, innermost first."""
-        points = capture.find_points(self._user_frames())
-        if not points:
+        captures = capture.find_capturable_frames(self._user_frames())
+        if not captures:
             yield from self._candidates_of_any_function()
             return
-        capture.watch_call(self._call_eagerly, points)
-        inwards = [point for point in reversed(points) if point.reached]
-        for number, point in enumerate(inwards[: 1 + _CALLERS]):
-            yield from self._candidates_of_parts(point, innermost=number == 0)
-        for point in inwards[: 1 + _OUTWARDS]:
-            yield from self._write_candidates("function", partial(parts.function_unit, point))
+        capture.watch_call(self._call_eagerly, captures)
+        inwards = [captured for captured in reversed(captures) if captured.reached]
+        for number, captured in enumerate(inwards[: 1 + _CALLERS]):
+            yield from self._candidates_of_parts(captured, innermost=number == 0)
+        for captured in inwards[: 1 + _OUTWARDS]:
+            yield from self._write_candidates("function", partial(parts.function_unit, captured))
 
     def _user_frames(self) -> list[Frame]:
         """Return the frames of user code that lead to the finding, outermost first."""
@@ -134,29 +142,36 @@ class CandidatePrograms:
         return [each for each in frames if not is_torch(each.path) and not is_machinery(each.path)]
 
     def _candidates_of_any_function(self) -> Iterator[ReproCandidate]:
-        """Yield a program for each function that the call enters, if the frame is unknown."""
-        points = capture.find_points(capture.find_functions(self._call_eagerly))
-        capture.watch_call(self._call_eagerly, points, whole=True)
-        for point in points:
-            yield from self._write_candidates("function", partial(parts.function_unit, point))
+        """Yield a program for each function that the call enters; used if no frame of the finding
+        is known.
+        """
+        captures = capture.find_capturable_frames(capture.find_functions(self._call_eagerly))
+        capture.watch_call(self._call_eagerly, captures, whole=True)
+        for captured in captures:
+            yield from self._write_candidates("function", partial(parts.function_unit, captured))
 
-    def _candidates_of_parts(self, point: Point, *, innermost: bool) -> Iterator[ReproCandidate]:
-        """Yield programs of an operation, a statement, and the block around it, in one function."""
+    def _candidates_of_parts(
+        self, captured: CapturedFrame, *, innermost: bool
+    ) -> Iterator[ReproCandidate]:
+        """Yield programs with an operation, a statement, and the block around it, in one function.
+
+        ``innermost`` is True for the frame in which the finding is.
+        """
         for outwards in range(2 if innermost else 1):
             yield from self._write_candidates(
-                "expression", partial(parts.expression_unit, point, outwards)
+                "expression", partial(parts.expression_unit, captured, outwards)
             )
-        for depth in range(len(point.layers) if innermost else 1):
+        for depth in range(len(captured.layers) if innermost else 1):
             for empty in (True, False):
-                write = partial(parts.statement_unit, point, depth, empty=empty)
+                write = partial(parts.statement_unit, captured, depth, empty=empty)
                 yield from self._write_candidates("statement", write)
-        for depth, ahead in sorted(point.before):
-            write = partial(parts.window_unit, point, depth, ahead)
+        for depth, ahead in sorted(captured.before):
+            write = partial(parts.window_unit, captured, depth, ahead)
             yield from self._write_candidates("statement", write)
 
-    def _target_unit(self, draft: ProgramDraft) -> CallableUnit:
+    def _target_unit(self, program: ProgramDraft) -> CallableUnit:
         call = self.tracee.call()  # a new object, because calls may have changed the previous one
-        return CallableUnit(draft.expression(call.function), self._calls_to_make(call))
+        return CallableUnit(program.expression(call.function), self._calls_to_make(call))
 
     def _calls_to_make(self, call: Call) -> tuple[invocation.CallInputs, ...]:
         """Return the calls that the finding is about: the user's inputs once, or later calls."""
@@ -189,30 +204,31 @@ class CandidatePrograms:
 
     def _write_candidates(self, origin: CandidateOrigin, write: _Write) -> Iterator[ReproCandidate]:
         for way, store in product(self._invocations, self._stores):
-            draft = ProgramDraft(store)
+            program = ProgramDraft(store)
             try:
-                statements = way.statements(draft, write(draft))
-                text = draft.text([*self._settings, *statements])
+                statements = way.statements(program, write(program))
+                text = program.text([*self._settings, *statements])
             except Exception as error:
                 self._leave_out(origin, error)
             else:
-                yield ReproCandidate(text, origin, tuple(draft.notes))
+                yield ReproCandidate(text, origin, tuple(program.notes))
 
     def _candidates_from_text(self) -> Iterator[ReproCandidate]:
-        """Yield the user's own file followed by calls of the target."""
+        """Yield the user's whole file, followed by calls of the function or module."""
         for way, store in product(self._invocations, self._stores):
-            draft = ProgramDraft(store)
+            program = ProgramDraft(store)
             try:
-                statements = [*self._settings, *way.statements(draft, self._text_unit())]
-                # The program draft defines only the inputs of the calls.
-                text = f"{_imported_part(self.tracee.text)}\n\n{draft.text(statements)}"
+                statements = [*self._settings, *way.statements(program, self._text_unit())]
+                # The program under construction defines only the inputs of the calls.
+                text = f"{_imported_part(self.tracee.text)}\n\n{program.text(statements)}"
             except Exception as error:
                 self._leave_out("file", error)
             else:
-                yield ReproCandidate(text, "file", (*draft.notes, *_import_notes(text)))
+                yield ReproCandidate(text, "file", (*program.notes, *_import_notes(text)))
 
     def _leave_out(self, origin: CandidateOrigin, error: Exception) -> None:
-        """Record why a program could not be written.
+        """Record why a program could not be written; ``origin`` is the part of the code it was
+        made from.
 
         Any exception is accepted, because methods of user objects may raise it.
         """
@@ -222,7 +238,7 @@ class CandidatePrograms:
         )
 
     def _text_unit(self) -> CallableUnit:
-        """Return the target, called by its name in the user's file."""
+        """Return the analyzed function or module, to be called by its name in the user's file."""
         call = self.tracee.call()
         return CallableUnit(self._entry_text(call), self._calls_to_make(call))
 
@@ -254,7 +270,7 @@ def _imported_part(text: str) -> str:
 
 
 def _import_notes(text: str) -> Iterator[str]:
-    """Yield a note for each import of a third-party module or of one of the user's modules."""
+    """Yield a note for each import of a third-party module or of another module of the user."""
     for node in ast.walk(ast.parse(text)):
         names: list[str] = []
         if isinstance(node, ast.Import):

@@ -18,10 +18,12 @@ from ...tracing.variations import Inputs
 from .invocation import CallInputs
 
 COUNT = 3
-"""Number of calls after the first."""
+"""Number of calls that follow the first one."""
 
 _AGAIN = {"recompile/every-call": COUNT, "guard/mutated": 1}
-"""Number of calls after the first, by code, for findings that appear without changed inputs."""
+"""Number of calls after the first, by finding code, for findings that appear without changed
+inputs.
+"""
 _SIZE = re.compile(r"(?P<leaf>.+)\.shape\[(?P<dim>\d+)\]")
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -92,7 +94,10 @@ def _changed_inputs(
 
 
 def _larger_sizes(size: int, inputs: Inputs) -> Iterator[list[int]]:
-    """Yield lists of new sizes for a dimension: slightly larger ones and multiples of ``size``."""
+    """Yield lists of larger sizes with which to replace one size.
+
+    They are slightly larger sizes, and multiples of ``size``.
+    """
     taken = {
         int(length)
         for leaf in inputs.leaves

@@ -27,7 +27,8 @@ class Layer:
     block: tuple[ast.stmt, ...] = ()
 
     def statements_from(self, before: int) -> tuple[ast.stmt, ...]:
-        """Return the statements of the block, starting ``before`` statements ahead of this one.
+        """Return the statements from ``before`` statements ahead of this one to the end of the
+        block.
 
         Return () if the block has fewer statements ahead.
         """

@@ -26,10 +26,10 @@ _MOST_GRAPHS = 50
 
 
 def extract_graphs(tracee: Tracee, wanted: Wanted) -> Candidates | str:
-    """Return programs of single graphs that may show a backend's failure on a target.
+    """Capture the graphs that Dynamo makes of a function or module; write each as a program.
 
-    Return a message for the user if there are none. The tensors must be real, because the backend
-    compiles for them.
+    The programs may show the failure ``wanted`` of a backend. Return a message for the user if
+    there are none. The tensors must be real, because the backend compiles for them.
     """
     try:
         backend, before, imports, notes = _describe_backend(wanted)
@@ -137,10 +137,12 @@ _Lines = tuple[str, ...]
 
 
 def _describe_backend(wanted: Wanted) -> tuple[Backend, _Lines, _Lines, _Lines]:
-    """Return the backend, and the lines of a program that define it.
+    """Return the backend of a request, and three groups of lines for the programs.
 
-    The further items are their import statements, and notes for the reader. Raises LookupError with
-    a message if the backend cannot be used.
+    The groups define the backend, import what the definition needs, and inform the reader.
+
+    Raises:
+        LookupError: The backend cannot be used; the message says why.
     """
     name = wanted.backend
     if name not in dynamo.list_backends(()):

@@ -24,9 +24,10 @@ def capture_graphs(
     kwargs: Mapping[str, Any],
     receive: GraphCallback,
 ) -> None:
-    """Call a function compiled by a backend that runs the captured graphs unchanged.
+    """Compile a function with Dynamo, call it, and pass each captured graph to ``receive``.
 
-    ``receive`` gets each graph before its first run, while its inputs are still unchanged.
+    The graphs run unchanged, without a backend. ``receive`` gets each graph before its first run,
+    while its inputs are still unchanged.
     """
 
     def backend(graph: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from ..candidate import Backend
 from ..verify.check import ScriptCheck
 
 NAME = "compare"
-"""Name of a script's comparison function, which is called with a function and its inputs."""
+"""Name of the function in the script that compares compiled results with eager ones."""
 
 _IMPORTS = (
     "from contextlib import nullcontext",

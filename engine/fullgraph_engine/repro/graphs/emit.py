@@ -30,11 +30,11 @@ def write_candidate(
 ) -> ReproCandidate:
     """Return a program that compiles one graph with a backend and runs it.
 
-    ``backward`` adds a backward pass. ``settings`` are statements that change torch's settings. A
-    ``store`` saves the contents of the inputs.
+    ``backward`` adds a backward pass. ``settings`` are statements that change torch's settings.
+    A ``store`` saves the contents of the inputs.
 
     Raises:
-        UnwritableValue: something that it uses cannot be written as source text.
+        UnwritableValue: Something that the graph uses cannot be written as source text.
     """
     draft = ProgramDraft(store)
     for name in (comparison.NAME, backend.spelled):
@@ -67,7 +67,7 @@ def _backward_text(call_text: str, graph: torch.fx.GraphModule) -> str:
 
 
 def _scalar_inputs(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> dict[int, Any]:
-    """Return the inputs, by index, that the user passed as numbers and Dynamo passes as tensors."""
+    """Return inputs that the user passed as numbers and Dynamo passes as tensors, by index."""
     found: dict[int, Any] = {}
     nodes = graph.graph.find_nodes(op="placeholder")
     for n, (node, value) in enumerate(zip(nodes, inputs, strict=True)):
@@ -78,7 +78,9 @@ def _scalar_inputs(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> dict[i
 
 
 class _GraphFunction(ast.NodeTransformer):
-    """A transformer that makes a standalone function of the code that ``torch.fx`` prints."""
+    """A transformer that turns the code that ``torch.fx`` prints for a graph into a plain
+    function.
+    """
 
     def __init__(
         self,
@@ -187,7 +189,9 @@ class _GraphFunction(ast.NodeTransformer):
         return visited
 
     def _attribute_name(self, node: ast.expr) -> ast.expr | None:
-        """Return the program's name for a constant, module or subgraph of the graph, or None."""
+        """Return the program's name for a constant or submodule of the graph, if ``node`` reads
+        one.
+        """
         names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
         if "self" not in names or not names <= {"self", "getattr"}:
             return None
@@ -205,7 +209,9 @@ class _GraphFunction(ast.NodeTransformer):
 
 
 def _drop_unread_name(node: ast.stmt, read: set[str]) -> ast.stmt:
-    """Turn an assignment into an expression statement if ``read`` lacks the assigned name."""
+    """Remove the variable from an assignment if no name in ``read`` equals it; keep the
+    expression.
+    """
     if isinstance(node, ast.Assign):
         target = node.targets[0]
         if isinstance(target, ast.Name) and target.id not in read:

@@ -17,14 +17,16 @@ from . import capture, comparison, emit
 
 
 class _CaughtCall(BaseException):
-    """Raised to carry a function and its inputs out of the call that would compile it."""
+    """Raised by the compiler that replaces the real one; carries the graph's function and its
+    inputs.
+    """
 
 
 def propose_smaller_graphs(program: str, backend: Backend, shows: Callable[[str], bool]) -> None:
-    """Pass programs for smaller graphs to ``shows``, which returns whether the failure remains.
+    """Let torch's minifier propose smaller graphs, written as programs, and pass them to ``shows``.
 
-    The last accepted program is the smallest. This function executes ``program`` without its
-    backend.
+    ``shows`` returns whether a program still shows the failure. The last accepted program is the
+    smallest. This function executes ``program``, but without its backend.
     """
     function, inputs, options = _catch_compile_call(program, backend)
     if options.get("dynamic"):
@@ -68,7 +70,10 @@ def propose_smaller_graphs(program: str, backend: Backend, shows: Callable[[str]
 def _catch_compile_call(
     program: str, backend: Backend
 ) -> tuple[Callable[..., Any], Any, dict[str, Any]]:
-    """Return the function that a program compiles, its inputs, and its compile options."""
+    """Execute a program up to its ``torch.compile`` call without compiling anything.
+
+    Return the function that it compiles, its inputs, and its compile options.
+    """
 
     def compare(function: Any, *inputs: Any, **options: Any) -> None:
         raise _CaughtCall(function, inputs, options)
@@ -103,7 +108,7 @@ def _settings_lines(program: str) -> list[str]:
 
 
 def _as_input(value: Any) -> Any:
-    """Return a tensor without its autograd history, as an input; return other values unchanged."""
+    """Detach a tensor from its autograd history, as an input; return other values unchanged."""
     if not isinstance(value, torch.Tensor):
         return value
     return value.detach().requires_grad_(value.requires_grad)

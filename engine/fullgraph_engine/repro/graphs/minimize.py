@@ -41,7 +41,7 @@ _monotonic = time.monotonic
 
 
 class GraphMinimizer(minimize.ProgramMinimizer):
-    """A minimizer of programs that show the failure of a backend."""
+    """A minimizer of programs in which a compiler backend fails on a graph."""
 
     # C++ compilers can be slow.
     trial_seconds = 60.0
@@ -104,10 +104,11 @@ class GraphMinimizer(minimize.ProgramMinimizer):
         super().reduce(replace(candidate, text=text), requirement)
 
     def minify_graph(self, text: str, requirement: Requirement) -> str:
-        """Reduce the graph with torch's minifier in a separate process, and return the program.
+        """Make the graph of a program smaller with torch's minifier; return the new program.
 
-        The minifier runs in the process that executed the program. The reducer judges its proposals
-        like other programs. The two processes exchange lines through pipes.
+        ``text`` is the program's source, and ``requirement`` the failure that it must still show.
+        The minifier runs in the separate process that executed the program, and this process tests
+        its proposals. They exchange lines through pipes.
         """
         come, go = os.pipe()
         back, answers = os.pipe()
@@ -152,7 +153,7 @@ class GraphMinimizer(minimize.ProgramMinimizer):
 
 
 def _describe_failure(candidates: Candidates, shown: ShownFinding) -> Candidates:
-    """Return the candidates with the exception that the backend raised in the first program."""
+    """Return the candidates with the failure described by the exception that was raised."""
     kind, (words, *_) = shown.signature.kind, shown.signature.reason
     compiler = _COMPILER_ERROR.search(words)
     words = compiler[1] if compiler else words
@@ -165,9 +166,9 @@ def _describe_failure(candidates: Candidates, shown: ShownFinding) -> Candidates
 
 
 def prepare_process(backend: Backend, around: Surroundings) -> str:
-    """Prepare this process so that its forks can compile with the backend.
+    """Prepare this process so that its forks can compile with a backend.
 
-    Return a reason if it cannot, else "".
+    Return the reason if this is impossible, else "".
     """
     inductor = backends.inductor_config()
     # Process pools do not survive forks, and a cache hit would skip the compilation.
@@ -219,7 +220,7 @@ def _move_headers(folder: str, scratch: str) -> None:
 
 
 def _warm_up(backend: str) -> None:
-    """Compile a function once, so that forks inherit the imports of the backend.
+    """Compile a small function with a backend, so that forks inherit the imported modules.
 
     It computes no gradients, because autograd threads do not survive a fork.
     """

@@ -25,7 +25,7 @@ from ..verify.oracle import PATH, Requirement, ShownFinding, Verdict, script_pat
 def judge_graph_program(
     program: str, requirement: Requirement, backend: Backend
 ) -> tuple[Verdict, ShownFinding | None]:
-    """Execute a program in this process and judge whether the backend fails as required.
+    """Execute a program in this process and decide whether the backend fails as required.
 
     Return also the failure it showed, or None. Exceptions of the program do not propagate. The
     process must not be reused afterwards.
@@ -106,7 +106,7 @@ def _names_backend(program: str, backend: Backend) -> bool:
 
 @contextmanager
 def _run_eagerly_first(raised: list[BaseException]) -> Iterator[None]:
-    """Make compiled functions run eagerly first in the block.
+    """Inside the block, run each compiled function eagerly before it runs compiled.
 
     Exceptions of the eager runs are appended to ``raised``.
     """

@@ -17,7 +17,7 @@ from .store import TensorStore
 
 
 def inline_small_tensors(program: str, folder: Path) -> str:
-    """Return the program with small tensors as literals, instead of calls that load them.
+    """Replace calls that load small tensors from files by literals; return the program.
 
     ``folder`` is the folder with the program and its data files.
     """

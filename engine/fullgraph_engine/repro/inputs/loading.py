@@ -14,7 +14,7 @@ NAME = "stored"
 _FILE = re.compile("[0-9a-f]{16}")
 
 _MANY = 16
-"""Number of files from which on the loader function prints its progress."""
+"""Minimum number of files for which the loader function prints its progress."""
 
 _IMPORTS = ("import hashlib", "import pathlib", "import sys", "import warnings")
 

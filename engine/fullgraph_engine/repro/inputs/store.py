@@ -29,9 +29,10 @@ class TensorStore:
 
     @classmethod
     def choices(cls, *, always: bool, if_needed: bool) -> tuple[TensorStore | None, ...]:
-        """Return the stores to write programs with, in order; None writes programs without data.
+        """Return the stores of tensor contents to write programs with, in order of preference.
 
-        ``always``: every program needs data. ``if_needed``: programs with data are tried last.
+        None means programs without contents. ``always``: every program needs the contents.
+        ``if_needed``: programs with contents are tried last.
         """
         if always:
             return (cls.for_process(),)

@@ -33,10 +33,11 @@ def reduce_program(
     report: Callable[[str, int], None],
     clock: Callable[[], float] = monotonic,
 ) -> str:
-    """Return the smallest interesting program that was found, or the given text.
+    """Make a program as small as possible while it still shows its finding; return the smallest.
 
-    The given text must be interesting, which ``test`` judges. ``deadline`` is a time of ``clock``.
-    ``report`` receives each better program and the number of programs tried so far.
+    ``test`` decides whether a program shows the finding; the given ``text`` must show it.
+    ``deadline`` is a time of ``clock``. ``report`` receives each better program and the number of
+    programs tried so far.
     """
     try:
         start, plain = ParsedProgram.parse(text), ParsedProgram.parse(format_program(text))

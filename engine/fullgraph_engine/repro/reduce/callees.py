@@ -13,7 +13,8 @@ from .places import FUNCTIONS, Function, SyntaxIndex
 
 _DEPTH = 8
 _ROUNDS = 3
-"""Maximum number of rounds that look for calls; each follows functions passed to functions."""
+"""Maximum number of rounds that search for calls; each round follows functions passed as arguments.
+"""
 # Methods of modules that return the module itself.
 _SAME = frozenset({"eval", "train", "to", "cuda", "cpu", "float", "double", "half", "bfloat16"})
 
@@ -36,7 +37,7 @@ Meaning = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, Instance, M
 
 
 class Callees:
-    """The calls of each function of a program.
+    """The calls of each function of a program, as far as a static analysis finds them.
 
     ``sites`` maps a function to its calls, each with the number of implicit arguments (1 for
     ``self``).
@@ -56,7 +57,10 @@ class Callees:
                 break
 
     def _find_sites(self) -> dict[Function, list[tuple[ast.Call, int]]]:
-        """Return the calls that follow from those found so far, with their implicit arguments."""
+        """Find more calls, using the calls found so far; return them by the function they call.
+
+        The number is of implicit arguments: 1 if the call passes ``self``.
+        """
         found: dict[Function, list[tuple[ast.Call, int]]] = {}
         for node in ast.walk(self._places.tree):
             if isinstance(node, ast.Call):
@@ -70,7 +74,9 @@ class Callees:
         )
 
     def meaning(self, node: ast.expr, depth: int = 0) -> Meaning:
-        """Return the definition or instance that an expression evaluates to, or None if unknown."""
+        """Return the function, class or instance that an expression evaluates to, or None if
+        unknown.
+        """
         if depth > _DEPTH:
             return None
         match node:
@@ -107,7 +113,9 @@ class Callees:
         return None
 
     def _parameter_meaning(self, node: ast.Name, depth: int) -> Meaning:
-        """Return the definition or instance that all calls pass for a parameter, or None."""
+        """Return what a parameter refers to, if all calls pass the same function, class or
+        instance.
+        """
         function = self._places.home_scope(node)
         if not isinstance(function, FUNCTIONS):
             return None
@@ -148,7 +156,9 @@ def required_arguments(function: Function) -> int:
 
 
 def required_by_import(call: ast.Call) -> int:
-    """Return the number of required parameters of an imported function, or 0 if unknown."""
+    """Return the number of required parameters of a called function that is imported; 0 if
+    unknown.
+    """
     first, *names = ast.unparse(call.func).split(".")
     thing: object = sys.modules.get(first)
     for name in names:
@@ -170,9 +180,13 @@ def method_of(owner: ast.ClassDef, name: str) -> Function | None:
 
 
 def argument_for(call: ast.Call, function: Function, offset: int, name: str) -> ast.AST | None:
-    """Return the argument or keyword of a call for a parameter, or None if it is not passed.
+    """Return the argument that a call passes for the parameter ``name``; None if it is not
+    passed.
 
-    Raises LookupError if starred arguments hide it.
+    ``offset`` is the number of implicit arguments, such as ``self``.
+
+    Raises:
+        LookupError: Starred arguments hide the argument.
     """
     for keyword in call.keywords:
         if keyword.arg == name:

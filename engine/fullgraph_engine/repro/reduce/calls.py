@@ -13,12 +13,16 @@ from .program import ParsedProgram
 
 
 def drop_unread_parameters(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Remove parameters that their function does not read, and their arguments."""
+    """Propose edits that remove parameters that their function does not read, and their
+    arguments.
+    """
     yield list(_parameter_edits(program, read=False))
 
 
 def inline_fixed_parameters(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace parameters that always receive the same constant or global by that value."""
+    """Propose edits that replace a parameter by the constant or global that all calls pass for
+    it.
+    """
     yield list(_parameter_edits(program, read=True))
 
 
@@ -71,7 +75,7 @@ def _are_equal(values: Sequence[ast.AST | None]) -> bool:
 
 
 def _is_same_everywhere(value: ast.expr, places: SyntaxIndex) -> bool:
-    """Whether an expression has the same value in every function of the program."""
+    """Whether the expression ``value`` has the same value in every function of the program."""
     return all(
         places.home_scope(node) is places.tree and node.id not in ("self", "cls")
         for node in ast.walk(value)
@@ -90,7 +94,7 @@ def _default_value(function: Function, parameter: ast.arg) -> ast.expr | None:
 
 
 def unpack_starred(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace ``f(*[a, b])`` by ``f(a, b)``."""
+    """Propose edits that replace ``f(*[a, b])`` by ``f(a, b)``."""
     edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
         match node:
@@ -109,7 +113,10 @@ def unpack_starred(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def inline_variables(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace variables by their value if they are read once or hold a name or a constant."""
+    """Propose edits that replace variables by their value.
+
+    The variable must be read only once, or its value must be a name or a constant.
+    """
     places = SyntaxIndex.from_tree(program.tree)
     edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
@@ -123,7 +130,7 @@ def inline_variables(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def inline_functions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace the only call of a function by its body."""
+    """Propose edits that replace the only call of a function by its body."""
     places = SyntaxIndex.from_tree(program.tree)
     callees = Callees(places)
     for function, sites in callees.sites.items():
@@ -134,7 +141,7 @@ def inline_functions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def inline_expressions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace the only call of a function that only returns an expression by that expression."""
+    """Propose edits that replace the only call of a function by the expression that it returns."""
     places = SyntaxIndex.from_tree(program.tree)
     edits: list[TreeEdit] = []
     for function, sites in Callees(places).sites.items():

@@ -15,7 +15,9 @@ _CALLED = ("forward", "__call__")
 
 
 def drop_bases(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Remove bases and keywords of classes, together with the calls of ``super().__init__``."""
+    """Propose edits that remove base classes and keywords of classes, and their
+    ``super().__init__``.
+    """
     edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
         if isinstance(node, ast.ClassDef):
@@ -26,7 +28,7 @@ def drop_bases(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def merge_twins(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace a class by another class that differs only in constants."""
+    """Propose edits that replace a class by another class that differs only in constants."""
     edits: list[TreeEdit] = []
     known: dict[str, ast.ClassDef] = {}
     for node in program.tree.body:
@@ -48,7 +50,7 @@ def merge_twins(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _class_shape(owner: ast.ClassDef) -> str:
-    """Return a text of a class without its name and constants, to find similar classes."""
+    """Return a text that represents a class without its name and constants."""
     plain = _WithoutConstants().visit(copy.deepcopy(owner))
     plain.name = ""
     return ast.dump(plain)
@@ -60,7 +62,9 @@ class _WithoutConstants(ast.NodeTransformer):
 
 
 def inline_attributes(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace attributes with a single assignment by their constant or global value."""
+    """Propose edits that replace attributes with one assignment by their constant or global
+    value.
+    """
     places = SyntaxIndex.from_tree(program.tree)
     stored: dict[str, list[ast.Assign]] = {}
     read: dict[str, list[ast.AST]] = {}
@@ -86,7 +90,7 @@ def inline_attributes(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def replace_by_attribute(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace an instance by the value of one of its attributes."""
+    """Propose edits that replace an instance by the value of one of its attributes."""
     places = SyntaxIndex.from_tree(program.tree)
     classes = {node.name: node for node in program.tree.body if isinstance(node, ast.ClassDef)}
     uses = [node for node in ast.walk(program.tree) if isinstance(node, ast.Name)]
@@ -111,7 +115,9 @@ def _attribute_values(owner: ast.ClassDef) -> Iterator[ast.expr]:
 
 
 def classes_to_functions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Turn a class with one method into a function, and its attributes into globals."""
+    """Propose edits that turn a class with one method into a function, its attributes into
+    globals.
+    """
     places = SyntaxIndex.from_tree(program.tree)
     for node in program.tree.body:
         if isinstance(node, ast.ClassDef):
@@ -165,9 +171,10 @@ def _dissolve_class(owner: ast.ClassDef, places: SyntaxIndex) -> Iterator[TreeEd
 def _attributes_as_variables(
     owner: ast.ClassDef, start: Function | None, method: Function, places: SyntaxIndex
 ) -> dict[ast.AST, Replacement] | None:
-    """Return edits that turn attributes of ``self`` into variables.
+    """Return replacements that turn the attributes of ``self`` into variables.
 
-    ``start`` is the constructor. The result is None if ``self`` is used in other ways.
+    ``start`` is the constructor of the class ``owner``, and ``method`` its only other method. The
+    result is None if ``self`` is used in other ways.
     """
     changes: dict[ast.AST, Replacement] = {}
     own = {

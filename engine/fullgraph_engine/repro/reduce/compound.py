@@ -10,7 +10,11 @@ from .program import ParsedProgram
 
 
 def unwrap_blocks(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace compound statements by their first block, all together, then by other blocks."""
+    """Propose edits that replace compound statements by a block in them, such as the body of an
+    ``if``.
+
+    The first group of edits replaces all by their first block; other blocks are tried later.
+    """
     first: list[TreeEdit] = []
     others: list[TreeEdit] = []
     for node in ast.walk(program.tree):
@@ -25,7 +29,9 @@ def unwrap_blocks(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _only_item(node: ast.AST) -> TreeEdit | None:
-    """Return an edit that replaces a comprehension by a list of its first item, or None."""
+    """Return an edit that replaces a comprehension by a list of its first item; None for other
+    nodes.
+    """
     match node:
         case ast.ListComp(elt=elt, generators=[ast.comprehension(target=ast.Name() as target)]):
             changes: dict[ast.AST, Replacement] = {
@@ -82,7 +88,7 @@ def _make_assignment(target: ast.expr, value: ast.expr) -> ast.stmt:
 
 
 def _first_items(iterable: ast.expr) -> Iterator[ast.expr]:
-    """Yield expressions for the first item of an iterable that a loop uses."""
+    """Yield expressions for the first item of the iterable of a loop."""
     match iterable:
         case ast.List(elts=[first, *_]) | ast.Tuple(elts=[first, *_]):
             yield first

@@ -66,7 +66,9 @@ class _Rebuild:
                 yield node
 
     def _rebuild_in_list(self, node: ast.AST) -> Sequence[ast.AST]:
-        """Return the nodes that replace an item of a list of nodes; empty if it is removed."""
+        """Return the edited nodes that replace one node in a list of nodes; empty if it is
+        removed.
+        """
         if node not in self._changes or node in self._under_way:
             made = self._copy_node(node)
             return () if made is None else made if isinstance(made, tuple) else (made,)
@@ -151,7 +153,10 @@ class _Rebuild:
 
 
 def _normalize_node(node: Any) -> Replacement:
-    """Return a rebuilt node, or a valid replacement if removed children made it invalid."""
+    """Return an edited node; if removed children made it invalid, return a valid replacement.
+
+    For example, an empty block gets a ``pass``.
+    """
     match node:
         case ast.Try() if not node.handlers and not node.finalbody:
             return (*node.body, *node.orelse)

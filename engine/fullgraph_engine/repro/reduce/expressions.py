@@ -15,7 +15,7 @@ _DEEPEST = 6
 
 
 def replace_by_variable(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace expressions by the first variable in them, starting with outermost expressions."""
+    """Propose edits that replace expressions by the first variable in them, outermost first."""
     places = SyntaxIndex.from_tree(program.tree)
     for level in _expressions_by_depth(places):
         edits: list[TreeEdit] = []
@@ -27,7 +27,7 @@ def replace_by_variable(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def replace_by_child(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace expressions by one of their direct subexpressions."""
+    """Propose edits that replace expressions by one of their direct subexpressions."""
     places = SyntaxIndex.from_tree(program.tree)
     for level in _expressions_by_depth(places):
         first: list[TreeEdit] = []
@@ -46,7 +46,7 @@ def replace_by_child(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def drop_elements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Remove arguments, keywords, list elements and conditions of comprehensions."""
+    """Propose edits that remove arguments, keywords, list elements and comprehension conditions."""
     places = SyntaxIndex.from_tree(program.tree)
     needed = _minimal_calls(places)
     for level in _expressions_by_depth(places):
@@ -58,7 +58,7 @@ def drop_elements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def replace_by_constant(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace expressions by 1, except names and expression statements."""
+    """Propose edits that replace expressions by 1, except names and expression statements."""
     places = SyntaxIndex.from_tree(program.tree)
     for level in _expressions_by_depth(places):
         yield [
@@ -70,7 +70,7 @@ def replace_by_constant(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def drop_targets(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Turn assignments into expression statements."""
+    """Propose edits that turn assignments into expression statements."""
     edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
         match node:
@@ -80,7 +80,7 @@ def drop_targets(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _is_idle(node: ast.expr, part: ast.expr, places: SyntaxIndex) -> bool:
-    """Whether an expression statement would do nothing after ``part`` replaces ``node``."""
+    """Whether the edit of replacing ``node`` by ``part`` leaves a statement without any effect."""
     if not isinstance(places.parents[node], ast.Expr):
         return False
     if isinstance(part, ast.Name):
@@ -90,7 +90,7 @@ def _is_idle(node: ast.expr, part: ast.expr, places: SyntaxIndex) -> bool:
 
 
 def _minimal_calls(places: SyntaxIndex) -> set[ast.Call]:
-    """Return the calls of functions that pass only the required arguments."""
+    """Return the calls that pass only the arguments that the called function requires."""
     callees = Callees(places)
     found: set[ast.Call] = set()
     for function, sites in callees.sites.items():
@@ -121,9 +121,9 @@ def _root_name(node: ast.expr) -> str:
 
 
 def _expressions_by_depth(places: SyntaxIndex) -> list[list[ast.expr]]:
-    """Return all read expressions except names of modules, in one list per depth.
+    """Group the expressions that the program evaluates by their depth inside their statement.
 
-    The depth is counted inside their statement.
+    Names of modules are left out.
     """
     level: list[ast.expr] = []
     for node in ast.walk(places.tree):

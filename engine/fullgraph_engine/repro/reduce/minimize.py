@@ -30,8 +30,10 @@ _BACKWARDS = 3
 """Number of earlier, larger programs to verify if the smallest program fails."""
 
 _ROUNDS = ((False, 0.2), (True, 0.2), (False, 1.0))
-"""Rounds of choosing a candidate: whether tensors are fake, and the share of the remaining time
-that one program may take. The share keeps programs that hang from using up the time.
+"""Rounds of searching for a program that shows the finding.
+
+Each has two values: whether tensors are fake, and the share of the remaining time that one program
+may take, so that programs that hang do not use up the time.
 """
 
 _UNVERIFIED = "It was not verified in a fresh Python process."
@@ -51,7 +53,7 @@ Judge = Callable[[str, Requirement], tuple[Verdict, ShownFinding | None]]
 
 
 class ProgramMinimizer:
-    """A minimizer of the candidate programs of one job; ``run`` performs it."""
+    """A minimizer of the programs of one request; ``run`` performs it."""
 
     trial_seconds = TRIAL_SECONDS
     verifying = VERIFYING
@@ -67,17 +69,19 @@ class ProgramMinimizer:
         self.notes: tuple[str, ...] = ()
         self.history: list[str] = []
         self.refused: list[str] = []
-        """Messages about candidates that do not show the finding, with what they show instead."""
+        """Messages about programs that do not show the finding; they say what the programs show
+        instead.
+        """
         self.kept: frozenset[str] = frozenset()
         """Source texts of calls that load data files; smaller programs must contain them."""
         self.slow: set[int] = set()
-        """Indices of candidates that crashed or exceeded their time limit."""
+        """Indices of programs that crashed or exceeded their time limit."""
         self._last_report = 0.0
         self.fresh_name: FreshPython | None = None
         self.ahead: _EarlyVerification | None = None
-        """Verification of an earlier program, which runs in parallel to the search."""
+        """Verification of an earlier program in a fresh Python, in parallel to the search."""
         self.verified = False
-        """True if a verified script was reported. Unverified scripts may not replace it."""
+        """True if a verified script was reported; unverified scripts do not replace it."""
 
     def run(self) -> None:
         self.fresh_name = FreshPython(self.around.scratch, self.around.forking)
@@ -98,11 +102,11 @@ class ProgramMinimizer:
         self.verify(requirement)
 
     def judge(self) -> Judge:
-        """Return the function that judges a program in a separate process."""
+        """Return the function that runs a program in a separate process and checks its finding."""
         return oracle.judge_program
 
     def trials(self, requirement: Requirement, seconds: float = 0.0) -> TrialRunner:
-        """Start a runner that judges programs in separate processes.
+        """Return a runner that tests in separate processes if programs show the required finding.
 
         ``seconds`` limits the time of one program if it is not 0.
         """
@@ -110,7 +114,7 @@ class ProgramMinimizer:
         return self.around.trials(work, seconds or self.trial_seconds, self.deadline())
 
     def failure_message(self) -> str:
-        """Return a message for the user, for the case that no candidate shows the finding."""
+        """Return a message for the user, used when none of the programs shows the finding."""
         return (
             "No program outside of your files shows it: it may depend on what other code has "
             "done before. Reduce the file by hand, or give the probe simpler inputs."
@@ -119,7 +123,9 @@ class ProgramMinimizer:
     # -- choice of the first program ----------------------------------------------------------
 
     def choose_candidate(self) -> tuple[ReproCandidate, Requirement] | None:
-        """Return the smallest interesting candidate, and the requirement for smaller programs."""
+        """Return the smallest program that shows the finding, and what smaller programs must
+        show.
+        """
         own = frozenset(self.candidates.own)
         for fake, share in _ROUNDS:
             left = self.deadline() - _monotonic()
@@ -146,11 +152,12 @@ class ProgramMinimizer:
     def find_first(
         self, requirement: Requirement, seconds: float, among: Collection[int] = ()
     ) -> tuple[ReproCandidate, ShownFinding] | None:
-        """Return the smallest candidate that shows the finding, and the finding, or None.
+        """Return the smallest program that shows the finding, and the finding; None if no
+        program does.
 
-        Candidates run from small to large. After two thirds of the time they run from both ends in
-        turns, because the largest are the most likely to succeed. ``seconds`` limits one candidate;
-        ``among`` restricts the candidates by index.
+        Programs run from small to large. After two thirds of the time they run from both ends in
+        turns, because the largest are the most likely to succeed. ``seconds`` limits one
+        program; ``among`` restricts the programs by index.
         """
         trials, until = self.trials(requirement, seconds), self.deadline()
         late, ends = (self.started + 2 * until) / 3, itertools.cycle((-1, 0))
@@ -223,7 +230,7 @@ class ProgramMinimizer:
         self.report_program(self.history[-1])
 
     def fix_seed(self, trials: TrialRunner) -> None:
-        """Add a fixed random seed to the last program, if other seeds hide the finding."""
+        """Add a fixed random seed to the smallest program, if other seeds hide the finding."""
         program = self.history[-1]
         if all(self.shows(rng.seed_program(program, number), trials) for number in rng.OTHER_SEEDS):
             return
@@ -232,7 +239,7 @@ class ProgramMinimizer:
             self.history.append(chosen)
 
     def shows(self, text: str, trials: TrialRunner) -> bool:
-        """Run a program in a separate process; return whether it shows the finding."""
+        """Run the program ``text`` in a separate process; return whether it shows the finding."""
         trials.submit(text)
         _, answer = trials.wait()
         self.tried += 1
@@ -245,7 +252,7 @@ class ProgramMinimizer:
     # -- verification in a fresh Python -------------------------------------------------------
 
     def verify_early(self) -> None:
-        """Verify the best program in parallel to the search, after half of the time.
+        """Verify the smallest program so far in parallel to the search, after half of the time.
 
         It is the result if time runs out before a smaller program is verified.
         """
@@ -352,7 +359,9 @@ class ProgramMinimizer:
 
 @dataclass
 class _EarlyVerification:
-    """A program, the Python process that verifies it, and the outcome once it has ended."""
+    """A program, the Python process that runs it for verification, and the outcome once it has
+    ended.
+    """
 
     program: str
     process: FreshPython
@@ -360,7 +369,7 @@ class _EarlyVerification:
 
 
 class _Tester:
-    """An adapter from trials to the reducer's tester; it calls ``meanwhile`` before each wait."""
+    """An adapter that lets the reducer test programs; it calls ``meanwhile`` before each wait."""
 
     def __init__(self, trials: TrialRunner, meanwhile: Callable[[], None]) -> None:
         self._trials, self._meanwhile = trials, meanwhile
@@ -381,9 +390,10 @@ class _Tester:
 def _judge_in_trial(
     judge: Judge, requirement: Requirement, kept: frozenset[str], text: str
 ) -> bytes:
-    """Judge a program; this runs in a separate process.
+    """Test a program; this runs in a separate process.
 
-    ``kept`` are texts of calls that the program must contain. Return an encoded verdict.
+    ``judge`` executes the program, and ``requirement`` is the finding that it must show. ``kept``
+    are source texts of calls that the program must contain. Return the encoded verdict.
     """
     if kept and not kept <= inputs.load_calls(text):
         return encode_verdict(Verdict(False, "data is lost"), None)
@@ -416,7 +426,9 @@ def _shows_finding(ended: ScriptOutcome) -> bool:
 
 
 def _earlier_programs(history: list[str]) -> list[str]:
-    """Return the last program, some earlier ones at equal distances, and the first one."""
+    """Return programs to verify: the last one, some earlier ones at equal distances, the first
+    one.
+    """
     found = [history[-1]]
     step = max(len(history) // (_BACKWARDS + 1), 1)
     found += history[-1 - step :: -step][: _BACKWARDS - 1]

@@ -18,7 +18,10 @@ _KEPT = frozenset({"self", "cls", "ctx", "forward", "backward", "setup_context",
 
 
 def shorten_names(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Rename the program's own variables, functions and classes, all together and one by one."""
+    """Propose edits that rename the program's own variables, functions and classes to short names.
+
+    The first group renames all together; then each is renamed alone.
+    """
     tree = program.tree
     places = SyntaxIndex.from_tree(tree)
     callees = Callees(places)
@@ -84,7 +87,9 @@ def shorten_names(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def name_order(program: ParsedProgram) -> tuple[int, int, int]:
-    """Return a sort key of a program; programs with simpler names have smaller keys."""
+    """Return a sort key of a program; it is smaller if the program's names are shorter and
+    simpler.
+    """
     own: dict[str, tuple[str, ...]] = {}
     for node in ast.walk(program.tree):
         match node:

@@ -38,7 +38,7 @@ def blocks_by_depth(tree: ast.Module) -> list[list[list[ast.stmt]]]:
 
 
 def walk_evaluated(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node and all nodes in it, outer ones first, about in the order of evaluation."""
+    """Yield a node and all nodes in it, outer ones first, roughly in the order of evaluation."""
     yield node
     match node:
         case ast.Assign():
@@ -116,7 +116,9 @@ class SyntaxIndex:
         return scope
 
     def uses(self, node: ast.Name) -> list[ast.Name]:
-        """Return all reads and assignments of the same variable, in the order of evaluation."""
+        """Return all reads and assignments of the variable of ``node``, in the order of
+        evaluation.
+        """
         return self._uses[self.home_scope(node), node.id]
 
     def uses_in(self, scope: ast.AST, name: str) -> list[ast.Name]:
@@ -128,7 +130,7 @@ class SyntaxIndex:
         return self._own[scope]
 
     def reads_of_binding(self, target: ast.Name) -> list[ast.Name]:
-        """Return the reads that see the value of an assignment.
+        """Return the reads that may see the value which this assignment gives to a variable.
 
         Execution is assumed to follow the order of the text.
         """
@@ -150,7 +152,7 @@ class SyntaxIndex:
         )
 
     def bound_before(self, target: ast.Name) -> bool:
-        """Whether the variable already has a value before this assignment."""
+        """Whether a variable already has a value before the assignment to ``target``."""
         if self.is_parameter(target):
             return True
         for use in self.uses(target):

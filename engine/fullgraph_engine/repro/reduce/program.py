@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 WIDTH = 88
-"""Maximum width of a line in characters; the size counts a longer line several times."""
+"""Maximum width of a line in characters; a longer line counts as several lines of code."""
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -20,7 +20,7 @@ _LARGE = 1 << 20
 
 
 class ProgramSize(NamedTuple):
-    """The size that the reducer minimizes, most important part first.
+    """The size of a program, which the reducer minimizes; most important field first.
 
     ``lines`` counts lines of code; a line longer than ``WIDTH`` counts several times. ``weight`` is
     the sum of all numbers, so that a size of 2 is smaller than one of 8.
@@ -34,7 +34,7 @@ class ProgramSize(NamedTuple):
 
 @dataclass(frozen=True)
 class ParsedProgram:
-    """A program that parses, with its size."""
+    """A syntactically valid program: its source, its syntax tree, and its size for comparisons."""
 
     text: str
     tree: ast.Module
@@ -89,14 +89,15 @@ def end_of_imports(tree: ast.Module) -> int:
 
 
 def is_text(statement: ast.stmt) -> bool:
-    """Whether a statement is only a constant, like a docstring."""
+    """Whether a statement is only a constant expression, like a docstring."""
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def format_program(text: str) -> str:
-    """Return a program without comments, in double quotes, with blank lines around definitions.
+    """Format a program without comments, in double quotes, with blank lines around definitions.
 
-    Raises SyntaxError or ValueError if the text is not valid Python.
+    Raises:
+        SyntaxError, ValueError: The text is not valid Python.
     """
     return format_tree(ast.parse(text))
 

@@ -25,14 +25,16 @@ from .unbound import find_unbound_names
 
 
 class InterestingVerdict(Protocol):
-    """A verdict on one program: ``interesting`` says whether it still shows the finding."""
+    """The result of testing one program: ``interesting`` says whether it still shows the
+    finding.
+    """
 
     @property
     def interesting(self) -> bool: ...
 
 
 class Tester(Protocol):
-    """A protocol of testers that judge up to ``capacity`` programs at a time."""
+    """Interface for testers, which can test up to ``capacity`` programs at the same time."""
 
     @property
     def capacity(self) -> int: ...
@@ -43,7 +45,7 @@ class Tester(Protocol):
 
 @dataclass(frozen=True)
 class Pass:
-    """A step of the reducer, which yields groups of edits to try.
+    """A step of the reducer; it proposes groups of edits that may make a program smaller.
 
     The edits of a group are tried together at first; alternatives are groups of one. ``basic``
     passes run again with edits that failed, when all passes are exhausted. ``last`` passes run once
@@ -64,7 +66,7 @@ _Group = tuple[TreeEdit, ...]
 
 
 class _Stage(enum.Enum):
-    """A stage of the search: rounds of all passes, a retry of failed edits, the last passes."""
+    """A stage of the search: rounds of all passes, a retry of failed edits, or the last passes."""
 
     ROUNDS = enum.auto()
     AGAIN = enum.auto()
@@ -91,9 +93,10 @@ class _Position:
 
 @dataclass(eq=False)
 class _CandidateAttempt:
-    """A program to test, with the positions after success (``then``) and failure (``otherwise``).
+    """A program to test, with the next positions of the search if it succeeds or fails.
 
-    ``expected`` is the outcome that the search assumes until the verdict arrives.
+    They are ``then`` and ``otherwise``. ``expected`` is the outcome that the search assumes until
+    the test has ended.
     """
 
     program: ParsedProgram
@@ -218,7 +221,7 @@ class ReductionSearch:
             self._test.kill(attempt.ticket)
 
     def _is_hopeless(self, program: ParsedProgram, trace: object) -> bool:
-        """Whether the search knows or assumes that a program will not show the finding."""
+        """Whether a program need not be tested, because it is known or expected to fail."""
         if self._known.get(program.text) is False or trace in self._failed:
             return True
         return any(
@@ -228,7 +231,9 @@ class ReductionSearch:
         )
 
     def _next_attempts(self, at: _Position) -> Iterator[_CandidateAttempt]:
-        """Yield the programs to test from a position, assuming that each of them fails."""
+        """Yield the next programs to test from a position of the search, assuming that each
+        fails.
+        """
         while True:
             if at.number == len(self._passes):
                 if at.stage is _Stage.LAST:
@@ -277,7 +282,9 @@ class ReductionSearch:
                 at = replace(at, groups=None, number=at.number + 1)
 
     def _make_candidate(self, at: _Position, group: _Group, step: Pass) -> ParsedProgram | None:
-        """Apply the edits of a group; return the program, or None if invalid or not smaller."""
+        """Apply a group of edits to the best program; None if the result is invalid or not
+        smaller.
+        """
         try:
             text = format_tree(apply_edits(at.base.tree, (*at.accepted, *group)))
             program = ParsedProgram.parse(text)
@@ -313,9 +320,10 @@ def _split_group(group: _Group, finest: int) -> tuple[_Group, ...]:
 
 
 def _change_key(name: str, before: ParsedProgram, after: ParsedProgram) -> object:
-    """Return a key of the changed lines; a failed change with an equal key is not tried again.
+    """Return a key for the difference between two programs.
 
-    The key ignores numbers, because a change that fails also fails for other sizes.
+    A change that failed is not tried again if another one has an equal key. The key ignores
+    numbers, because a change that fails also fails for other sizes.
     """
     old, new = before.text.splitlines(), after.text.splitlines()
     first = 0

@@ -13,7 +13,9 @@ _CALLED_BY_OTHERS = frozenset({"forward", "setup", "setup_context", "backward"})
 
 
 def drop_idle(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Remove unused definitions, docstrings, annotations and asserts; then remove decorators."""
+    """Propose edits that remove unused definitions, docstrings, annotations, asserts, and
+    decorators.
+    """
     yield [
         *(TreeEdit({node: None}) for node in _unreachable_nodes(program.tree)),
         *_text_edits(program.tree),
@@ -40,7 +42,7 @@ def _text_edits(tree: ast.Module) -> Iterator[TreeEdit]:
 
 
 def _unreachable_nodes(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield definitions that statements with effects do not use, directly or indirectly."""
+    """Yield definitions that no statement with an effect uses, directly or indirectly."""
     given: dict[str, list[ast.AST]] = {}
     waiting: list[ast.AST] = []
     candidates: list[ast.AST] = []
@@ -108,7 +110,7 @@ def _contains_call(value: ast.expr) -> bool:
 
 
 def drop_statements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Remove statements, outer blocks first and last statements first.
+    """Propose edits that remove statements, outer blocks first and last statements first.
 
     Reads of a removed variable are replaced by the variable that its value was computed from.
     """
@@ -122,7 +124,7 @@ def drop_statements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _block_priority(block: list[ast.stmt], places: SyntaxIndex) -> int:
-    """Return a block's sort key: 0 in a function, 1 in module code, 2 in a constructor."""
+    """Return a sort key for a block: 0 in a function, 1 in module code, 2 in a constructor."""
     around = places.scopes[block[0]]
     if places.enclosing_class(block[0]) is None:
         return 1
@@ -152,7 +154,7 @@ def _removal_edit(statement: ast.stmt, places: SyntaxIndex) -> TreeEdit | None:
 
 
 def bypass_assignments(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace variables by the variable that their value was computed from."""
+    """Propose edits that replace variables by the variable that their value was computed from."""
     places = SyntaxIndex.from_tree(program.tree)
     edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
@@ -166,7 +168,10 @@ def bypass_assignments(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def bypass_submodules(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace calls like ``self.norm(x)`` by ``x``, and remove the assignment of ``self.norm``."""
+    """Propose edits that replace calls like ``self.norm(x)`` by ``x``.
+
+    The assignment of ``self.norm`` is removed.
+    """
     stored: dict[str, list[ast.Assign]] = {}
     read: dict[str, list[ast.AST]] = {}
     calls: dict[ast.AST, ast.Call] = {}

@@ -16,7 +16,8 @@ _FEW = 4
 
 
 def shrink_numbers(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Make numbers smaller: all together, then equal ones together, then one by one.
+    """Propose edits that make numbers smaller: all together, then equal ones together, then each
+    one.
 
     The numbers of a long list change together.
     """
@@ -75,7 +76,7 @@ def _replace_numbers(nodes: Sequence[ast.Constant], number: int) -> TreeEdit:
 
 
 def empty_strings(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace strings by empty ones."""
+    """Propose edits that replace strings by empty strings."""
     edits: list[TreeEdit] = []
     inside = {
         value
@@ -93,7 +94,9 @@ def empty_strings(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def simplify_tensors(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace tensors by ``torch.ones`` of the same dtype, or by one-element tensors."""
+    """Propose edits that replace tensors by ``torch.ones`` of equal dtype, or by one-element
+    tensors.
+    """
     simpler: list[TreeEdit] = []
     flat: list[TreeEdit] = []
     for node in ast.walk(program.tree):
@@ -118,7 +121,11 @@ def simplify_tensors(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _dtype_keyword(name: str, node: ast.Call, torch: ast.Name) -> list[ast.keyword]:
-    """Return the keyword argument ``dtype``, if needed, for a ``torch.ones`` of the same dtype."""
+    """Return the ``dtype`` argument that ``torch.ones`` needs to have the same dtype as a call.
+
+    ``name`` is the function that the call ``node`` calls, such as "randn". Return [] if none is
+    needed.
+    """
     given = [keyword for keyword in node.keywords if keyword.arg == "dtype"]
     if given:
         return given
@@ -145,7 +152,11 @@ def _is_large(node: ast.Call) -> bool:
 
 
 def _size_arguments(name: str, args: list[ast.expr]) -> list[ast.expr] | None:
-    """Return the arguments for a ``torch.ones`` of the same size, or None if it is unknown."""
+    """Return size arguments for ``torch.ones`` so that the result has the size of another call.
+
+    ``name`` and ``args`` are the called function and its arguments. Return None if the size is
+    unknown.
+    """
     if name == "tensor":
         sizes = _list_sizes(args[0]) if args else []
         return [ast.Constant(value=size) for size in sizes] or None

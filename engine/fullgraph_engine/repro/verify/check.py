@@ -11,12 +11,13 @@ from ..inputs import loading
 from ..reduce.program import end_of_imports, is_text
 
 _REASONS = "r for counts in torch._dynamo.utils.counters.values() for r in counts"
-"""Generator expression for all titles in Dynamo's counters. Dynamo files graph breaks under one
-counter, and breaks that skip a function under another.
+"""Generator expression, in source text, for the titles of all graph breaks in Dynamo's counters.
+
+Dynamo counts graph breaks in one counter, and breaks that skip a function in another.
 """
 
 LOOKED_FOR = "Looked for "
-"""First words of the output of every script that reaches its check."""
+"""First words that every script prints when it reaches its check."""
 
 _VARYING = re.compile(r"[\d\"'`\[\](){}<>%=,:;\n\\]+")
 
@@ -39,7 +40,7 @@ class ScriptCheck:
 
     @classmethod
     def for_finding(cls, finding: Finding, times: int = 1) -> ScriptCheck:
-        """Return the check for a finding that the run must show at least ``times`` times."""
+        """Return a check that one run shows the finding at least ``times`` times."""
         match finding.evidence:
             case evidence.BreakEvidence(title):
                 return _graph_break_check(title)

@@ -44,7 +44,10 @@ class FindingSignature:
         return cls(finding.code, _finding_kind(finding), _reason_words(finding), construct, callee)
 
     def is_equal_to(self, other: FindingSignature, own: frozenset[str]) -> bool:
-        """Whether two signatures agree; ``own`` are names that either program defines."""
+        """Whether both signatures are equal; ``own`` are names that either program defines.
+
+        These names are not compared, because the reducer may change them.
+        """
         return (
             self._has_same_title(other)
             and self._has_same_construct(other, own)
@@ -52,7 +55,8 @@ class FindingSignature:
         )
 
     def is_similar_to(self, other: FindingSignature, own: frozenset[str]) -> bool:
-        """Whether two signatures agree except for the construct or the details of the reason.
+        """Whether both signatures are equal except for the syntax node or the details of the
+        reason.
 
         ``own`` are names that either program defines. For example, a break where a submodule is
         read moves to its call when the submodule becomes an argument.
@@ -114,7 +118,7 @@ def _finding_kind(finding: Finding) -> str:
 
 
 def _reason_words(finding: Finding) -> tuple[str, ...]:
-    """Return the words of Dynamo's context, or of the message of an exception.
+    """Return the words of Dynamo's context for a break, or of an exception's message.
 
     For a recompile they name the property of the tensor that changed.
     """

@@ -31,8 +31,8 @@ _select, _monotonic, _read, _write = select.select, time.monotonic, os.read, os.
 class ScriptOutcome:
     """The exit status and output of a script.
 
-    ``status`` is None if the script was killed at its time limit. ``output`` contains the name of
-    the file without its temporary folder.
+    ``status`` is None if the time limit ended the script. ``output`` names the file without its
+    temporary folder.
     """
 
     status: int | None

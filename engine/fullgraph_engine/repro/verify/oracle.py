@@ -34,7 +34,9 @@ def script_path() -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Judgment whether a program is interesting; if not, ``reason`` says what it showed instead."""
+    """Whether a program shows the required finding; if not, ``reason`` says what it showed
+    instead.
+    """
 
     interesting: bool
     reason: str = ""
@@ -44,8 +46,8 @@ class Verdict:
 class Requirement:
     """The finding that a program must show, and how strictly it is compared.
 
-    ``loose`` allows other details of the reason, for the first program. ``fake`` executes programs
-    on fake tensors. ``raises`` allows an exception at the end. ``times`` is the minimum number of
+    ``loose`` ignores details of the reason, for the first program. ``fake`` executes programs on
+    fake tensors. ``raises`` allows an exception at the end. ``times`` is the minimum number of
     findings. ``own`` are names that the user's file defines.
     """
 
@@ -67,7 +69,7 @@ class ShownFinding:
 
 
 def judge_program(program: str, requirement: Requirement) -> tuple[Verdict, ShownFinding | None]:
-    """Execute a program in this process and judge whether it shows the required finding.
+    """Execute a program in this process and decide whether it shows the required finding.
 
     Return also the finding it showed, or None. Exceptions of the program do not propagate. The
     process must not be reused afterwards.
@@ -110,7 +112,10 @@ def _findings_safely(recording: Recording, source: SourceText) -> Iterator[Findi
 
 
 def _record_execution(code: CodeType, fake: bool) -> tuple[Recording, Any]:
-    """Execute compiled code; return what the tracer recorded, and the exit status of the script."""
+    """Execute compiled code; return the recording of Dynamo's trace and the script's exit status.
+
+    ``fake`` executes it on fake tensors.
+    """
     drive.install_hooks()
     rng.seed_generators()
     dynamo.counters.clear()

@@ -7,10 +7,10 @@ import ast
 from ..reduce.program import end_of_imports, format_tree
 
 OTHER_SEEDS = (1, 2, 3)
-"""Seeds with which a program is tested in addition to the test function's seed 0."""
+"""Seeds with which a program is tested in addition to the usual seed 0."""
 
 _CHOOSE = {"torch": "manual_seed", "random": "seed", "numpy": "random.seed"}
-"""Seed function of each module that draws random numbers; see ``targets.chance``."""
+"""Function that sets the seed, for each module that draws random numbers."""
 
 
 def seed_program(program: str, number: int) -> str:

@@ -1,1 +1,1 @@
-"""The rewrites that may fix a finding: each module is about one kind of code."""
+"""The rewrites of source code that may fix a finding: each module is about one kind of code."""

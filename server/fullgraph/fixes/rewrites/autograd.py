@@ -16,7 +16,7 @@ _WHOLE_PROGRAM = "It holds for the whole program"
 
 
 def attribute_of_tensor(site: Site) -> Iterator[Candidate]:
-    """Replace assignments to ``x.requires_grad`` and ``x.data`` by calls of methods."""
+    """Yield rewrites of assignments to ``x.requires_grad`` and ``x.data`` as method calls."""
     syntax = Syntax(site)
     small = syntax.small
     if small is None or not isinstance(small.node, cst.Assign) or len(small.node.targets) != 1:
@@ -44,8 +44,10 @@ def attribute_of_tensor(site: Site) -> Iterator[Candidate]:
 
 
 def traced_gradients(site: Site) -> Iterator[Candidate]:
-    """Trace ``torch.autograd.grad`` and ``backward`` in the graph, by a setting of Dynamo for the
-    whole program."""
+    """Yield a rewrite that makes Dynamo trace ``torch.autograd.grad`` and ``backward``.
+
+    It changes a setting of Dynamo for the whole program.
+    """
     title = getattr(site.finding.evidence, "title", "")
     if "autograd.grad" in title or "backward()" in title:
         text = Syntax(site).with_setting("torch._dynamo.config.trace_autograd_ops = True")
@@ -60,8 +62,10 @@ def traced_gradients(site: Site) -> Iterator[Candidate]:
 
 
 def traced_recurrence(site: Site) -> Iterator[Candidate]:
-    """Trace recurrent layers such as ``nn.LSTM`` in the graph, by a setting of Dynamo for the whole
-    program."""
+    """Yield a rewrite that makes Dynamo trace recurrent layers such as ``nn.LSTM``.
+
+    It changes a setting of Dynamo for the whole program.
+    """
     title = getattr(site.finding.evidence, "title", "")
     if "RNN, GRU" in title:
         text = Syntax(site).with_setting("torch._dynamo.config.allow_rnn = True")
@@ -89,10 +93,9 @@ _MAKING = words(
 
 
 def legacy_variables(site: Site) -> Iterator[Candidate]:
-    """Replace ``Variable(x)``, which has meant ``x.detach()`` since torch 0.4, in the whole
-    function.
+    """Yield a rewrite that replaces ``Variable(x)`` in a function, which Dynamo cannot trace.
 
-    ``Variable`` is a C function that Dynamo does not trace.
+    It has meant ``x.detach()`` since torch 0.4.
     """
     syntax = Syntax(site)
     here = next(syntax.calls(*_VARIABLE), None)
@@ -119,8 +122,10 @@ def legacy_variables(site: Site) -> Iterator[Candidate]:
 
 
 def constant_without_gradient(site: Site) -> Iterator[Candidate]:
-    """Remove ``requires_grad=True`` of tensors that a function creates and whose gradient is not
-    visible."""
+    """Yield a rewrite that removes ``requires_grad=True`` where the gradient is never used.
+
+    It applies to tensors that a function creates and whose gradient other code cannot see.
+    """
     syntax = Syntax(site)
     changes: list[tuple[cst.CSTNode, Change]] = []
     for call in descendants(syntax.function) if syntax.function is not None else ():
@@ -148,8 +153,10 @@ _VARIABLE = ("torch.autograd.Variable", "torch.autograd.variable.Variable")
 
 
 def _without_variable(syntax: Syntax, call: cst.Call) -> tuple[str, bool] | None:
-    """Return the code that replaces a call of ``Variable``, and whether it is equivalent for any
-    input; None if it cannot be replaced."""
+    """Return the code that replaces a call of ``Variable``; None if it cannot be replaced.
+
+    Return also whether it is equivalent for any input.
+    """
     first, *more = call.args or (None,)
     if first is None or first.star or (first.keyword and first.keyword.value != "data"):
         return None

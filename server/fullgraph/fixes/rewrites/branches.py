@@ -41,14 +41,15 @@ from fullgraph_engine.protocol.behavior import Aspect
 
 _REPAIRS = re.compile("nan_to_num|clamp|clip|clamp_min|clamp_max|masked_fill|where|relu")
 CHOSEN: tuple[Aspect, ...] = ("random", "aliasing")
-"""Aspects that differ if both sides of an ``if`` are computed: the other side may draw random
-numbers, which shifts later ones, and the result is a new tensor."""
+"""Aspects of behavior that may change if both sides of an ``if`` are computed: the other side may
+draw random numbers, which shifts later ones, and the result is a new tensor.
+"""
 SAID: tuple[Aspect, ...] = ("stdout", "stderr", "warning", "log")
-"""Aspects of behavior that differ if messages are removed."""
+"""Aspects of behavior that change if printed or logged messages are removed."""
 
 
 def branches(site: Site) -> Iterator[Candidate]:
-    """Rewrite the ``if`` whose condition broke the graph, in several ways."""
+    """Yield rewrites of the ``if`` whose condition broke the graph."""
     node = asked_by(site)
     if not isinstance(node, cst.If):
         return
@@ -60,7 +61,10 @@ def branches(site: Site) -> Iterator[Candidate]:
 
 
 def _skip_messages(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Run branches that only print or log outside of compiled code."""
+    """Yield rewrites that skip a branch in compiled code which only prints or logs, or remove it.
+
+    ``node`` is the ``if`` whose condition broke the graph.
+    """
     small = [one for line in statements_of(node.body) for one in _small_statements(line)]
     said = [one for one in small if not _rewrite_once(site, node, one)]
     syntax = Syntax(site)
@@ -84,8 +88,10 @@ def _skip_messages(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _rewrite_once(site: Site, node: cst.If, small: cst.CSTNode) -> bool:
-    """Whether a statement only stores that the condition was met, in a variable or attribute that
-    nothing outside of the ``if`` reads."""
+    """Whether the statement ``small`` only stores that the condition of the ``if`` was met.
+
+    It stores this in a variable or attribute that nothing outside of the ``if`` reads.
+    """
     if isinstance(small, cst.Assign) and len(small.targets) == 1:
         place = small.targets[0].target
     elif isinstance(small, cst.AugAssign):
@@ -113,8 +119,10 @@ def _stored_places(node: cst.CSTNode) -> list[cst.CSTNode]:
 
 
 def eager_only(test: cst.BaseExpression) -> cst.BaseExpression:
-    """Return the condition with ``not torch.compiler.is_compiling() and`` before it, so that
-    compiled code does not evaluate it."""
+    """Return a condition that is never evaluated in compiled code.
+
+    It is ``test`` with ``not torch.compiler.is_compiling() and`` before it.
+    """
     code = code_of(test)
     loose = isinstance(test, (cst.BooleanOperation, cst.IfExp, cst.NamedExpr, cst.Lambda))
     if not test.lpar and (loose or "\n" in code):
@@ -127,7 +135,10 @@ def _small_statements(line: Statement) -> Sequence[cst.CSTNode]:
 
 
 def _one_call(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Merge sides that make the same call with other arguments: choose the arguments."""
+    """Yield a rewrite of an ``if`` whose sides make the same call with other arguments.
+
+    The rewrite makes the call once, and chooses the arguments by the condition.
+    """
     condition = Conditions(site).read(node.test)
     then, other = statements_of(node.body), other_side(node)
     first, second = _only_call(then), _only_call(other)
@@ -160,8 +171,10 @@ def _one_call(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _only_call(statements: Sequence[Statement]) -> cst.Call | None:
-    """Return the only call in a side of an ``if``, also if its result is assigned; None for other
-    sides."""
+    """Return the call if a side of an ``if`` is only a call, perhaps with its result assigned.
+
+    Return None for other sides.
+    """
     if len(statements) != 1 or len(small := _small_statements(statements[0])) != 1:
         return None
     value = small[0].value if isinstance(small[0], (cst.Expr, cst.Assign)) else None
@@ -169,8 +182,10 @@ def _only_call(statements: Sequence[Statement]) -> cst.Call | None:
 
 
 def _is_hollow(line: Statement, call: cst.Call) -> str:
-    """Return the code of a statement without comments and without the values of the arguments of
-    ``call``, to compare two statements."""
+    """Return the code of a statement without comments and without the argument values of ``call``.
+
+    Two statements with equal results differ only in these values.
+    """
     args = [one.with_changes(value=cst.Name("_")) for one in call.args]
     new = line.deep_replace(call, call.with_changes(args=args))
     assert isinstance(new, cst.SimpleStatementLine)
@@ -197,8 +212,10 @@ def _by_where(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _top_level_if(site: Site, node: cst.If) -> cst.If:
-    """Return the first ``if`` in a chain of ``elif`` whose conditions depend on the data of
-    tensors."""
+    """Return the outermost ``if`` of an ``elif`` chain whose condition depends on data of tensors.
+
+    ``node`` is an ``if`` or ``elif`` in the chain.
+    """
     conditions = Conditions(site)
     parent = site.text.parent(node)
     while isinstance(parent, cst.If) and parent.orelse is node and conditions.asks(parent.test):
@@ -226,8 +243,9 @@ def _early_return(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _skipped_rest(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Rewrite ``if …: continue``: the later statements of the loop body become the other side of
-    the ``if``."""
+    """Yield rewrites of ``if …: continue`` in a loop: the later statements become the other
+    side.
+    """
     place = siblings(site, node)
     then = statements_of(node.body)
     if place is None or node.orelse is not None or not then:
@@ -255,8 +273,10 @@ def _skipped_rest(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _do_always(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Remove the condition of a branch that changes nothing if the condition is false, such as
-    ``nan_to_num``, ``clamp`` or an assignment to elements under a mask."""
+    """Yield a rewrite that removes the condition of a branch which is harmless if it is false.
+
+    Examples are ``nan_to_num``, ``clamp`` and an assignment to elements under a mask.
+    """
     then = statements_of(node.body)
     if node.orelse is not None or leaves(*then):
         return
@@ -273,8 +293,10 @@ def _do_always(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _for_any(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Rewrite ``if mask.any(): … else: …`` to the first side only, which for an empty mask computes
-    the same as the other side."""
+    """Yield a rewrite of ``if mask.any(): … else: …`` that always runs the first side.
+
+    For an empty mask, the first side computes the same as the other one.
+    """
     test = node.test
     asks = isinstance(test, cst.Call) and code_of(test.func).rpartition(".")[2] == "any"
     if not asks or not isinstance(node.orelse, cst.Else):
@@ -291,7 +313,7 @@ def _for_any(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _drop_nothing(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Remove a branch without any effect."""
+    """Yield a rewrite that removes a branch without any effect."""
     small = [one for line in statements_of(node.body) for one in _small_statements(line)]
     if node.orelse is None and all(isinstance(one, cst.Pass) for one in small):
         yield Candidate(
@@ -313,8 +335,9 @@ def _do_repairs(small: cst.CSTNode) -> bool:
 
 
 def _is_masked(target: cst.CSTNode) -> bool:
-    """Whether a target assigns to elements of a tensor that another tensor, such as a mask,
-    selects."""
+    """Whether an assignment target is elements of a tensor that another tensor, like a mask,
+    selects.
+    """
     if not isinstance(target, cst.Subscript) or len(target.slice) != 1:
         return False
     chosen = target.slice[0].slice
@@ -335,7 +358,10 @@ def _without_tensors(condition: Condition, then: list[Statement]) -> list[Statem
 
 
 def _drop_shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Remove a branch that only saves computation: it returns a result early, or drops a mask."""
+    """Yield a rewrite that removes a branch which only saves computation.
+
+    Such a branch returns a result early, or drops a mask.
+    """
     then = statements_of(node.body)
     small = [one for line in then for one in _small_statements(line)]
     if len(small) != 1:
@@ -367,7 +393,10 @@ def _drop_shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _only_eager(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Skip a branch without a result in compiled code, for example a one-time initialization."""
+    """Yield a rewrite that skips a branch without a result in compiled code.
+
+    An example is a one-time initialization.
+    """
     then = statements_of(node.body)
     small = [one for line in then for one in _small_statements(line)]
     calls = all(isinstance(one, cst.Expr) and isinstance(one.value, cst.Call) for one in small)
@@ -382,7 +411,7 @@ def _only_eager(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _by_cond(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Rewrite both sides as functions for ``torch.cond``, which executes one of them."""
+    """Yield a rewrite of an ``if`` as a call of ``torch.cond``, with a function for each side."""
     top = _top_level_if(site, node)
     converter = Converter(site)
     condition = converter.conditions.read(top.test)

@@ -32,7 +32,7 @@ from fullgraph.fixes.site import Site
 
 
 def checks(site: Site) -> Iterator[Candidate]:
-    """Rewrite the check (``assert``, or ``if`` with ``raise``) whose condition broke the graph."""
+    """Yield rewrites of the check (``assert``, or ``if`` with ``raise``) that broke the graph."""
     node = asked_by(site)
     if isinstance(node, cst.Assert):
         yield from _rewrite_assert(site, node)
@@ -41,7 +41,7 @@ def checks(site: Site) -> Iterator[Candidate]:
 
 
 def _only_raise(node: cst.If) -> cst.Raise | None:
-    """Return the ``raise`` of a branch that otherwise only prints."""
+    """Return the ``raise`` of a branch that does nothing else, except perhaps print; else None."""
     small: list[cst.BaseSmallStatement] = []
     for line in statements_of(node.body):
         if not isinstance(line, cst.SimpleStatementLine):
@@ -125,8 +125,10 @@ def _rewrite_assert(site: Site, node: cst.Assert) -> Iterator[Candidate]:
 
 
 def _test_codes(condition: Condition) -> Iterator[str]:
-    """Yield the codes of conditions, one for each ``assert``; together they are equivalent to
-    ``condition``."""
+    """Yield conditions to use in successive ``assert`` statements, as source code.
+
+    Together they are equivalent to ``condition``.
+    """
     if isinstance(condition, Both):
         for part in condition.parts:
             yield from _test_codes(part)
@@ -139,7 +141,7 @@ def _test_codes(condition: Condition) -> Iterator[str]:
 
 
 def _message_parts(condition: Condition, message: str) -> Iterator[str]:
-    """Yield statements that together check a condition and fail with ``message``."""
+    """Yield source code of statements that check a condition and fail with ``message``."""
     if isinstance(condition, OfTensor):
         yield f"torch._assert_async({argument(condition.code)}, {message})"
     elif isinstance(condition, Plain):
@@ -167,8 +169,10 @@ def _message(raised: cst.BaseExpression | None, otherwise: str) -> str:
 
 
 def _constant_string(node: cst.BaseExpression) -> str | None:
-    """Return the code of a string; in an f-string, the source code of each value replaces the
-    value. None for other expressions."""
+    """Return the source code of a string constant, or of an f-string without its formatting.
+
+    In an f-string, the source code of each value replaces the value. None for other expressions.
+    """
     if isinstance(node, cst.SimpleString):
         return code_of(node)
     text = _text(node)

@@ -26,9 +26,11 @@ class NotConvertible(Exception):
 
 
 def choice(code: str, first: str, second: str) -> str:
-    """Return the code of ``first`` where the boolean tensor ``code`` is true, else ``second``.
+    """Return code that chooses ``first`` where the boolean tensor ``code`` is true, else
+    ``second``.
 
-    Tuples, lists and dictionaries of the same form are chosen element by element.
+    All three are source code. Tuples, lists and dictionaries of the same form are chosen element
+    by element.
 
     Raises:
         NotConvertible: The values are neither tensors nor containers of the same form.

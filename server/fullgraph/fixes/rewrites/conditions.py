@@ -14,7 +14,7 @@ from fullgraph.fixes.site import Site
 
 @dataclass(frozen=True)
 class Plain:
-    """A condition that Python can decide without the data of a tensor."""
+    """A condition, or part of one, that Python can decide without reading a tensor's data."""
 
     code: str
 
@@ -29,14 +29,14 @@ class OfTensor:
 
 @dataclass(frozen=True)
 class Both:
-    """A conjunction: all conditions in ``parts`` must hold."""
+    """A conjunction (``and``): all conditions in ``parts`` must hold."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True)
 class Either:
-    """A disjunction: at least one of the conditions in ``parts`` must hold."""
+    """A disjunction (``or``): at least one of the conditions in ``parts`` must hold."""
 
     parts: tuple[Condition, ...]
 
@@ -99,8 +99,10 @@ _COMPARED: dict[type[cst.BaseCompOp], str] = {
 
 
 def operand(code: str) -> str:
-    """Return the code of an expression, in parentheses if it could not be an operand or span
-    several lines without them."""
+    """Return the source code of an expression, in parentheses if it needs them as an operand.
+
+    It also gets parentheses if it spans several lines.
+    """
     try:
         node = cst.parse_expression(code)
     except cst.ParserSyntaxError:
@@ -110,8 +112,9 @@ def operand(code: str) -> str:
 
 
 def argument(code: str) -> str:
-    """Return the code of an expression for use as an argument, without redundant parentheses around
-    it."""
+    """Return the source code of an expression as an argument, without parentheses around the
+    whole.
+    """
     node = cst.parse_expression(code)
     bare = len(node.lpar) == 1 and "\n" not in code
     if not bare or isinstance(node, (cst.Tuple, cst.GeneratorExp, cst.NamedExpr)):
@@ -137,15 +140,20 @@ def _negate(condition: Plain) -> str:
 
 
 class Conditions:
-    """Reads the conditions in the function around a finding: which parts depend on the data of
-    tensors."""
+    """A parser for conditions in the function around a finding.
+
+    It finds out which parts of a condition depend on the data of tensors.
+    """
 
     def __init__(self, site: Site) -> None:
         self._site = site
 
     def read(self, test: cst.BaseExpression, *, broke: bool = True) -> Condition:
-        """Return the parsed condition of the expression ``test``. ``broke`` is true if it broke the
-        graph, so that some part must depend on the data of a tensor."""
+        """Parse the expression ``test``, which is used as a condition.
+
+        ``broke`` is true if it broke the graph, so that some part must depend on the data of a
+        tensor.
+        """
         found = self._read(test, self.is_tensor)
         if not _asks(found) and broke:
             found = self._read(test, lambda part: not self._is_plain(part))
@@ -154,8 +162,10 @@ class Conditions:
         return self._of_numbers(test, found) if broke else found
 
     def _of_numbers(self, test: cst.BaseExpression, found: Condition) -> Condition:
-        """Return the condition with its numbers wrapped in tensors, because numbers that data or
-        chance decides do not have tensor operators."""
+        """Return the condition with numbers in it converted to tensors.
+
+        Numbers that come from data or chance do not have tensor operators.
+        """
         context = self._site.finding.context
         if not any(kind in context for kind in ("SymNodeVariable", "UnspecializedPythonVariable")):
             return found
@@ -173,7 +183,7 @@ class Conditions:
         return OfTensor(f"torch.tensor({code})")
 
     def asks(self, test: cst.BaseExpression) -> bool:
-        """Whether the value of ``test`` seems to depend on the data of a tensor."""
+        """Whether the value of the expression ``test`` seems to depend on the data of a tensor."""
         return _asks(self.read(test, broke=False))
 
     def _read(
@@ -199,8 +209,7 @@ class Conditions:
         return isinstance(node, cst.Attribute) and node.attr.value in _FACTS
 
     def _is_count(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression is a variable of the function to which only integers are
-        assigned."""
+        """Whether ``node`` is a local variable to which the function assigns only integers."""
         function = self._site.function
         if not isinstance(node, cst.Name) or function is None:
             return False
@@ -216,8 +225,9 @@ class Conditions:
         )
 
     def is_tensor(self, node: cst.BaseExpression) -> bool:
-        """Whether the value of an expression seems to be a tensor, or a Python value that depends
-        on the data of a tensor."""
+        """Whether an expression seems to be a tensor, or a Python value computed from a tensor's
+        data.
+        """
         if isinstance(node, cst.Name):
             return self._site.local(node.value) == "tensor"
         if isinstance(node, cst.Attribute):
@@ -257,7 +267,7 @@ class Conditions:
         return name in _REDUCTIONS or self.is_tensor(node.func.value)
 
     def tensor(self, node: cst.BaseExpression) -> str:
-        """Return the code of a boolean tensor with the truth value that ``node`` has in Python."""
+        """Return code for a boolean tensor with the truth value of ``node`` in Python."""
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
             return f"~{operand(self.tensor(node.expression))}"
         if isinstance(node, cst.BooleanOperation):
@@ -294,8 +304,10 @@ class Conditions:
         return f"({operand(self.value(right))} == {operand(self.value(left))}).any()"
 
     def _read_predicate(self, node: cst.Call) -> str | None:
-        """Return the code of a boolean tensor for a call that tests whole tensors, such as
-        ``bool(x)``, ``any(x)`` or ``x.item()``; None for other calls."""
+        """Return code for a boolean tensor, for a call that tests a whole tensor.
+
+        Such calls are ``bool(x)``, ``any(x)`` and ``x.item()``; None for other calls.
+        """
         called = self._site.code(node.func)
         arguments = [argument.value for argument in node.args]
         if called in ("any", "all") and len(arguments) == 1:
@@ -340,8 +352,9 @@ class Conditions:
         return False
 
     def value(self, node: cst.BaseExpression) -> str:
-        """Return the code of an expression without calls that convert tensors to Python numbers,
-        such as ``.item()``."""
+        """Return the code of an expression without conversions of tensors to numbers, such as
+        ``.item()``.
+        """
         code = self._site.code(node)
         if isinstance(node, cst.BinaryOperation):
             left, right = operand(self.value(node.left)), operand(self.value(node.right))
@@ -360,8 +373,10 @@ class Conditions:
         return code
 
     def _count_code(self, node: cst.BaseExpression) -> str | None:
-        """Return code that counts the elements in ``len(x[mask])`` or ``x[mask].numel()``
-        without selecting them; None for other expressions."""
+        """Return code that counts the elements selected by ``x[mask]`` without selecting them.
+
+        ``node`` is ``len(x[mask])`` or ``x[mask].numel()``; None for other expressions.
+        """
         if not isinstance(node, cst.Call):
             return None
         sized: cst.BaseExpression | None = None
@@ -404,7 +419,10 @@ def _asks(condition: Condition) -> bool:
 
 
 def _join_parts(parts: Sequence[Condition], conjunction: bool) -> Condition:
-    """Merge neighboring parts of the same type in a conjunction or disjunction."""
+    """Merge neighboring conditions of the same class into one.
+
+    With ``conjunction``, the parts are joined by ``and``, else by ``or``.
+    """
     kind = Both if conjunction else Either
     flat: list[Condition] = []
     for part in parts:
@@ -423,7 +441,10 @@ def _join_parts(parts: Sequence[Condition], conjunction: bool) -> Condition:
 
 
 def _in_parentheses(part: Plain, conjunction: bool) -> str:
-    """Return the code of a part of a condition, in parentheses if ``and`` or ``or`` needs them."""
+    """Return the code of a condition, in parentheses if joining it by ``and`` or ``or`` needs them.
+
+    With ``conjunction``, it will be joined by ``and``.
+    """
     node = cst.parse_expression(part.code)
     loose = (
         isinstance(node, cst.BooleanOperation)
@@ -434,8 +455,10 @@ def _in_parentheses(part: Plain, conjunction: bool) -> str:
 
 
 def asked_by(site: Site) -> cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf | None:
-    """Return the statement or expression whose condition contains the finding; None if no condition
-    contains it."""
+    """Return the statement or expression (such as ``if``) whose condition contains the finding.
+
+    None if no condition contains it.
+    """
     node: cst.CSTNode | None = site.expression
     if not site.finding.code.startswith(("graph-break/", "export/data-dependent")):
         return None

@@ -1,5 +1,6 @@
-"""The size that became a constant, and the integer constants in a function that the text
-determines."""
+"""Sizes that became constants, and integer constants in a function whose values the source
+shows.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ from fullgraph.fixes.rewrites.syntax import reads, targets
 from fullgraph.fixes.site import Site
 
 SIZE = re.compile(r"(?P<name>\w+)\.shape\[(?P<axis>\d+)\]")
-"""Pattern of the size of an input in the evidence of a finding, such as ``x.shape[0]``."""
+"""Pattern for the size of an input in the data of a finding, such as ``x.shape[0]``."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """A size of a tensor argument that became a constant: argument name, dimension and value."""
+    """A size that became a constant: name of the tensor argument, dimension and value."""
 
     name: str
     axis: int
@@ -36,8 +37,7 @@ class Size:
 
 
 def constants(site: Site, function: cst.FunctionDef) -> Iterator[tuple[cst.BaseExpression, int]]:
-    """Yield (expression, value) for the expressions of a function whose value is an integer that
-    the text determines.
+    """Yield the expressions in a function whose value is a known integer, with the value.
 
     These are literals, names that the module assigns once, entries of its dictionaries, defaults of
     arguments, and attributes that the constructor assigns a number.
@@ -59,8 +59,11 @@ def constants(site: Site, function: cst.FunctionDef) -> Iterator[tuple[cst.BaseE
 def _known_constants(
     node: cst.CSTNode, values: dict[str, int]
 ) -> Iterator[tuple[cst.BaseExpression, int]]:
-    """Yield (expression, value) for the constants below a node; names of keywords and attributes
-    are skipped."""
+    """Yield the expressions inside ``node`` whose value is a known integer, with the value.
+
+    ``values`` has known integers by the code that reads them. Names of keywords and attributes are
+    skipped.
+    """
     if isinstance(node, cst.Integer):
         yield node, node.evaluated_value
         return
@@ -83,8 +86,10 @@ def _dictionary_key(node: cst.CSTNode) -> str:
 
 
 def _of_module(site: Site) -> dict[str, int]:
-    """Return the integers that module-level statements assign to names or put into dictionaries, by
-    the code that reads them."""
+    """Return the integers that module-level statements assign to names or dictionary entries.
+
+    The keys are the code that reads them, such as ``CONFIG["size"]``.
+    """
     found: dict[str, int] = {}
     several: set[str] = set()
     for assign in m.findall(site.module, m.Assign(targets=[m.AssignTarget(m.Name())])):
@@ -105,8 +110,10 @@ def _of_module(site: Site) -> dict[str, int]:
 
 
 def _of_arguments(function: cst.FunctionDef) -> dict[str, int]:
-    """Return the integer defaults of arguments by name; they only hold for calls that do not pass
-    the argument."""
+    """Return the integer defaults of a function's arguments by name.
+
+    They are only the values in calls that do not pass the argument.
+    """
     params = function.params
     return {
         param.name.value: param.default.evaluated_value
@@ -116,8 +123,10 @@ def _of_arguments(function: cst.FunctionDef) -> dict[str, int]:
 
 
 def _of_class(site: Site) -> dict[str, int]:
-    """Return the attributes to which a constructor assigns an integer, or an argument with a known
-    integer value."""
+    """Return the attributes to which the constructor of the module class assigns a known integer.
+
+    The keys are the code that reads them, such as ``self.heads``.
+    """
     found: dict[str, int] = {}
     for made in site.constructors:
         defaults = _of_arguments(made)

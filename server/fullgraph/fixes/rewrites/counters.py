@@ -27,8 +27,10 @@ _CHANGING = ("append", "extend", "add", "update", "insert", "setdefault")
 
 
 def counters(site: Site) -> Iterator[Candidate]:
-    """Move a counter out of compiled code if nothing else reads it; else keep the count in a
-    tensor."""
+    """Yield rewrites of a counter that each call changes, so that calls do not recompile.
+
+    If nothing else reads it, compiled code skips it; else the count is kept in a tensor.
+    """
     evidence = site.finding.evidence
     syntax = Syntax(site)
     small, function = syntax.statement, site.function
@@ -56,8 +58,10 @@ def counters(site: Site) -> Iterator[Candidate]:
 
 
 def _changed_place(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
-    """Return the target of an assignment, or the container that a method call changes; None for
-    other statements."""
+    """Return what a statement changes: an assignment target, or the container of a method call.
+
+    None for other statements.
+    """
     if isinstance(node, cst.AugAssign):
         return node.target
     if isinstance(node, cst.Assign) and len(node.targets) == 1:
@@ -69,7 +73,7 @@ def _changed_place(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
 
 
 def _count_mentions(node: cst.CSTNode, expression: cst.BaseExpression) -> int:
-    """Return how often an expression occurs in ``node``, except in ``global`` statements."""
+    """Return how often ``expression`` occurs in ``node``, not counting ``global`` statements."""
 
     def is_it(one: Any) -> bool:
         return isinstance(one, cst.CSTNode) and one.deep_equals(expression)
@@ -81,8 +85,10 @@ def _count_mentions(node: cst.CSTNode, expression: cst.BaseExpression) -> int:
 def _first_time(
     site: Site, function: cst.FunctionDef, changed: cst.BaseExpression
 ) -> Iterator[Candidate]:
-    """Skip ``if self.first: self.first = False`` in compiled code, if nothing else reads the
-    attribute."""
+    """Yield a rewrite that skips ``if self.first: self.first = False`` in compiled code.
+
+    It applies if nothing else reads ``changed``, the attribute.
+    """
     branch = site.enclosing((cst.If,))
     if branch is None or branch.orelse is not None:
         return
@@ -97,7 +103,10 @@ def _first_time(
 
 
 def _in_a_tensor(site: Site, name: str) -> Iterator[Candidate]:
-    """Replace ``self.step = 0`` in the constructor by a buffer, so that the count is a tensor."""
+    """Yield a rewrite that keeps a count in a tensor: ``self.step = 0`` becomes a buffer.
+
+    ``name`` is the name of the attribute.
+    """
     initial = m.Assign(
         targets=[m.AssignTarget(m.Attribute(value=m.Name("self"), attr=m.Name(name)))],
         value=m.OneOf(m.Integer(), m.Float()),

@@ -52,9 +52,9 @@ a list of any length."""
 
 
 def wrapped(site: Site) -> Iterator[Candidate]:
-    """Wrap a call of a function that Dynamo cannot trace in a custom operator.
+    """Yield rewrites that wrap a call of a function that Dynamo cannot trace in a custom operator.
 
-    Afterwards, ``faked`` adds the fake kernel, from recorded calls of the operator.
+    Later, ``faked`` adds the fake kernel, from recorded calls of the operator.
     """
     syntax = Syntax(site)
     call = smallest_call(syntax)
@@ -103,10 +103,11 @@ def _operator_definition(
     value: str,
     changed: Sequence[str] = (),
 ) -> str:
-    """Return the code of an operator's definition, with parameters as (name, type).
+    """Return the source code that defines a custom operator.
 
-    ``several`` is the form of the result; ``value`` is the code of the returned value. An operator
-    that changes the parameters ``changed`` in place returns nothing.
+    ``parameters`` are pairs of name and type. ``several`` is the form of the result; ``value`` is
+    the code of the returned value. An operator that changes the parameters ``changed`` in place
+    returns nothing.
     """
     tensor = syntax.spelled("torch.Tensor")
     if several == "list":
@@ -132,10 +133,10 @@ _NOT_MOVED = (cst.Yield, cst.Await, cst.Global, cst.Nonlocal)
 
 
 def of_function(site: Site) -> Iterator[Candidate]:
-    """Make the function with the graph break an operator: its body moves unchanged to a function
-    that Dynamo does not trace.
+    """Yield a rewrite that makes a custom operator of the function with the graph break.
 
-    Values that a method reads from ``self`` are passed as arguments.
+    Its body moves unchanged to a function that Dynamo does not trace. Values that a method reads
+    from ``self`` are passed as arguments.
     """
     syntax = Syntax(site)
     function = syntax.function
@@ -190,9 +191,10 @@ def of_function(site: Site) -> Iterator[Candidate]:
 
 
 def _changed_in_place(body: cst.CSTNode) -> set[str]:
-    """Return the names that a function changes by in-place methods and by assignments to elements.
+    """Return the names whose values a function changes in place.
 
-    Empty if the function returns a value.
+    It changes them by in-place methods or by assignments to elements. The result is empty if the
+    function returns a value.
     """
     found: set[str] = set()
     for one in walk(body):
@@ -214,7 +216,7 @@ _BLOCKS = (cst.If, cst.For, cst.While)
 
 
 def _enclosing_function(syntax: Syntax) -> tuple[cst.FunctionDef | None, tuple[cst.CSTNode, ...]]:
-    """Return the function around a graph break, and the statement with the break followed by its
+    """Return the function around a graph break, and the statement with the break with its
     ancestors.
 
     Return None and an empty tuple if no part of the function can become an operator.
@@ -228,7 +230,7 @@ def _enclosing_function(syntax: Syntax) -> tuple[cst.FunctionDef | None, tuple[c
 
 
 def of_block(site: Site) -> Iterator[Candidate]:
-    """Make an operator of the branch or loop around a graph break.
+    """Yield a rewrite that makes a custom operator of the branch or loop around a graph break.
 
     Values that it reads become parameters; values that later code reads become results.
     """
@@ -256,8 +258,11 @@ def of_block(site: Site) -> Iterator[Candidate]:
 def _operator_of_block(
     syntax: Syntax, function: cst.FunctionDef, node: cst.BaseCompoundStatement
 ) -> str | None:
-    """Return the text with a statement replaced by a call of an operator; None if the statement
-    does more than assign variables."""
+    """Return the new source code in which a call of a custom operator replaces the statement
+    ``node``.
+
+    None if the statement does more than assign variables.
+    """
     site = syntax.site
     inside = list(descendants(node))
     if any(isinstance(one, (*_LEAVING, cst.FunctionDef, cst.ClassDef)) for one in inside):
@@ -285,8 +290,7 @@ def _operator_of_block(
 
 
 def of_rest(site: Site) -> Iterator[Candidate]:
-    """Make an operator of a function's statements, from the statement with the graph break to the
-    end.
+    """Yield rewrites that make a custom operator of the end of a function, from the graph break on.
 
     Dynamo can then trace the earlier statements, for example calls of other modules.
     """
@@ -315,8 +319,11 @@ def of_rest(site: Site) -> Iterator[Candidate]:
 def _operator_of_rest(
     syntax: Syntax, function: cst.FunctionDef, body: Sequence[cst.CSTNode], at: int
 ) -> str | None:
-    """Return the text with the statements from index ``at`` on replaced by a call of an operator;
-    None if they may end without a ``return``."""
+    """Return the new source code in which a custom operator replaces the end of a function.
+
+    The operator replaces the statements of ``body`` from index ``at`` on. None if they may end
+    without a ``return``.
+    """
     nodes = body[at:]
     returned = _returned_tensors(syntax, function, *nodes)
     inside = [each for one in nodes for each in descendants(one)]
@@ -336,8 +343,10 @@ def _operator_of_rest(
 
 @dataclass(frozen=True)
 class _Given:
-    """The parameters of an operator as (name, type), the arguments of its call, and the
-    replacements that make the moved statements read the parameters."""
+    """The parameters of a custom operator as (name, type), and the arguments of its call.
+
+    It has also the replacements that make the moved statements read the parameters.
+    """
 
     parameters: Sequence[tuple[str, str]]
     arguments: Sequence[str]
@@ -350,11 +359,11 @@ def _operator_parameters(
     nodes: Sequence[cst.CSTNode],
     returned: Sequence[str],
 ) -> _Given | None:
-    """Return the parameters for an operator of the statements ``nodes``, or None if they cannot
-    become an operator.
+    """Return the parameters of a custom operator that executes ``nodes``; None if impossible.
 
-    They cannot if they do not read values, change what other code sees, or use more of ``self``
-    than tensors and constants. ``returned`` are variables whose values are results.
+    The statements cannot become an operator if they do not read values, change what other code
+    sees, or use more of ``self`` than tensors and constants. ``returned`` are variables whose
+    values are results.
     """
     outside = Outside.of(syntax.site, function, nodes[0])
     inside = [each for one in nodes for each in descendants(one)]
@@ -387,7 +396,9 @@ def _operator_parameters(
 
 
 def _leaves_block(node: cst.CSTNode) -> bool:
-    """Whether a ``break`` or ``continue`` in a statement belongs to a loop around the statement."""
+    """Whether a ``break`` or ``continue`` inside a statement belongs to a loop around the
+    statement.
+    """
     if isinstance(node, (cst.Break, cst.Continue)):
         return True
     if isinstance(node, (cst.For, cst.While)):
@@ -396,7 +407,7 @@ def _leaves_block(node: cst.CSTNode) -> bool:
 
 
 def _read_later(syntax: Syntax, function: cst.FunctionDef, node: cst.CSTNode) -> set[str]:
-    """Return the names that code of the function may read after a statement has been executed."""
+    """Return the names that code of the function may read after the statement ``node``."""
     loops = []
     for one in syntax.text.ancestors(node):
         if one is function:
@@ -417,8 +428,11 @@ def _read_later(syntax: Syntax, function: cst.FunctionDef, node: cst.CSTNode) ->
 
 @dataclass(frozen=True)
 class _Values:
-    """The values that code reads from ``self``: parameters as (name, type, code that reads the
-    value), and the replacements that make the code read the parameters."""
+    """The values that code reads from ``self``, as parameters of a custom operator.
+
+    A parameter is (name, type, code that reads the value). It has also the replacements that make
+    the code read the parameters.
+    """
 
     of_module: Sequence[tuple[str, str, str]]
     changes: Sequence[tuple[cst.CSTNode, Change]]
@@ -427,8 +441,10 @@ class _Values:
 def _values(
     syntax: Syntax, function: cst.FunctionDef, nodes: Sequence[cst.CSTNode]
 ) -> _Values | None:
-    """Return the values that the code of a method reads from ``self``; None if it does more with
-    ``self`` than read tensors and constants."""
+    """Return the values that the statements ``nodes`` of a method read from ``self``.
+
+    None if they do more with ``self`` than read tensors and constants.
+    """
     asked = asked_for(syntax, function, nodes)
     found = of_module(syntax, function, nodes, asked)
     if found is None:
@@ -450,7 +466,7 @@ def _is_variable(function: cst.FunctionDef, name: str) -> bool:
 
 
 def _plain_function(name: str, parameters: Sequence[tuple[str, str]]) -> cst.FunctionDef:
-    """Return a function with these parameters and an empty body, for an operator to call."""
+    """Return a function with these parameters (name and type) and an empty body."""
     given = ", ".join(one for one, _ in parameters)
     parsed = cst.parse_statement(f"def {name}_eager({given}):\n    pass\n")
     assert isinstance(parsed, cst.FunctionDef)
@@ -466,8 +482,14 @@ def _as_operator(
     change: tuple[cst.CSTNode, cst.BaseStatement],
     mutated: Sequence[str] = (),
 ) -> str:
-    """Return the text with a function and an operator that calls it, in front of the definition
-    that ``change`` modifies."""
+    """Return the new source code in which a custom operator named ``name`` calls the function
+    ``eager``.
+
+    Both are inserted before the definition that contains the change. ``parameters`` are pairs of
+    name and type. ``returned`` is the form of the result. ``change`` is a node of the definition
+    with its replacement, which calls the operator. ``mutated`` are the parameters that the
+    operator changes in place.
+    """
     site, (node, changed) = syntax.site, change
     top = next(one for one in (node, *syntax.text.ancestors(node)) if one in site.module.body)
     given = ", ".join(one for one, _ in parameters)
@@ -498,7 +520,8 @@ def _moved_decorators(function: cst.FunctionDef) -> list[cst.Decorator]:
 def _returned_tensors(
     syntax: Syntax, function: cst.FunctionDef, *nodes: cst.CSTNode
 ) -> Several | None:
-    """Return how a function returns tensors: their number, 0 for a single tensor, or "list".
+    """Return the form in which a function returns tensors: their number, 0 for one tensor, or
+    "list".
 
     None if its ``return`` statements differ, or if the end may be reached without ``return``.
     """
@@ -521,7 +544,7 @@ def _returned_tensors(
 
 
 def _is_passed(node: cst.CSTNode) -> bool:
-    """Whether execution may continue after this statement, judging by syntax alone."""
+    """Whether execution may continue after a statement, judging by its syntax alone."""
     if isinstance(node, (cst.IndentedBlock, cst.SimpleStatementLine, cst.SimpleStatementSuite)):
         return _is_passed(node.body[-1])
     if isinstance(node, cst.If):
@@ -532,10 +555,11 @@ def _is_passed(node: cst.CSTNode) -> bool:
 
 
 def _arguments(call: cst.Call) -> tuple[list[str], list[str], list[str]]:
-    """Return, for an operator that wraps a call: its parameter names, the arguments passed to it,
-    and the arguments that it passes to the function.
+    """Return parameters and arguments for a custom operator that wraps a call.
 
-    Literals are only passed to the function. All three are empty for a call with starred arguments.
+    These are its parameter names, the arguments passed to it, and the arguments that it passes to
+    the function. Literals are only passed to the function. All three are empty for a call with
+    starred arguments.
     """
     parameters: list[str] = []
     arguments: list[str] = []
@@ -557,8 +581,9 @@ def _arguments(call: cst.Call) -> tuple[list[str], list[str], list[str]]:
 
 
 def _taken_apart(syntax: Syntax, call: cst.Call) -> int:
-    """Return the number of variables that the statement unpacks the result of the call into; 0 if
-    it does not unpack."""
+    """Return the number of variables into which the result of a call is unpacked; 0 if it is
+    not.
+    """
     small = syntax.small
     if small is None or getattr(small.node, "value", None) is not call:
         return 0
@@ -567,8 +592,10 @@ def _taken_apart(syntax: Syntax, call: cst.Call) -> int:
 
 
 def faked(site: Site) -> Iterator[Candidate]:
-    """Add a fake kernel for an operator of the file. Each size of its result is the size of an
-    input, or a constant, in all recorded calls."""
+    """Yield a rewrite that adds a fake kernel for a custom operator of the file.
+
+    Each size of its result must be the size of an input, or a constant, in all recorded calls.
+    """
     evidence = site.finding.evidence
     if not isinstance(evidence, ExportEvidence) or not evidence.calls:
         return
@@ -615,8 +642,11 @@ def faked(site: Site) -> Iterator[Candidate]:
 def _register_derivative(
     syntax: Syntax, function: cst.FunctionDef, calls: Sequence[OperatorCall]
 ) -> list[Statement]:
-    """Return statements that register the gradient of an operator, computed by ``torch.func.vjp``
-    of the function it calls; empty if it does not have one, or data decide about it."""
+    """Return statements that register the gradient of a custom operator; empty if impossible.
+
+    The gradient is computed by ``torch.func.vjp`` of ``function``, which the operator calls. It is
+    impossible if the function lacks a gradient, or if data decide about it.
+    """
     inner = _only_call(function)
     parameters = [one.name.value for one in function.params.params]
     smooth = [
@@ -677,10 +707,10 @@ def {name}_gradient(ctx, {", ".join(grads)}):
 def _check_results(
     syntax: Syntax, function: cst.FunctionDef, calls: Sequence[OperatorCall], outputs: str
 ) -> cst.FunctionDef:
-    """Return the operator with a check that raises if a result differs from the result of the fake
-    kernel.
+    """Return a custom operator that also checks its results against its fake kernel.
 
-    Data may decide the sizes, and only execution shows that.
+    The check raises if a result differs in size: data may decide the sizes, and only execution
+    shows that. ``outputs`` is the code of the fake results.
     """
     inner = _only_call(function)
     if inner not in global_names(syntax):
@@ -712,8 +742,10 @@ def _is_float(form: TensorForm | None) -> bool:
 
 
 def _only_call(function: cst.FunctionDef) -> str:
-    """Return the name of the function to which an operator passes all its arguments; empty for any
-    other body."""
+    """Return the name of the function to which ``function`` passes all its arguments.
+
+    It is empty if ``function`` does anything else.
+    """
     code = code_of(function.body).strip()
     given = ", ".join(one.name.value for one in function.params.params)
     match = re.fullmatch(r"return (\w+)\((.*)\)", code)
@@ -728,7 +760,9 @@ def _without_gradient(syntax: Syntax, name: str) -> bool:
 
 
 def _defined_operator(syntax: Syntax, decorator: cst.BaseExpression) -> str:
-    """Return the name of the operator that a decorator defines; empty for other decorators."""
+    """Return the name of the custom operator that a decorator defines, or "" for other
+    decorators.
+    """
     if syntax.called(decorator) != _DEFINES:
         return ""
     first = cst.ensure_type(decorator, cst.Call).args[:1]
@@ -738,7 +772,7 @@ def _defined_operator(syntax: Syntax, decorator: cst.BaseExpression) -> str:
 
 
 def _registered_kernels(syntax: Syntax) -> set[str]:
-    """Return the operators with a fake kernel: the name or function in each registration."""
+    """Return the custom operators with a fake kernel, each as its registration names it."""
     text = syntax.module.code
     found = set(re.findall(r"""register_fake\(\s*["'](\w+::\w+)["']""", text))
     functions = set(re.findall(r"(\w+)\.register_fake\b", text))
@@ -755,7 +789,7 @@ def _registered_kernels(syntax: Syntax) -> set[str]:
 def _kernel_results(
     syntax: Syntax, calls: Sequence[OperatorCall], parameters: Sequence[str]
 ) -> Iterator[str]:
-    """Yield the code of each result of a fake kernel, fitting all recorded calls.
+    """Yield the code of each result of a fake kernel, so that all recorded calls are right.
 
     Yield nothing if the sizes of inputs do not determine the results.
     """
@@ -789,8 +823,11 @@ def _kernel_result(
     *,
     strided: bool,
 ) -> str | None:
-    """Return the code of a tensor like the output ``number`` in all calls; None if inputs do not
-    determine it. With ``strided``, it has the strides of an input with the same sizes."""
+    """Return code that creates a tensor with the sizes of the output ``number`` in all ``calls``.
+
+    None if inputs do not determine them. With ``strided``, it has the strides of an input with the
+    same sizes.
+    """
     outputs = [one.outputs[number] for one in calls]
     given: dict[str, list[TensorForm]] = {}
     lists: dict[str, list[tuple[TensorForm, ...]]] = {}
@@ -829,8 +866,10 @@ def _rank(forms: Sequence[TensorForm]) -> int:
 
 
 def _size_of_input(wanted: Sequence[int], given: Mapping[str, Sequence[TensorForm]]) -> str:
-    """Return the code of an input's size that equals ``wanted`` in all calls; empty without a
-    matching input."""
+    """Return the code of an input's size that equals the sizes ``wanted`` (one for each call).
+
+    It is empty if no size in ``given`` does.
+    """
     for name, forms in given.items():
         for axis in range(_rank(forms)):
             if [one.sizes[axis] for one in forms] == wanted:
@@ -841,8 +880,10 @@ def _size_of_input(wanted: Sequence[int], given: Mapping[str, Sequence[TensorFor
 def _size_of_list(
     wanted: Sequence[int], lists: Mapping[str, Sequence[Sequence[TensorForm]]]
 ) -> str:
-    """Return the code of a size that equals ``wanted`` in all calls: the sum of one dimension over
-    the tensors of a list."""
+    """Return the code of a sum over the tensors of a list that equals the sizes ``wanted``.
+
+    The sum is of one dimension over all tensors. It is empty if no list in ``lists`` fits.
+    """
     for name, listed in lists.items():
         for axis in range(min(map(_rank, listed))):
             if [sum(one.sizes[axis] for one in forms) for forms in listed] == wanted:

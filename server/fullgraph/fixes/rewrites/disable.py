@@ -25,7 +25,7 @@ _BUILTINS = frozenset(dir(builtins))
 
 @dataclass(frozen=True)
 class _Way:
-    """A way to prevent torch from tracing a function, by the name of a ``decorator``."""
+    """A decorator that prevents torch from tracing a function."""
 
     rewrite: str
     decorator: str
@@ -74,8 +74,10 @@ _STEADY = (
 
 
 def left_untraced(site: Site) -> Iterator[Candidate]:
-    """Move the smallest call around the finding to a function with one of the decorators that
-    prevent tracing."""
+    """Yield rewrites that move the call with the finding to a function that Dynamo does not trace.
+
+    There is one for each decorator that prevents tracing.
+    """
     syntax = Syntax(site)
     part = smallest_call(syntax)
     if part is None:
@@ -107,7 +109,7 @@ def left_untraced(site: Site) -> Iterator[Candidate]:
 
 
 def smallest_call(syntax: Syntax) -> cst.BaseExpression | None:
-    """Return the expression to move: the smallest call around the finding."""
+    """Return the smallest call that contains the finding; None if there is none."""
     for node in syntax.around:
         if isinstance(node, (cst.Lambda, cst.CompFor, cst.BaseComp)):
             return None
@@ -120,8 +122,9 @@ def smallest_call(syntax: Syntax) -> cst.BaseExpression | None:
 
 
 def _used_variables(syntax: Syntax, part: cst.BaseExpression) -> list[str] | None:
-    """Return the variables of the function that an expression reads; None where the expression
-    cannot be moved."""
+    """Return the local variables that an expression reads; None if the expression cannot be
+    moved.
+    """
     if syntax.function is None:
         return None
     for node in (part, *syntax.text.ancestors(part)):
@@ -191,7 +194,10 @@ def _bound_names(syntax: Syntax) -> set[str]:
 def _extract_function(
     syntax: Syntax, part: cst.BaseExpression, names: Sequence[str], way: _Way
 ) -> str | None:
-    """Return the text with an expression moved to a decorated function before the statement."""
+    """Return the new source code with an expression moved to a new decorated function.
+
+    ``names`` are the variables that it reads, and ``way`` the decorator.
+    """
     name = free_name(syntax.site, part, "_untraced_")
     parameters = ", ".join(names)
     body = syntax.site.code(part)
@@ -204,8 +210,10 @@ def _extract_function(
 def in_function(
     syntax: Syntax, part: cst.BaseExpression, definition: str, instead: str
 ) -> str | None:
-    """Return the text with a definition added before the module-level statement around the
-    expression, and with the expression replaced by ``instead``."""
+    """Return the new source code with the expression ``part`` replaced by the code ``instead``.
+
+    The code ``definition`` is added before the module-level statement around the expression.
+    """
     site = syntax.site
     top = next((one for one in syntax.text.ancestors(part) if one in site.module.body), None)
     if top is None:
@@ -229,7 +237,10 @@ BLANK = [cst.EmptyLine(indent=False)] * 2
 
 
 def free_name(site: Site, part: cst.BaseExpression, prefix: str) -> str:
-    """Return a name for a new function that the text does not contain yet."""
+    """Return a name for a new function that does not occur in the file yet.
+
+    It begins with ``prefix``, and is derived from the expression ``part``.
+    """
     called = part.func if isinstance(part, cst.Call) else part
     last = called.attr.value if isinstance(called, cst.Attribute) else dotted(called)
     name = prefix + (last.strip("_") or "value")

@@ -1,4 +1,6 @@
-"""Make sizes dynamic from the first call on, which Dynamo would otherwise do at the second call."""
+"""Rewrites that make sizes dynamic from the first call on, which Dynamo would otherwise do at the
+second call.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,11 @@ _MOST_PLACES = 4
 
 
 def dynamic(site: Site) -> Iterator[Candidate]:
-    """Make a size dynamic: by ``dynamic=True`` where the file compiles the function, or by
-    ``mark_dynamic`` where it calls it.
+    """Yield rewrites that make a size dynamic from the first call on.
 
-    ``mark_unbacked`` is for a first size of 0 or 1, which Dynamo otherwise makes a constant.
+    They use ``dynamic=True`` where the file compiles the function, or ``mark_dynamic`` where it
+    calls it. ``mark_unbacked`` is for a first size of 0 or 1, which Dynamo otherwise makes a
+    constant.
     """
     evidence = site.finding.evidence
     if not isinstance(evidence, RecompileEvidence) or not evidence.detail.startswith("size "):
@@ -49,8 +52,9 @@ def dynamic(site: Site) -> Iterator[Candidate]:
 
 
 def _compile_calls(syntax: Syntax, function: str) -> list[cst.BaseExpression]:
-    """Return the expressions with which the file compiles a function: ``torch.compile`` as its
-    decorator, and calls that may get it as argument."""
+    """Return the expressions that compile ``function``: a decorator or calls of
+    ``torch.compile``.
+    """
     found: list[cst.BaseExpression] = []
     for node in m.findall(syntax.module, m.FunctionDef(name=m.Name(function))):
         decorators = [one.decorator for one in cst.ensure_type(node, cst.FunctionDef).decorators]
@@ -70,8 +74,9 @@ def _is_compile(syntax: Syntax, node: cst.BaseExpression) -> bool:
 
 
 def _with_dynamic(node: cst.BaseExpression) -> cst.Call | None:
-    """Return the call with ``dynamic=True``; None where the call already has an argument
-    ``dynamic``."""
+    """Return a ``torch.compile`` expression with ``dynamic=True``; None if it has that argument
+    already.
+    """
     argument = cst.Arg(
         cst.Name("True"),
         cst.Name("dynamic"),
@@ -110,7 +115,10 @@ def _with_dynamic(node: cst.BaseExpression) -> cst.Call | None:
 
 
 def _mark_arguments(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Candidate]:
-    """Mark the arguments of the function as dynamic before the statement that calls it."""
+    """Yield rewrites that mark the arguments of a function as dynamic before it is called.
+
+    ``evidence`` names the function and the argument that recompiles.
+    """
     sizes: dict[tuple[str, str], bool] = {}
     for guard in evidence.guards:
         local, size = _LOCAL.match(guard.source), _SIZE.match(guard.words)
@@ -157,7 +165,7 @@ def _mark_arguments(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Can
 
 
 def _compiled_names(syntax: Syntax, function: str) -> Iterator[str]:
-    """Yield the names that the file uses for the compiled function."""
+    """Yield the names that the file gives to the compiled version of ``function``."""
     for assign in m.findall(syntax.module, m.Assign(value=m.Call())):
         assert isinstance(assign, cst.Assign)
         value = cst.ensure_type(assign.value, cst.Call)
@@ -168,8 +176,10 @@ def _compiled_names(syntax: Syntax, function: str) -> Iterator[str]:
 
 
 def _arguments_by_name(call: cst.Call, names: list[str]) -> dict[str, cst.BaseExpression]:
-    """Return the arguments of a call by parameter name, up to the first starred argument. ``names``
-    are the parameters."""
+    """Return the arguments of a call by parameter name, up to the first starred argument.
+
+    ``names`` are the parameters in order.
+    """
     if isinstance(call.func, cst.Attribute) and names[:1] == ["self"]:
         names = names[1:]
     found: dict[str, cst.BaseExpression] = {}

@@ -32,15 +32,19 @@ _NEUTRAL = {
     "any": "False",
     "all": "True",
 }
-"""Value that does not change a reduction, by its name; it replaces elements that a mask leaves
-out."""
+"""Number that does not change the result of a reduction, by the reduction's name.
+
+It replaces elements that a mask leaves out.
+"""
 
 CAPTURE = "torch._dynamo.config.capture_dynamic_output_shape_ops = True"
 
 
 def masked_reduction(site: Site) -> Iterator[Candidate]:
-    """Rewrite reductions of selected elements: ``x[mask].sum()`` becomes ``x.masked_fill(~mask,
-    0).sum()``."""
+    """Yield rewrites of reductions over elements that a mask selects.
+
+    ``x[mask].sum()`` becomes ``x.masked_fill(~mask, 0).sum()``.
+    """
     syntax = Syntax(site)
     for node in syntax.here:
         selected = _selection(syntax, node)
@@ -77,8 +81,10 @@ def masked_reduction(site: Site) -> Iterator[Candidate]:
 def _through_variable(
     syntax: Syntax, node: cst.BaseExpression, tensor: cst.BaseExpression, mask: cst.BaseExpression
 ) -> Iterator[Candidate]:
-    """Rewrite reductions of a variable that holds the selected elements, if nothing else reads the
-    variable."""
+    """Yield rewrites of reductions of a variable that only holds elements selected by a mask.
+
+    ``node`` is the assigned expression, ``tensor[mask]``.
+    """
     small = syntax.small
     if small is None or not isinstance(small.node, cst.Assign) or small.node.value is not node:
         return
@@ -130,7 +136,11 @@ def _selection(
 def _reduction_code(
     syntax: Syntax, tensor: cst.BaseExpression, mask: cst.BaseExpression, reduction: str
 ) -> str | None:
-    """Return the reduction over the elements that a mask selects; None for an unknown reduction."""
+    """Return code that reduces the elements of a tensor that a mask selects, without selecting
+    them.
+
+    ``reduction`` is the name of the method, such as "sum"; None if it is unknown.
+    """
     of, where = syntax.operand(tensor), syntax.operand(mask)
     if reduction == "mean":
         return f"{of}.masked_fill(~{where}, 0).sum() / {where}.sum()"
@@ -142,8 +152,10 @@ def _reduction_code(
 
 
 def masked_loss(site: Site) -> Iterator[Candidate]:
-    """Rewrite ``cross_entropy(x[mask], y[mask])``: left-out elements get a class index that the
-    loss ignores."""
+    """Yield a rewrite of ``cross_entropy(x[mask], y[mask])`` with a fixed result size.
+
+    Elements that the mask leaves out get a class index that the loss ignores.
+    """
     syntax = Syntax(site)
     for call in syntax.calls("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss"):
         if len(call.args) < 2 or any(arg.keyword is not None for arg in call.args[:2]):
@@ -200,7 +212,7 @@ def masked_loss(site: Site) -> Iterator[Candidate]:
 
 
 def masked_assignment(site: Site) -> Iterator[Candidate]:
-    """Rewrite ``x[mask] = f(y[mask])`` and ``x[mask] += v`` with ``torch.where``."""
+    """Yield rewrites of ``x[mask] = f(y[mask])`` and ``x[mask] += v`` with ``torch.where``."""
     syntax = Syntax(site)
     small = syntax.small
     if small is None or not isinstance(small.node, (cst.Assign, cst.AugAssign)):
@@ -251,13 +263,13 @@ def _listed_condition(syntax: Syntax, node: cst.CSTNode) -> cst.BaseExpression |
 
 
 def _is_default(arg: cst.Arg) -> bool:
-    """Whether this argument is ``as_tuple=False``, which is the default."""
+    """Whether an argument is ``as_tuple=False``, which is the default."""
     named = arg.keyword is not None and arg.keyword.value == "as_tuple"
     return named and isinstance(arg.value, cst.Name) and arg.value.value == "False"
 
 
 def _is_dynamic(syntax: Syntax, node: cst.CSTNode) -> bool:
-    """Whether data decide the size of an expression."""
+    """Whether the size of an expression's value depends on data of tensors."""
     if _listed_condition(syntax, node) is not None or syntax.called(node) in (
         "torch.unique",
         "torch.bincount",
@@ -268,8 +280,10 @@ def _is_dynamic(syntax: Syntax, node: cst.CSTNode) -> bool:
 
 
 def padded_places(site: Site) -> Iterator[Candidate]:
-    """Rewrite ``nonzero`` to ``nonzero_static`` with the maximum result size; missing indexes
-    are -1."""
+    """Yield rewrites of ``nonzero`` as ``nonzero_static`` with the maximum result size.
+
+    Missing indexes are -1.
+    """
     syntax = Syntax(site)
     for node in syntax.here:
         condition = _listed_condition(syntax, node)
@@ -288,7 +302,7 @@ def padded_places(site: Site) -> Iterator[Candidate]:
 
 
 def captured(site: Site) -> Iterator[Candidate]:
-    """Capture data-dependent sizes as symbols, by a setting of Dynamo for the whole program."""
+    """Yield a rewrite that sets Dynamo to capture data-dependent sizes as symbols."""
     title = getattr(site.finding.evidence, "title", "").lower()
     syntax = Syntax(site)
     # In a loop, the message of Dynamo only mentions the loop.

@@ -22,7 +22,10 @@ _LARGE = 3
 
 
 def returned(converter: Converter, statements: Sequence[Statement]) -> list[Statement]:
-    """Return statements that compute all results and choose one, with a single ``return``.
+    """Return statements that compute the values of all ``return`` statements and return one of
+    them.
+
+    ``statements`` are the code to replace.
 
     Raises:
         NotConvertible: The values of the ``return`` statements are neither tensors nor containers
@@ -35,8 +38,10 @@ def returned(converter: Converter, statements: Sequence[Statement]) -> list[Stat
 def _returned_value(
     converter: Converter, statements: list[Statement], *, first: bool = False
 ) -> tuple[list[Statement], str]:
-    """Return the statements without their ``return``, and the code of the value that they
-    return."""
+    """Split statements into those before their ``return``, and the code of the returned value.
+
+    With ``first``, they are the beginning of the function.
+    """
     before: list[Statement] = []
     for index, statement in enumerate(statements):
         small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None

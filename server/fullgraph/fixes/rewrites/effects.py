@@ -89,8 +89,9 @@ _QUERIES = words(
 
 
 def not_when_compiling(site: Site) -> Iterator[Candidate]:
-    """Run statements that only print, measure time or wait under ``if not
-    torch.compiler.is_compiling()``."""
+    """Yield rewrites that skip statements in compiled code which only print, measure time or
+    wait.
+    """
     syntax = Syntax(site)
     small = syntax.small
     if small is None:
@@ -115,7 +116,7 @@ def not_when_compiling(site: Site) -> Iterator[Candidate]:
 
 
 class _Slice:
-    """A statement, and all statements whose results are only used for output."""
+    """A statement, and all statements that read its results, if they only produce output."""
 
     def __init__(self, syntax: Syntax) -> None:
         self._syntax = syntax
@@ -126,8 +127,10 @@ class _Slice:
         """Calls in the arguments of output functions, which may have other effects."""
 
     def add(self, node: cst.BaseSmallStatement) -> bool:
-        """Add a statement and all statements that read its results; return False if some of them do
-        more than output."""
+        """Add a statement and all statements that read its results.
+
+        Return False if some of them do more than output.
+        """
         if any(node is one for one in self.nodes):
             return True
         kind = _lost_effect(self._syntax, node)
@@ -158,8 +161,10 @@ class _Slice:
         return all(self._needed(name) for name in names)
 
     def _only_set(self, target: cst.BaseExpression, value: cst.BaseExpression) -> bool:
-        """Whether an assignment only stores a number in an attribute of ``self`` that the module
-        never reads, or under a key of a dictionary there."""
+        """Whether an assignment only stores a number that the module never reads.
+
+        ``target`` is an attribute of ``self``, or an entry of a dictionary there.
+        """
         by_key = isinstance(target, cst.Subscript)
         attribute = target.value if isinstance(target, cst.Subscript) else target
         if not isinstance(attribute, cst.Attribute) or dotted(attribute.value) != "self":
@@ -190,7 +195,7 @@ class _Slice:
 
 
 def _is_read(small: Small, name: str) -> bool:
-    """Whether a statement reads a variable, other than to bind it."""
+    """Whether a statement reads the variable ``name``; binding it does not count."""
     value = assigned(small.node)
     if isinstance(small.node, (cst.Assign, cst.AnnAssign)) and value is not None:
         stored = [target for target in targets(small.node) if bound(target) is None]
@@ -199,8 +204,9 @@ def _is_read(small: Small, name: str) -> bool:
 
 
 def _lost_effect(syntax: Syntax, node: cst.BaseSmallStatement) -> str:
-    """Return words for the only effect of a statement, such as printing; empty for statements with
-    other effects."""
+    """Describe the only effect of a statement, such as "printing"; empty if it has other
+    effects.
+    """
     if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call):
         return ""
     call = node.value
@@ -226,7 +232,7 @@ def _lost_effect(syntax: Syntax, node: cst.BaseSmallStatement) -> str:
 
 
 def watches(syntax: Syntax, node: cst.CSTNode) -> bool:
-    """Whether a statement only prints, measures time or waits, or imports functions for that."""
+    """Whether a statement only prints, measures time, waits, or imports functions that do so."""
     if isinstance(node, (cst.Import, cst.ImportFrom)):
         return True
     return isinstance(node, cst.Expr) and bool(_lost_effect(syntax, node))
@@ -241,7 +247,9 @@ def _is_pure(syntax: Syntax, value: cst.BaseExpression) -> bool:
 
 
 def _is_query(call: cst.Call) -> bool:
-    """Whether this calls a method of a tensor or a string that does not change anything."""
+    """Whether a call is a method of a tensor or string that does not change anything, such as
+    ``mean``.
+    """
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _QUERIES:
         return False
     # ``self.norm(x)`` is a layer rather than a method of a tensor.
@@ -250,7 +258,7 @@ def _is_query(call: cst.Call) -> bool:
 
 
 def _unknown_calls(syntax: Syntax, value: cst.BaseExpression) -> list[str]:
-    """Return the calls of an expression that may change something."""
+    """Return the calls inside an expression that may change something, as source code."""
     found: list[str] = []
     for node in descendants(value):
         if isinstance(node, cst.Call) and not asks_only(syntax, node):
@@ -259,14 +267,14 @@ def _unknown_calls(syntax: Syntax, value: cst.BaseExpression) -> list[str]:
 
 
 def asks_only(syntax: Syntax, call: cst.Call) -> bool:
-    """Whether a call does not change anything visible to other code."""
+    """Whether a call changes nothing that other code can see, such as a clock or a query."""
     name = syntax.called(call)
     known = name in _PURE or name in _CLOCKS or name.startswith(_PURE_MODULES)
     return known or _is_query(call)
 
 
 def _is_number(syntax: Syntax, value: cst.BaseExpression) -> bool:
-    """Whether the value of an expression seems to be a number or a string, and not a tensor."""
+    """Whether an expression seems to be a number or a string, and not a tensor."""
     if isinstance(value, cst.BinaryOperation):
         return _is_number(syntax, value.left) or _has_clock(syntax, value)
     if m.matches(value, m.Call(func=m.Attribute(attr=m.Name("item") | m.Name("format")))):
@@ -281,8 +289,7 @@ def _has_clock(syntax: Syntax, value: cst.BaseExpression) -> bool:
 
 
 def clock_without_time(site: Site) -> Iterator[Candidate]:
-    """Replace calls of clocks by zero in compiled code, everywhere in the function around the
-    finding."""
+    """Yield a rewrite that replaces the time by zero in compiled code, in the whole function."""
     syntax = Syntax(site)
     if syntax.function is None or not any(syntax.calls(*_NUMBERS)):
         return
@@ -303,8 +310,10 @@ def clock_without_time(site: Site) -> Iterator[Candidate]:
 
 
 def reordered_output(site: Site) -> Iterator[Candidate]:
-    """Add a function to Dynamo's list of output functions that it may call after the graph
-    instead."""
+    """Yield a rewrite that lets Dynamo call an output function after the graph instead.
+
+    It adds the function to a list in Dynamo's settings.
+    """
     syntax = Syntax(site)
     functions = sorted({syntax.called(node) for node in syntax.here} & _REORDERED)
     if syntax.small is not None and not functions:
@@ -332,7 +341,10 @@ _REORDERED = frozenset(["print", "warnings.warn", "logging.info", "logging.warni
 
 
 def ignored_logger(site: Site) -> Iterator[Candidate]:
-    """Add a logging function to Dynamo's list of functions that it ignores."""
+    """Yield a rewrite that makes Dynamo ignore calls of a logging function.
+
+    It adds the function to a list in Dynamo's settings.
+    """
     syntax = Syntax(site)
     for call in syntax.here:
         if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
@@ -354,8 +366,10 @@ def ignored_logger(site: Site) -> Iterator[Candidate]:
 
 
 def _behind_definition(syntax: Syntax, name: str, line: str) -> str | None:
-    """Return the text with the statement ``line`` after the assignment of the global ``name``, or
-    after the imports; None without either."""
+    """Return the new source code with the statement ``line`` added at module level.
+
+    It comes after the assignment of ``name``, or after the imports; None if the file has neither.
+    """
     if name in syntax.imported:
         return syntax.with_setting(line)
     for statement in syntax.module.body:

@@ -1,4 +1,4 @@
-"""Add ``torch._check`` before statements whose conditions ``torch.export`` cannot decide."""
+"""Rewrites that add ``torch._check`` for conditions which ``torch.export`` cannot decide."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from fullgraph_engine.protocol.evidence import ExportEvidence
 
 
 def checked(site: Site) -> Iterator[Candidate]:
-    """Add a ``torch._check`` of the condition that ``torch.export`` cannot decide, before the
-    statement that needs it."""
+    """Yield a rewrite that adds a ``torch._check`` of a condition that ``torch.export`` cannot
+    decide.
+
+    It comes before the statement that needs the condition.
+    """
     evidence = site.finding.evidence
     if not isinstance(evidence, ExportEvidence) or evidence.problem != "data-dependent":
         return
@@ -49,8 +52,10 @@ def checked(site: Site) -> Iterator[Candidate]:
 
 
 def _has_one_value(check: str) -> bool:
-    """Whether a condition says that an expression equals a number, which would make the size a
-    constant."""
+    """Whether the condition ``check`` says that an expression equals a number.
+
+    It would make the size a constant.
+    """
     tree = ast.parse(check, mode="eval").body
     if not isinstance(tree, ast.Compare) or not isinstance(tree.ops[0], ast.Eq):
         return False
@@ -59,7 +64,7 @@ def _has_one_value(check: str) -> bool:
 
 
 def _binds(site: Site, names: set[str]) -> bool:
-    """Whether a comprehension around the finding binds one of the names."""
+    """Whether a comprehension around the finding assigns one of the names."""
     here = site.expression
     for above in (here, *site.text.ancestors(here)) if here is not None else ():
         if isinstance(above, cst.BaseStatement):

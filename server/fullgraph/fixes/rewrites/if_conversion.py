@@ -49,13 +49,15 @@ _NOT_TENSORS = (
 _LOGS = re.compile("debug|info|warn|warning|warning_once|error|exception|critical|log")
 _MAKES = re.compile("clone|(new_)?(zeros|ones|empty|full)(_like)?|new_tensor|rand_?n?(_like)?")
 _LARGE = 3
-"""Maximum number of statements that may be duplicated."""
+"""Maximum number of statements that may be duplicated to convert a branch."""
 
 
 @dataclass
 class _Value:
-    """The value that one side of an ``if`` assigns to a variable: its code, and the index of the
-    statement that assigns it (-1 if none)."""
+    """The value that one side of an ``if`` assigns to a variable: its code and its statement.
+
+    The statement is an index, -1 if none.
+    """
 
     code: str
     item: int = -1
@@ -104,7 +106,7 @@ def above(statement: Statement, lines: Iterable[cst.EmptyLine]) -> Statement:
 
 
 def below(statement: Statement, node: Statement) -> Statement:
-    """Return the statement with the leading lines of ``node`` before it."""
+    """Return a statement with the comments and blank lines above ``node``."""
     lines = [*node.leading_lines, *statement.leading_lines]
     new = statement.with_changes(leading_lines=lines)
     assert isinstance(new, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
@@ -112,7 +114,7 @@ def below(statement: Statement, node: Statement) -> Statement:
 
 
 def all_below(statements: Sequence[Statement], node: Statement) -> list[Statement]:
-    """Return the statements with the leading lines of ``node`` before the first one."""
+    """Return statements; the first one gets the comments and blank lines above ``node``."""
     return [below(statements[0], node), *statements[1:]] if statements else []
 
 
@@ -122,7 +124,7 @@ def block(statements: Sequence[Statement]) -> cst.IndentedBlock:
 
 
 class Converter:
-    """Converts branches of the function around a finding to code that computes both sides.
+    """A converter from branches of the user's function to code that computes both sides.
 
     ``in_place`` changes a tensor in place if the code uses ``+=`` or assigns an attribute: other
     variables with the tensor see the change, and it stays the same object. ``sized`` adds a check
@@ -139,16 +141,18 @@ class Converter:
         self._taken = {name.split(".")[0] for name in (*names_read(around), *names_bound(around))}
         self._around = around
         self._kept: set[str] = set()
-        """Variables and attributes whose tensor is changed in place instead of being replaced."""
+        """Variables and attributes whose tensor is changed in place, as in the original."""
         self.dropped: list[str] = []
-        """Code of the original that the new code does not execute."""
+        """Source code of the original that the new code does not execute."""
         self.optional: set[str] = set()
-        """Variables that may be None before the branch assigns them, so that no old value can be
-        chosen."""
+        """Variables that may be None before the branch assigns them, so that their old value cannot
+        be chosen.
+        """
 
     def fresh(self, name: str) -> str:
-        """Return ``name``, with a number if needed, as a name that does not occur in the function
-        yet."""
+        """Return a name that does not occur in the function yet: ``name``, with a number if
+        needed.
+        """
         number, new = 1, name
         while new in self._taken:
             number += 1
@@ -157,7 +161,7 @@ class Converter:
         return new
 
     def statement(self, code: str) -> Statement:
-        """Return the parsed statement of a code.
+        """Parse the source code of one statement.
 
         Raises:
             NotConvertible: The code is not a statement.
@@ -168,9 +172,10 @@ class Converter:
             raise NotConvertible(str(error)) from error
 
     def branch(self, node: cst.If, *, at: cst.If | None = None) -> list[Statement]:
-        """Return statements that replace an ``if``: both sides are computed, one result is chosen.
+        """Return statements that replace an ``if``: both sides are computed, one result is
+        chosen.
 
-        ``at`` is the ``if`` in the original text, if ``node`` was constructed from it.
+        ``at`` is the ``if`` in the original code, if ``node`` was constructed from it.
 
         Raises:
             NotConvertible: A side has other effects than assigning values.
@@ -187,8 +192,11 @@ class Converter:
         other: list[Statement],
         outside: Outside,
     ) -> list[Statement]:
-        """Return statements with the effect of ``then`` if the condition holds, and of ``other`` if
-        not."""
+        """Return statements that compute both sides of a branch and choose the results.
+
+        Their effect equals ``then`` if the condition holds, and ``other`` if not. ``outside`` has
+        the names that the rest of the function uses.
+        """
         if isinstance(condition, OfTensor):
             return self._where(condition, then, other, outside)
         if isinstance(condition, Plain):
@@ -215,8 +223,9 @@ class Converter:
         return cst.If(test=cst.parse_expression(code), body=block(then), orelse=orelse)
 
     def outside(self, node: cst.CSTNode) -> Outside:
-        """Return the names that the function reads outside of a node, and the names that it binds
-        before the node."""
+        """Return the names that the function reads outside of ``node``, and those bound before
+        it.
+        """
         return Outside.of(self._site, self._around, node)
 
     def _where(
@@ -250,20 +259,25 @@ class Converter:
         return self._chosen(condition, sides, merged)
 
     def kept(self, node: cst.If, then: list[Statement], other: list[Statement]) -> list[str]:
-        """Return the names that the sides of an ``if`` assign and that later code may read."""
+        """Return the names that the sides of an ``if`` assign and that later code may read.
+
+        ``then`` and ``other`` are the statements of the sides.
+        """
         return _merged_places(then, other, self.outside(node))
 
     def side(
         self, statements: Sequence[Statement], apart: Sequence[str]
     ) -> tuple[list[Statement], dict[str, str]]:
-        """Return the statements with new variable names, so that the variables in ``apart`` keep
-        their values; and the new name of each variable."""
+        """Rename the variables that statements assign, so that ``apart`` keep their old values.
+
+        Return the statements, and the new name of each variable.
+        """
         side = self._side(statements, "true", apart)
         names = {key: new for key, new in side.names.items() if key in side.values}
         return [item for item in side.items if item is not None], names
 
     def inner(self, statements: list[Statement], outside: Outside) -> list[Statement]:
-        """Return the statements of one side, with the branches in it converted as well."""
+        """Convert the branches inside the statements of one side; return the statements."""
         found: list[Statement] = []
         for statement in statements:
             if isinstance(statement, cst.If) and self.conditions.asks(statement.test):
@@ -292,7 +306,9 @@ class Converter:
         return side
 
     def _name(self, side: _Side, key: str, suffix: str) -> str:
-        """Return the new name of a variable or attribute on one side, from this statement on."""
+        """Return the name that replaces a variable or attribute ``key`` in one side of the
+        branch.
+        """
         if key not in side.names:
             stem = "".join(c if c.isalnum() or c == "_" else "_" for c in key.split(".", 1)[-1])
             side.names[key] = self.fresh(f"{stem.strip('_')}_{suffix}")
@@ -405,8 +421,11 @@ class Converter:
         return f"{key}.copy_({code})" if key in self._kept else f"{key} = {code}"
 
     def _inline(self, sides: Sequence[_Side], keys: Sequence[str]) -> bool:
-        """Whether the values that both sides assign can be written directly in the expression that
-        chooses."""
+        """Whether the values that both sides assign can be inserted into the expression that
+        chooses.
+
+        Otherwise they need variables of their own.
+        """
         for side in sides:
             ends = [value.item for key, value in side.values.items() if key in keys]
             if any(end < 0 for end in ends):
@@ -430,8 +449,10 @@ class Converter:
 def _merged_places(
     then: Sequence[Statement], other: Sequence[Statement], outside: Outside
 ) -> list[str]:
-    """Return the variables, attributes and elements whose value after an ``if`` depends on the side
-    taken, in the order of the code."""
+    """Return the variables, attributes and elements whose value depends on the side taken.
+
+    They are in the order of the code.
+    """
     first, second = _assigned_places(then), _assigned_places(other)
     return [
         key
@@ -445,8 +466,10 @@ def _merged_places(
 def _is_own(
     key: str, then: Sequence[Statement], other: Sequence[Statement], outside: Outside
 ) -> bool:
-    """Whether an element belongs to a new tensor that the assigning side created, so that no other
-    code sees the change."""
+    """Whether an element (``x[0]``) belongs to a tensor that the side itself created.
+
+    Then other code does not see that the element changes.
+    """
     root = re.split(r"[.\[]", key)[0]
     sides = [side for side in (then, other) if key in _assigned_places(side)]
     made = all(_makes_tensor(side, root) for side in sides)
@@ -454,8 +477,9 @@ def _is_own(
 
 
 def _makes_tensor(statements: Sequence[Statement], name: str) -> bool:
-    """Whether all values that statements assign to a variable are tensors with memory of their
-    own."""
+    """Whether all values that statements assign to ``name`` are tensors with memory of their
+    own.
+    """
     values = [
         one.value
         for one in walk(*statements)
@@ -469,8 +493,11 @@ def _makes_tensor(statements: Sequence[Statement], name: str) -> bool:
 
 @dataclass
 class Outside:
-    """The names that a function reads outside of a part of its code, and the names that it binds
-    before that part."""
+    """The names that a function uses outside of some statements.
+
+    ``read`` are names that it reads outside of them; ``before`` are names that it binds before
+    them.
+    """
 
     read: set[str]
     before: set[str]
@@ -535,8 +562,7 @@ def is_message(node: cst.CSTNode) -> bool:
 
 
 def _is_simple(small: cst.BaseSmallStatement) -> tuple[str, cst.BaseExpression] | None:
-    """Return the only variable or attribute that a statement assigns, and the value; None for other
-    statements."""
+    """Return the only variable or attribute that a statement assigns, with the value; else None."""
     if isinstance(small, cst.Assign) and len(small.targets) == 1:
         target = small.targets[0].target
         if isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)):
@@ -553,8 +579,10 @@ def _is_simple(small: cst.BaseSmallStatement) -> tuple[str, cst.BaseExpression] 
 
 
 def _changing_method(small: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
-    """Return the code of the tensor that an in-place method changes, and its new value; None for
-    other statements."""
+    """Return the tensor that an in-place method call changes, as code, and its new value.
+
+    None for other statements.
+    """
     if not isinstance(small, cst.Expr) or not isinstance(small.value, cst.Call):
         return None
     called = small.value.func
@@ -584,7 +612,7 @@ def _changed_places(statements: Sequence[Statement]) -> list[str]:
 
 
 def _augmented_places(statements: Sequence[Statement]) -> list[str]:
-    """Return the targets of augmented assignments."""
+    """Return what augmented assignments such as ``x += 1`` change, as source code."""
     return [code_of(one.target) for one in walk(*statements) if isinstance(one, cst.AugAssign)]
 
 
@@ -599,7 +627,10 @@ def _targets_are_names(small: cst.BaseSmallStatement) -> bool:
 def _with_targets(
     value: cst.BaseSmallStatement, original: cst.BaseSmallStatement, names: dict[str, str]
 ) -> cst.BaseSmallStatement:
-    """Return an assignment with the names of its targets replaced."""
+    """Return the assignment ``value`` with other names for its targets, as ``names`` maps them.
+
+    ``original`` is the assignment in the original code.
+    """
     if isinstance(original, cst.Assign):
         targets = [renamed(target, names) for target in original.targets]
         return value.with_changes(targets=targets)

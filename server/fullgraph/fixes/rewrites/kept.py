@@ -1,7 +1,7 @@
-"""Rewrites of values that a call caches for the next call with the same size, for example a mask:
-each call computes them.
+"""Rewrites of values that a call caches for later calls of the same size, such as a mask.
 
-Computing them costs little in compiled code, but the cache is guarded: each new size recompiles.
+The rewritten code computes them in each call. This costs little in compiled code, but the cache is
+guarded: each new size recompiles.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ _ASSIGNS = (cst.Assign, cst.AnnAssign, cst.AugAssign)
 
 
 def kept(site: Site) -> Iterator[Candidate]:
-    """Remove the condition of ``if self.mask is None or …: self.mask = …``, so that each call
-    computes the value."""
+    """Yield rewrites that compute a value in each call instead of caching it.
+
+    They remove the condition of ``if self.mask is None or …: self.mask = …``.
+    """
     evidence = site.finding.evidence
     function = site.function
     if not isinstance(evidence, (ForecastEvidence, GuardEvidence, SpecializationEvidence)):
@@ -64,8 +66,10 @@ def _candidate(site: Site, changes: Sequence[tuple[cst.CSTNode, Change]]) -> Can
 
 
 def _caching_branches(site: Site, function: cst.FunctionDef) -> Iterator[cst.If]:
-    """Yield the ``if`` around the finding, or each ``if`` that tests the variable that the
-    statement assigns."""
+    """Yield the ``if`` statements that fill a cache: the one around the finding, or related ones.
+
+    Related ones test the variable that the statement with the finding assigns.
+    """
     branch = site.enclosing((cst.If,))
     if branch is not None:
         yield branch
@@ -80,8 +84,9 @@ def _caching_branches(site: Site, function: cst.FunctionDef) -> Iterator[cst.If]
 
 
 def _is_kept(branch: cst.If, body: Sequence[cst.CSTNode]) -> bool:
-    """Whether an ``if`` tests the attribute or entry that its body assigns, and that lasts for
-    later calls."""
+    """Whether an ``if`` tests an attribute or entry that its body assigns, and that lasts between
+    calls.
+    """
     bound = [name for name in names_bound(*body) if not name.isidentifier()]
     asked = set(names_read(branch.test))
     return bool(bound) and any(
@@ -90,7 +95,10 @@ def _is_kept(branch: cst.If, body: Sequence[cst.CSTNode]) -> bool:
 
 
 def _by_key(site: Site, function: cst.FunctionDef, branch: cst.If) -> Iterator[Candidate]:
-    """Replace the cache entry of ``if n not in self.masks: self.masks[n] = …`` by a variable."""
+    """Yield a rewrite that replaces a cache entry by a local variable.
+
+    The branch is ``if n not in self.masks: self.masks[n] = …``.
+    """
     asked = m.Comparison(comparisons=[m.ComparisonTarget(m.NotIn())])
     if not m.matches(branch.test, asked):
         return
@@ -127,7 +135,10 @@ def _key_alone(
     branch: cst.If,
     uses: Sequence[cst.CSTNode],
 ) -> cst.SimpleStatementLine | None:
-    """Return the statement that computes the key, if only the cache needs the key; else None."""
+    """Return the statement that computes the key of a cache, if only the cache uses the key.
+
+    ``uses`` are the nodes that use the cache. Return None if other code needs the key.
+    """
     if not isinstance(key, cst.Name):
         return None
     inside = sum(len(reads(one, key.value)) for one in uses)
@@ -145,8 +156,10 @@ def _key_alone(
 
 
 def _of_sizes(function: cst.FunctionDef, body: Sequence[cst.CSTNode]) -> bool:
-    """Whether statements do not read elements of arguments, so that the result is the same for all
-    tensors of the same sizes."""
+    """Whether statements only read the sizes of a function's arguments, not their elements.
+
+    Then the result is the same for all tensors of the same sizes.
+    """
     params = function.params
     given = {one.name.value for one in (*params.posonly_params, *params.params)}
     data = (given | {one.name.value for one in params.kwonly_params}) - {"self"}
@@ -159,7 +172,7 @@ def _of_sizes(function: cst.FunctionDef, body: Sequence[cst.CSTNode]) -> bool:
 
 
 def _read(node: cst.CSTNode) -> set[str]:
-    """Return the names of variables whose elements are read; reading only a size does not count."""
+    """Return the variables whose elements the code reads; reading only a size does not count."""
     asked: list[tuple[cst.CSTNode, Change]] = [
         (one, cst.Name("_"))
         for one in descendants(node)

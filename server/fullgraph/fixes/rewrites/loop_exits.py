@@ -1,5 +1,7 @@
-"""Rewrites of loops that data of tensors end early: all iterations run, and iterations after the
-end change nothing."""
+"""Rewrites of loops that end early depending on data of tensors.
+
+All iterations run, and iterations after the original end change nothing.
+"""
 
 from __future__ import annotations
 
@@ -39,22 +41,24 @@ LEAVING = (*_ENDING, cst.Return, cst.Raise)
 
 
 def loop_around(site: Site, node: cst.CSTNode) -> Loop | None:
-    """Return the loop that a ``break`` in this node would end; None outside of loops."""
+    """Return the loop that a ``break`` at this node would end; None if there is none."""
     kinds = (cst.For, cst.While, *_FUNCTIONS)
     found = next((one for one in site.text.ancestors(node) if isinstance(one, kinds)), None)
     return found if isinstance(found, (cst.For, cst.While)) else None
 
 
 def leaves(*nodes: cst.CSTNode) -> bool:
-    """Whether some of the code contains a statement that leaves an iteration of the loop around
-    it."""
+    """Whether the code contains a ``break``, ``continue``, ``return`` or ``raise`` for a loop
+    around it.
+    """
     return any(isinstance(one, LEAVING) for one in walk(*nodes))
 
 
 def split(condition: Condition, kind: type[Both] | type[Either]) -> tuple[list[str], list[str]]:
-    """Return (codes of tensors, codes of Python conditions) that ``condition`` joins.
+    """Split the parts of a condition into codes of boolean tensors and codes of Python
+    conditions.
 
-    ``kind`` is the type of the condition; a condition of another type counts as a single part.
+    ``kind`` is the class of the condition; a condition of another class counts as a single part.
 
     Raises:
         NotConvertible: A part of the condition is itself a conjunction or disjunction.
@@ -69,11 +73,12 @@ def split(condition: Condition, kind: type[Both] | type[Either]) -> tuple[list[s
 
 @dataclass
 class RunningOn:
-    """A rewritten loop that runs all iterations, independent of the data of tensors.
+    """A rewritten loop that runs all iterations, whatever the data of tensors are.
 
     ``asked`` is the ``if`` whose condition broke the graph; None for the condition of the loop.
-    ``done`` names a boolean tensor that becomes true once the original has left the loop. If
-    ``step`` is true, it is false when an iteration begins, and only tensors may end the loop.
+    ``done`` names a boolean tensor that becomes true when the original would leave the loop.
+    With ``step``, the loop is rewritten for ``while_loop``: only tensors may end it, and an
+    iteration begins only if ``done`` is false.
 
     Raises:
         NotConvertible: The loop is left by other statements than ``break`` and ``continue`` in
@@ -85,11 +90,11 @@ class RunningOn:
     asked: cst.If | None = None
     step: bool = False
     plain: str = field(default="", init=False)
-    """Part of the ``while`` condition that Python decides, without the data of tensors."""
+    """Part of the ``while`` condition that Python decides, as source code."""
     tensors: str = field(default="", init=False)
-    """Part of the ``while`` condition that tensors decide."""
+    """Part of the ``while`` condition that depends on the data of tensors, as source code."""
     ends: bool = field(default=False, init=False)
-    """True if the loop can also end without the data of tensors."""
+    """True if Python can also end the loop, without reading the data of tensors."""
 
     def __post_init__(self) -> None:
         self.converter = Converter(self.site)
@@ -117,19 +122,21 @@ class RunningOn:
 
     @property
     def first(self) -> list[Statement]:
-        """Return the statements to insert before the loop."""
+        """Statements to insert before the loop."""
         codes = [*(f"{key} = None" for key in self.late), f"{self.done} = torch.tensor(False)"]
         return [self.converter.statement(code) for code in codes]
 
     def noted(self, code: str) -> Statement:
-        """Return the statement that sets ``done`` (the loop has ended) if the tensor ``code`` is
-        true."""
+        """Return the statement that records the end of the loop, if the boolean tensor ``code`` is
+        true.
+        """
         code = code if code.startswith("~") else operand(code)
         return self.converter.statement(f"{self.done} = {self.done} | {code}")
 
     def _counted_names(self, statements: Sequence[Statement]) -> set[str]:
-        """Return the variables by which Python ends the loop; they change exactly as in the
-        original."""
+        """Return the variables by which Python ends the loop; they must change as in the
+        original.
+        """
         codes = [self.plain] if self.plain else []
         for one in walk(*statements):
             if isinstance(one, cst.If) and leaves(one):
@@ -159,8 +166,8 @@ class RunningOn:
     ) -> list[Statement]:
         """Rewrite the statements of an iteration so that they do nothing after the loop has ended.
 
-        ``skipped`` names a boolean tensor, true after a ``continue``, or is empty; ``started``
-        is true if the loop may have ended already.
+        ``skipped`` names a boolean tensor, true after a ``continue``; it is empty if the loop has
+        none. ``started`` is true if the loop may have ended already.
         """
         new: list[Statement] = []
         kept: list[Statement] = []
@@ -210,7 +217,12 @@ class RunningOn:
         return new
 
     def _check_plain(self, line: cst.SimpleStatementLine, skipped: str) -> None:
-        """Check that a ``break`` or ``continue`` that Python decides can stay as it is."""
+        """Raise NotConvertible if a ``break`` or ``continue`` that Python decides cannot stay as it
+        is.
+
+        ``line`` is the statement, and ``skipped`` the name of a boolean tensor, true after a
+        ``continue``.
+        """
         (end, *rest) = line.body
         if rest or self.step or not isinstance(end, _ENDING):
             raise NotConvertible("an end of another kind")
@@ -222,7 +234,10 @@ class RunningOn:
     def _stop_statements(
         self, condition: Condition, then: list[Statement], skipped: str, started: bool
     ) -> list[Statement]:
-        """Return the statements that replace an ``if`` with a ``break``."""
+        """Return the statements that replace an ``if`` with a ``break``.
+
+        ``then`` are the statements of its body; the other arguments are as in the caller.
+        """
         if isinstance(condition, Either):
             tensors, plain = split(condition, Either)
             if then or skipped:
@@ -243,8 +258,10 @@ class RunningOn:
     def _met_condition(
         self, name: str, code: str, then: list[Statement], skipped: str, started: bool
     ) -> list[Statement]:
-        """Return statements that store in ``name`` whether the loop is left here, and that run
-        ``then`` if so."""
+        """Return statements that store whether the loop is left here, and that run ``then`` if so.
+
+        ``name`` is the variable to store it in, and ``code`` the condition, a boolean tensor.
+        """
         out = [f"~{operand(one)}" for one in (self.done if started else "", skipped) if one]
         met = " & ".join([*out, operand(code)])
         steps = self.converter.lower(OfTensor(name), then, [], self._own)
@@ -252,12 +269,12 @@ class RunningOn:
 
 
 def _is_endless(test: cst.BaseExpression) -> bool:
-    """Whether the condition is ``True`` or ``1``."""
+    """Whether the condition of a ``while`` loop is ``True`` or ``1``."""
     return isinstance(test, (cst.Name, cst.Integer)) and test.value in ("True", "1")
 
 
 def _read_behind(site: Site, loop: Loop) -> set[str]:
-    """Return the names that code after a loop may read."""
+    """Return the names that the function may read after a loop."""
     found: set[str] = set()
     inner: cst.CSTNode = loop
     for one in site.text.ancestors(loop):
@@ -272,7 +289,7 @@ def _read_behind(site: Site, loop: Loop) -> set[str]:
 
 
 def _starts_as_none(site: Site, name: str) -> bool:
-    """Whether the function around the finding assigns None to a variable."""
+    """Whether the function around the finding assigns None to the variable ``name``."""
     function = site.function
     return function is not None and any(
         isinstance(one, cst.Assign)

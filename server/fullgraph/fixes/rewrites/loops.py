@@ -38,12 +38,12 @@ from fullgraph.fixes.rewrites.placing import in_place_of, siblings
 from fullgraph.fixes.site import Replacing, Site
 
 _BOUND = 100
-"""Number of iterations in a snippet that a person has to adapt."""
+"""Number of iterations in a suggestion that the user has to adapt."""
 _ALWAYS = f"It always runs {_BOUND} iterations, and never more: choose the bound."
 
 
 def loops(site: Site) -> Iterator[Candidate]:
-    """Rewrite the loop whose condition, or whose ``break``, broke the graph, in several ways."""
+    """Yield rewrites of the loop whose condition or ``break`` broke the graph."""
     node = asked_by(site)
     rewrites = (
         (_while_loop, _running_on)
@@ -71,7 +71,7 @@ def _while_loop(site: Site, node: cst.While) -> Iterator[Candidate]:
 
 
 def _body_and_condition(site: Site, node: cst.While) -> tuple[list[Statement], str]:
-    """Return the body of a loop, and the code of its condition as a boolean tensor."""
+    """Return the body of a loop, and its condition as code of a boolean tensor."""
     body = statements_of(node.body)
     if node.orelse is not None or leaves(*body):
         raise NotConvertible("leaves the loop")
@@ -83,8 +83,11 @@ def _body_and_condition(site: Site, node: cst.While) -> tuple[list[Statement], s
 
 
 def _running_on(site: Site, node: cst.If | cst.While) -> Iterator[Candidate]:
-    """Run all iterations of a loop with ``break`` or ``continue``; skipped iterations change
-    nothing."""
+    """Yield rewrites of a loop with ``break`` or ``continue`` that run all its iterations.
+
+    Skipped iterations change nothing. ``node`` is the ``if`` or ``while`` whose condition broke the
+    graph.
+    """
     asked = node if isinstance(node, cst.If) else None
     loop = loop_around(site, node) if isinstance(node, cst.If) else node
     if loop is None or loop.orelse is not None or siblings(site, loop) is None:
@@ -129,8 +132,11 @@ def _running_on(site: Site, node: cst.If | cst.While) -> Iterator[Candidate]:
 
 
 def _rewrite_step(site: Site, loop: Loop, asked: cst.If | None) -> Iterator[Candidate]:
-    """Rewrite a loop that only data of tensors end, and that does not create variables for later
-    code, as ``while_loop``."""
+    """Yield rewrites of a loop as ``while_loop``.
+
+    The loop must end only by data of tensors, and must not create variables for later code.
+    ``asked`` is the ``if`` whose condition broke the graph, or None.
+    """
     try:
         running = RunningOn(site, loop, asked, step=True)
     except NotConvertible:
@@ -153,8 +159,11 @@ def _by_while_loop(
     body: Sequence[Statement],
     first: Sequence[Statement] = (),
 ) -> Iterator[Candidate]:
-    """Rewrite a loop as a call of ``while_loop`` with functions for the condition and the body.
-    ``carried`` are the variables passed between iterations."""
+    """Yield a rewrite of a loop as a call of ``while_loop``.
+
+    ``condition`` and ``body`` become functions. ``carried`` are the variables passed between
+    iterations. ``first`` are statements to insert before the loop.
+    """
     listed = ", ".join(carried)
     given = f"({listed},)" if len(carried) == 1 else f"({listed})"
     goes_on, step = converter.fresh("goes_on"), converter.fresh("step")
@@ -180,8 +189,9 @@ def _by_while_loop(
 
 
 def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Rewrite a loop with ``return``: all iterations are computed, and the first result is
-    chosen."""
+    """Yield a rewrite of a loop with ``return`` that runs all iterations and chooses the first
+    result.
+    """
     function = site.function
     loops = []
     for one in site.text.ancestors(node):
@@ -249,8 +259,9 @@ def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _returned_value(line: Statement) -> cst.BaseExpression | None:
-    """Return the value that a ``return`` statement returns; None for other statements, and for
-    ``return None``."""
+    """Return the value of a ``return`` statement; None for other statements and for ``return
+    None``.
+    """
     small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
     value = small.value if isinstance(small, cst.Return) else None
     return None if value is None or code_of(value) == "None" else value

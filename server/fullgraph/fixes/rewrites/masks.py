@@ -1,5 +1,7 @@
-"""Rewrites of elements that a mask selects, whose number depends on data: all elements are
-computed, and the mask chooses."""
+"""Rewrites of code that selects elements by a mask, so that their number depends on data.
+
+The rewritten code computes all elements, and the mask chooses.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ _GIVES_UP = "All elements are computed, also those that the mask leaves out."
 
 
 def masks(site: Site) -> Iterator[Candidate]:
-    """Rewrite the statement whose mask broke the graph, and the ``if`` around it."""
+    """Yield rewrites of the statement whose mask broke the graph, and of the ``if`` around it."""
     asked = asked_by(site)
     if isinstance(asked, cst.If) and asked.orelse is None:
         for mask in _asked_masks(asked.test):
@@ -44,7 +46,7 @@ def masks(site: Site) -> Iterator[Candidate]:
 
 
 def _asked_masks(test: cst.BaseExpression) -> list[str]:
-    """Return the masks for which a condition tests whether any element is selected."""
+    """Return the masks (source code) that a condition tests for any selected element."""
     found = []
     for node in walk(test):
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
@@ -57,7 +59,9 @@ def _asked_masks(test: cst.BaseExpression) -> list[str]:
 
 
 def _masked_selection(node: cst.CSTNode | None) -> tuple[cst.BaseExpression, str] | None:
-    """Return the tensor and the mask of ``x[mask]`` or ``x.masked_select(mask)``."""
+    """Return the tensor and the mask of ``x[mask]`` or ``x.masked_select(mask)``; None for other
+    nodes.
+    """
     if isinstance(node, cst.Subscript) and len(node.slice) == 1:
         index = node.slice[0].slice
         return (node.value, code_of(index.value)) if isinstance(index, cst.Index) else None
@@ -71,7 +75,10 @@ def _masked_selection(node: cst.CSTNode | None) -> tuple[cst.BaseExpression, str
 
 
 def _rewrite_reduction(site: Site, whole: cst.BaseExpression, mask: str) -> Iterator[Candidate]:
-    """Rewrite a reduction of the selected elements."""
+    """Yield rewrites of a reduction (like ``sum``) of the elements that a mask selects.
+
+    ``whole`` is the expression to replace.
+    """
     node = site.expression
     attribute = site.text.parent(node) if node is not None else None
     call = site.text.parent(attribute) if isinstance(attribute, cst.Attribute) else None
@@ -101,7 +108,10 @@ def _rewrite_reduction(site: Site, whole: cst.BaseExpression, mask: str) -> Iter
 def _rewrite_assignment(
     site: Site, place: Statement, statements: Sequence[Statement], mask: str
 ) -> Iterator[Candidate]:
-    """Yield rewrites of statements that assign to the selected elements."""
+    """Yield rewrites of statements that assign to the elements that a mask selects.
+
+    They replace the statement ``place``.
+    """
     for test in (mask, f"{operand(mask)}.unsqueeze(-1)"):
         try:
             new = [_for_all(one, mask, test) for one in statements]
@@ -146,7 +156,9 @@ def _for_all(line: Statement, mask: str, test: str) -> Statement:
 def _scatter_arguments(
     node: cst.BaseExpression, mask: str
 ) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
-    """Return the tensor and the values of ``x.masked_scatter(mask, values)``."""
+    """Return the tensor and the values of ``x.masked_scatter(mask, values)``; None for other
+    expressions.
+    """
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return None
     values = [argument.value for argument in node.args]

@@ -18,10 +18,10 @@ def code_of(node: cst.CSTNode) -> str:
 
 
 class _Reader(cst.CSTVisitor):
-    """A visitor that collects the variables, attributes and elements that code reads and binds, in
-    the order of the code.
+    """A visitor that collects the variables, attributes and elements that code reads and binds.
 
-    Attributes and elements (``self.steps``, ``x[0]``) are spelled as in the code.
+    They are in the order of the code. Attributes and elements (``self.steps``, ``x[0]``) are
+    spelled as in the code.
     """
 
     def __init__(self) -> None:
@@ -119,14 +119,18 @@ def _all(nodes: Sequence[cst.CSTNode]) -> _Reader:
 
 
 def names_read(*nodes: cst.CSTNode) -> dict[str, None]:
-    """Return the variables, attributes and elements that code reads, in the order of the code; the
-    values are None."""
+    """Return the variables, attributes and elements that code reads, in order, as dictionary keys.
+
+    Examples are ``x``, ``self.steps`` and ``x[0]``; the values of the dictionary are None.
+    """
     return _all(nodes).read
 
 
 def names_bound(*nodes: cst.CSTNode) -> dict[str, None]:
-    """Return the variables, attributes and elements that code binds, in the order of the code; the
-    values are None."""
+    """Return the variables, attributes and elements that code binds, in order, as dictionary keys.
+
+    Examples are ``x``, ``self.steps`` and ``x[0]``; the values of the dictionary are None.
+    """
     return _all(nodes).bound
 
 
@@ -161,8 +165,10 @@ class _Renaming(cst.CSTTransformer):
 
 
 def renamed(node: _Node, names: Mapping[str, str]) -> _Node:
-    """Return the node with variables, attributes and elements renamed, from the old to the new code
-    in ``names``."""
+    """Return a node with variables, attributes and elements renamed.
+
+    ``names`` maps their old code to the new code.
+    """
     if not names:
         return node
     new = node.visit(_Renaming(names))
@@ -171,8 +177,7 @@ def renamed(node: _Node, names: Mapping[str, str]) -> _Node:
 
 
 def walk(*nodes: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yield the nodes and their descendants, without the contents of nested functions and
-    classes."""
+    """Yield nodes and their descendants, but not the contents of nested functions and classes."""
     for node in nodes:
         yield node
         if not isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):

@@ -1,8 +1,8 @@
-"""Find the parameters of a custom operator and their types: values that code reads from its
-function and from ``self``.
+"""Find the parameters of a custom operator and their types.
 
-Types are spelled as annotations for operator schemas. A value of unknown type is assumed to be a
-tensor; verification of the rewrite detects errors.
+They are the values that code reads from its function and from ``self``. Types are spelled as
+annotations for operator schemas. A value of unknown type is assumed to be a tensor; verification of
+the rewrite detects errors.
 """
 
 from __future__ import annotations
@@ -27,13 +27,17 @@ _SCOPES = (cst.ClassDef, cst.FunctionDef)
 
 
 def tensor_type(syntax: Syntax) -> str:
-    """Return how the text spells the type of tensors, such as ``torch.Tensor`` or ``Tensor``."""
+    """Return the name that the file uses for the type of tensors: ``torch.Tensor`` or
+    ``Tensor``.
+    """
     return syntax.spelled("torch.Tensor")
 
 
 def of_signature(syntax: Syntax, function: cst.FunctionDef) -> list[tuple[str, str]]:
-    """Return (name, type) of each parameter of a function; empty if an operator cannot have these
-    parameters."""
+    """Return (name, type) of each parameter of a function.
+
+    It is empty if a custom operator cannot have these parameters.
+    """
     params = function.params
     others = (params.kwonly_params, params.posonly_params, params.star_kwarg)
     if any(others) or isinstance(params.star_arg, cst.Param):
@@ -48,9 +52,10 @@ def of_signature(syntax: Syntax, function: cst.FunctionDef) -> list[tuple[str, s
 
 
 def _of_parameter(syntax: Syntax, function: cst.FunctionDef, number: int) -> str | None:
-    """Return the type of a parameter, from its annotation, its default or the calls in the file.
+    """Return the type of the parameter with the index ``number``.
 
-    Empty if the type is unknown; None for a type that operators do not support.
+    It is taken from its annotation, its default or the calls in the file. Empty if the type is
+    unknown; None for a type that operators do not support.
     """
     one, tensor = function.params.params[number], tensor_type(syntax)
     written = one.annotation.annotation if one.annotation is not None else None
@@ -70,8 +75,10 @@ _LISTS = (
 
 
 def _of_annotation(syntax: Syntax, written: cst.BaseExpression) -> str | None:
-    """Return the type that an annotation names, as operators spell it; None for a type that they do
-    not support."""
+    """Return the type that the annotation ``written`` names, as schemas of operators spell it.
+
+    None for a type that they do not support.
+    """
     tensor = tensor_type(syntax)
     if isinstance(written, cst.Subscript):
         of = [one.slice.value for one in written.slice if isinstance(one.slice, cst.Index)]
@@ -91,8 +98,10 @@ def _of_annotation(syntax: Syntax, written: cst.BaseExpression) -> str | None:
 
 
 def _of_calls(syntax: Syntax, function: cst.FunctionDef, number: int) -> str:
-    """Return the type of the constants that all calls in the file pass for a parameter; empty if
-    some call passes anything else."""
+    """Return the type of the constants that all calls of a function pass for a parameter.
+
+    ``number`` is the index of the parameter. It is empty if some call passes anything else.
+    """
     name, place = function.name.value, number
     owner = syntax.text.around(function, _SCOPES)
     if isinstance(owner, cst.ClassDef):
@@ -117,8 +126,10 @@ def _calls_of_function(module: cst.Module) -> tuple[cst.Call, ...]:
 
 
 def _known_at(syntax: Syntax, node: cst.CSTNode) -> dict[str, str]:
-    """Return the types of variables and attributes at a node, as far as its function and class show
-    them."""
+    """Return the types of variables and attributes that the code at ``node`` can read.
+
+    They are known if the function and the class around it show them.
+    """
     function = syntax.text.around(node, cst.FunctionDef)
     span = syntax.text.span(node)
     if function is None or span is None:
@@ -136,10 +147,10 @@ def _keyword_value(arg: cst.Arg) -> str:
 
 
 def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) -> str:
-    """Return the type of an expression of numbers, strings, sizes, and lists of numbers or tensors;
-    empty for other expressions.
+    """Return the type of an expression if it is not a tensor; empty if unknown.
 
-    ``known`` has the types of variables.
+    It may be a number, a string, a size, or a list of numbers or tensors. ``known`` has the types
+    of variables.
     """
     if isinstance(node, cst.Name):
         return "bool" if node.value in ("True", "False") else known.get(node.value, "")
@@ -185,8 +196,7 @@ def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) 
 def _list_of(
     syntax: Syntax, elements: Sequence[cst.BaseExpression], known: Mapping[str, str]
 ) -> str:
-    """Return the type of a list with these elements; empty for a type that operators do not
-    support."""
+    """Return the type of a list with these elements; empty if operators do not support it."""
     kinds = {kind_of(syntax, one, known) for one in elements}
     one = "float" if kinds == {"int", "float"} else next(iter(kinds), "None")
     if kinds == {""} and all(isinstance(each, _VALUES) for each in elements):
@@ -213,7 +223,7 @@ def is_size(syntax: Syntax, node: cst.BaseExpression) -> bool:
 
 
 def _element_type(kind: str) -> str:
-    """Return the type of the elements of a list type; empty for other types."""
+    """Return the type of the elements, for a list type such as ``List[int]``; else ""."""
     return kind[len("list[") : -1] if kind.startswith("list[") else ""
 
 
@@ -232,8 +242,10 @@ def _is_index(node: cst.Subscript) -> bool:
 
 
 def of_locals(syntax: Syntax, function: cst.FunctionDef, before: int) -> dict[str, str]:
-    """Return the types of the variables of a function without tensors, from its assignments before
-    the byte ``before`` of the text."""
+    """Return the types of a function's local variables, except tensors.
+
+    Only assignments before the byte ``before`` of the file are considered.
+    """
     found: dict[str, str] = {}
     tensor = tensor_type(syntax)
     for number, one in enumerate(function.params.params):
@@ -246,8 +258,10 @@ def of_locals(syntax: Syntax, function: cst.FunctionDef, before: int) -> dict[st
 def _assigned_before(
     syntax: Syntax, function: cst.FunctionDef, before: int, found: dict[str, str]
 ) -> dict[str, str]:
-    """Return ``found`` with the types of variables that the function assigns before the byte
-    ``before`` of the text."""
+    """Add the types of variables that a function assigns to ``found``, and return them all.
+
+    Only assignments before the byte ``before`` of the file are considered.
+    """
     for node in walk(function.body):
         span = syntax.text.span(node)
         if not isinstance(node, (cst.Assign, cst.AugAssign, cst.AnnAssign)) or span is None:
@@ -270,7 +284,7 @@ def _assigned_before(
 def _appended_values(
     function: cst.FunctionDef, target: cst.BaseExpression
 ) -> list[cst.BaseExpression]:
-    """Return the values that a function appends to a list."""
+    """Return the values that a function appends to the list ``target``."""
     method = f"{dotted(target)}.append"
     return [
         one.args[0].value
@@ -280,7 +294,7 @@ def _appended_values(
 
 
 def _each_of(target: cst.CSTNode) -> list[str]:
-    """Return the variables of an assignment target that unpacks one value into each."""
+    """Return the variables of an assignment target such as ``a, b``, which unpacks a value."""
     return [
         one.value.value
         for one in getattr(target, "elements", ())
@@ -294,11 +308,11 @@ def of_module(
     nodes: Sequence[cst.CSTNode],
     asked: Sequence[cst.Call],
 ) -> dict[str, tuple[str, list[cst.Attribute]]] | None:
-    """Return the tensors and constants of ``self`` that a method reads: by attribute name, the type
-    and the nodes that read it.
+    """Return the tensors and constants of ``self`` that code of a method reads, with their types.
 
-    None if types are unknown, or if the code uses more of ``self`` than these and the attributes
-    tested in ``asked``.
+    The result maps the name of an attribute to its type and the nodes that read it. None if types
+    are unknown, or if the code uses more of ``self`` than these and the attributes tested by the
+    ``hasattr`` calls in ``asked``.
     """
     cls = syntax.text.around(function, _SCOPES)
     first = function.params.params[:1]
@@ -331,8 +345,7 @@ def of_module(
 def asked_for(
     syntax: Syntax, function: cst.FunctionDef, nodes: Sequence[cst.CSTNode]
 ) -> list[cst.Call]:
-    """Return the calls of ``hasattr(self, …)`` in code of a method, for attributes that
-    ``__init__`` assigns."""
+    """Return the calls of ``hasattr(self, …)`` in a method whose attribute ``__init__`` assigns."""
     cls = syntax.text.around(function, _SCOPES)
     first = function.params.params[:1]
     if not isinstance(cls, cst.ClassDef) or not first:
@@ -362,7 +375,7 @@ def asked_for(
 
 
 def _of_attributes(syntax: Syntax, cls: cst.ClassDef) -> dict[str, str]:
-    """Return the types of the attributes of a module, from the values that its class assigns."""
+    """Return the types of a module's attributes, from the values that its class assigns to them."""
     tensor = tensor_type(syntax)
     found: dict[str, set[str]] = {"training": {"bool"}}
     for name, kind in _assigned_types(syntax, cls):

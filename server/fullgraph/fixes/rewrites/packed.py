@@ -1,4 +1,4 @@
-"""Rewrite recurrent layers over packed sequences as recurrent layers over padded sequences."""
+"""Rewrites of recurrent layers over packed sequences as recurrent layers over padded sequences."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _PAD = "torch.nn.utils.rnn.pad_packed_sequence"
 _RNN = "torch._dynamo.config.allow_rnn = True"
 _SCALARS = "torch._dynamo.config.capture_scalar_outputs = True"
 _NUMBERS = ("tolist", "numpy", "cpu")
-"""Methods that convert a tensor of lengths to the argument that packing takes."""
+"""Methods that convert a tensor of lengths to what ``pack_padded_sequence`` takes."""
 
 
 def padded(site: Site) -> Iterator[Candidate]:
-    """Rewrite packing, recurrent layers and padding as recurrent layers over padded sequences, with
-    the states at the end of each sequence.
+    """Yield a rewrite of recurrent layers so that they get padded instead of packed sequences.
 
-    The calls that pack, compute and pad may be in different functions and classes of the file.
+    They still return the states at the end of each sequence. The calls that pack, compute and pad
+    may be in different functions and classes of the file.
     """
     syntax = Syntax(site)
     if not site.finding.code.startswith("graph-break"):
@@ -72,7 +72,7 @@ def padded(site: Site) -> Iterator[Candidate]:
 
 
 def _is_own(node: cst.CSTNode) -> bool:
-    """Whether a statement was added by an earlier fix of the file."""
+    """Whether an earlier fix of the file has added this statement."""
     return isinstance(node, cst.FunctionDef) and f"\ndef {node.name.value}(" in _HELPERS
 
 
@@ -125,8 +125,10 @@ _GIVES_UP = "Nothing checks that lengths are sorted and not 0."
 
 
 def _layers(syntax: Syntax, packs: Sequence[cst.Call], calls: Sequence[cst.Call]) -> list[cst.Call]:
-    """Return the calls of recurrent layers of the file, and the calls whose argument is a packed
-    sequence."""
+    """Return the calls of recurrent layers in the file, and other calls that get a packed sequence.
+
+    ``packs`` are the calls that pack; ``calls`` are all calls in the file.
+    """
     recurrent, others = _of_classes(syntax)
     everywhere = {name for _, name in recurrent}
     found: list[cst.Call] = []
@@ -156,8 +158,10 @@ _Owned = set[tuple[Union[cst.CSTNode, None], str]]
 
 
 def _of_classes(syntax: Syntax) -> tuple[_Owned, _Owned]:
-    """Return the attributes that hold recurrent layers, and the attributes that hold other modules
-    or methods of the file."""
+    """Return the attributes that hold recurrent layers, and those with other modules or methods.
+
+    Only classes of the file are considered.
+    """
     recurrent: _Owned = set()
     others: _Owned = {
         (syntax.text.around(one, cst.ClassDef), one.name.value)
@@ -182,8 +186,10 @@ def _of_classes(syntax: Syntax) -> tuple[_Owned, _Owned]:
 def _bound_to(
     function: cst.FunctionDef | None, calls: Sequence[cst.Call], *, first: bool = False
 ) -> set[str]:
-    """Return the variables of a function to which results of calls are assigned; with ``first``, to
-    the first elements of the results."""
+    """Return the variables of a function that hold the results of ``calls``.
+
+    With ``first``, the variables hold the first elements of the results.
+    """
     found: set[str] = set()
     for small in m.findall(function.body, m.Assign()) if function is not None else ():
         assert isinstance(small, cst.Assign)
@@ -198,8 +204,10 @@ def _bound_to(
 def _data_of(
     syntax: Syntax, packs: Sequence[cst.Call], layers: Sequence[cst.Call]
 ) -> list[cst.CSTNode]:
-    """Return the expressions that read the elements of a packed sequence, as its ``data`` or its
-    first element."""
+    """Return the expressions that read the elements of a packed sequence.
+
+    They read its ``data`` or its first element.
+    """
     found: list[cst.CSTNode] = []
     for node in descendants(syntax.module):
         part = isinstance(node, cst.Subscript) and code_of(node).endswith("[0]")
@@ -233,8 +241,11 @@ def _data_of(
 
 
 def _with_lengths(at: int, arg: cst.Arg) -> cst.Arg:
-    """Return an argument for packing; converted lengths become the tensor that they were read from.
-    ``at`` is the index of the argument."""
+    """Return an argument of a packing call, with lengths as a tensor.
+
+    ``at`` is the index of the argument. Lengths that were converted to numbers become the tensor
+    that they were read from.
+    """
     if arg.keyword.value != "lengths" if arg.keyword is not None else at != 1:
         return arg
     value = arg.value
@@ -342,5 +353,6 @@ def _elements(x):
         return torch.cat([steps[step, :count] for step, count in enumerate(counts)])
     return steps[torch.arange(steps.shape[0], device=steps.device).unsqueeze(1) < lengths]
 '''
-"""Definitions of functions that a fix adds, with the signatures of the functions that they
-replace."""
+"""Source code of functions that a fix adds; they have the signatures of torch's functions that they
+replace.
+"""

@@ -1,4 +1,4 @@
-"""Changes that replace a statement by several statements, or add statements before it."""
+"""Changes of a syntax tree that replace a statement by several, or add statements before it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fullgraph.fixes.site import Change, Site
 
 
 def siblings(site: Site, node: cst.CSTNode) -> tuple[list[Statement], int] | None:
-    """Return the statements of the block that contains a statement, and its index.
+    """Return the statements of the block that contains ``node``, and the index of the statement.
 
     None for an ``elif`` and for a statement on the line of its ``if``.
     """
@@ -25,8 +25,10 @@ def siblings(site: Site, node: cst.CSTNode) -> tuple[list[Statement], int] | Non
 def in_place_of(
     site: Site, node: Statement, new: Sequence[Statement]
 ) -> list[tuple[cst.CSTNode, Change]]:
-    """Return the changes that replace a statement by several statements; an ``elif`` becomes an
-    ``else``."""
+    """Return the changes that replace a statement by ``new``, several statements.
+
+    An ``elif`` becomes an ``else``.
+    """
     parent = site.text.parent(node)
     if isinstance(parent, cst.If):
         change: Change = cst.Else(body=block(new)) if new else cst.RemoveFromParent()
@@ -43,7 +45,7 @@ def before(
     node: cst.CSTNode,
     new: Sequence[cst.BaseSmallStatement | cst.BaseCompoundStatement],
 ) -> Sequence[tuple[cst.CSTNode, Change]] | None:
-    """Return the changes that add statements before the statement that contains a node.
+    """Return the changes that add ``new`` before the statement that contains ``node``.
 
     Comments stay with that statement. None if nothing can be added there, as before an ``elif``.
     """

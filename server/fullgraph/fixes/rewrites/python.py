@@ -1,5 +1,4 @@
-"""Replace functions and statements of Python that Dynamo does not trace by equivalents that it
-traces."""
+"""Rewrites of Python functions and statements that Dynamo does not trace."""
 
 from __future__ import annotations
 
@@ -20,8 +19,9 @@ from fullgraph.fixes.site import Site
 
 
 def random_numbers(site: Site) -> Iterator[Candidate]:
-    """Replace ``random.random()`` by a function that Dynamo supports, and that draws the same
-    number."""
+    """Yield a rewrite of ``random.random()`` as a function that Dynamo traces, with equal
+    results.
+    """
     syntax = Syntax(site)
     if syntax.imported.get("random") != "random":
         return
@@ -45,8 +45,10 @@ _FAMILIES = words(
 
 
 def divergences(site: Site) -> Iterator[Candidate]:
-    """Replace ``kl_divergence(p, q)`` by the function that torch registers for the two families of
-    distributions."""
+    """Yield a rewrite of ``kl_divergence(p, q)`` as the function that torch registers for it.
+
+    There is one for each pair of distribution families.
+    """
     syntax = Syntax(site)
     for call in syntax.calls(
         "torch.distributions.kl_divergence", "torch.distributions.kl.kl_divergence"
@@ -64,7 +66,7 @@ def divergences(site: Site) -> Iterator[Candidate]:
 
 
 def products(site: Site) -> Iterator[Candidate]:
-    """Replace ``np.prod`` of sizes by ``math.prod``."""
+    """Yield a rewrite of ``np.prod`` of sizes as ``math.prod``."""
     syntax = Syntax(site)
     for call in syntax.calls("numpy.prod"):
         given = arguments(call)
@@ -90,7 +92,7 @@ _INTEGERS = words("int torch.int torch.int32 torch.int64 torch.long numpy.int32 
 
 
 def ranges(site: Site) -> Iterator[Candidate]:
-    """Replace ``torch.arange(…).tolist()`` by ``range``, if its numbers are integers."""
+    """Yield a rewrite of ``torch.arange(…).tolist()`` as ``range``, if its numbers are integers."""
     syntax = Syntax(site)
     for call in syntax.here:
         made = _before_tolist(call)
@@ -118,7 +120,9 @@ def ranges(site: Site) -> Iterator[Candidate]:
 
 
 def _before_tolist(node: cst.CSTNode) -> cst.Call | None:
-    """Return the call whose result has ``.tolist()`` called on it; None for other expressions."""
+    """Return ``call`` for an expression of the form ``call.tolist()``; None for other
+    expressions.
+    """
     if isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute):
         made = node.func.value
         if node.func.attr.value == "tolist" and isinstance(made, cst.Call):
@@ -127,7 +131,7 @@ def _before_tolist(node: cst.CSTNode) -> cst.Call | None:
 
 
 def _may_be_fraction(node: cst.CSTNode) -> bool:
-    """Whether the code of an expression suggests that its value may be a fraction."""
+    """Whether the value of an expression may be a fraction, judging by its code."""
     return any(
         isinstance(one, (cst.Float, cst.Divide))
         or (isinstance(one, cst.Name) and one.value == "float")

@@ -1,5 +1,7 @@
-"""Replace loops over the rows of a tensor, whose length is a dynamic size, by operations on all
-rows at once."""
+"""Rewrites of loops over the rows of a tensor as operations on all rows at once.
+
+The length of such a loop is a dynamic size, which a loop would make a constant.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,16 @@ _LEAVING = (cst.Return, cst.Raise, cst.Break, cst.Continue, cst.Yield, cst.Await
 
 @dataclass
 class _Mapped:
-    """The variables of a loop over rows: each of ``names`` is a row of the tensor in ``sources``,
-    along the dimension in ``axes``."""
+    """The variables that hold one row in each iteration of a loop.
+
+    Each of ``names`` is a row of the tensor in ``sources``, along the dimension in ``axes``.
+    """
 
     names: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
     axes: list[int] = field(default_factory=list)
     zipped: bool = False
-    """True if the loop also accepts tensors of different lengths."""
+    """True if the loop accepts tensors of different lengths, as ``zip`` does."""
 
     def add(self, name: str, source: str, axis: int) -> None:
         self.names.append(name)
@@ -38,8 +42,11 @@ class _Mapped:
         self.axes.append(axis)
 
     def call(self, function: str, out: int = 0) -> str:
-        """Return the code of ``torch.vmap`` of a function, called with the tensors; ``out`` is the
-        dimension of rows in the result."""
+        """Return the code that calls ``torch.vmap`` of a function on the tensors.
+
+        ``function`` is the code of the function for one row. ``out`` is the dimension of rows in
+        the result.
+        """
         axes = self.axes[0] if len(set(self.axes)) == 1 else tuple(self.axes)
         options = f", in_dims={axes}" if any(self.axes) else ""
         options += f", out_dims={out}" if out else ""
@@ -50,8 +57,10 @@ class _Mapped:
 
 
 def rows(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidate]:
-    """Replace loops over rows: ``torch.stack([f(row) for row in x])`` becomes ``torch.vmap(lambda
-    row: f(row))(x)``."""
+    """Yield rewrites of a function's loops over rows, whose number is the dynamic size ``size``.
+
+    ``torch.stack([f(row) for row in x])`` becomes ``torch.vmap(lambda row: f(row))(x)``.
+    """
     for call in m.findall(function.body, m.Call()):
         assert isinstance(call, cst.Call)
         yield from _rewrite_comprehension(site, function, call, size)
@@ -84,8 +93,11 @@ def _rows_of(
     body: Sequence[cst.CSTNode],
     size: Size,
 ) -> tuple[_Mapped, list[cst.CSTNode]] | None:
-    """Return the variables for rows in a loop, and the loop body with indexing replaced by the
-    variables; None for other loops."""
+    """Return which variables of a loop are rows of tensors, and its body with variables for rows.
+
+    In the body, the variables replace indexing such as ``x[i]``. ``iterated`` is the expression
+    that the loop iterates over, ``target`` its loop variable. None for other loops.
+    """
     names, code = [code_of(target)], code_of(iterated)
     if isinstance(target, cst.Tuple):
         names = [code_of(element.value) for element in target.elements]
@@ -118,14 +130,13 @@ def _rows_of(
 
 
 def _unbound_source(node: cst.BaseExpression) -> str:
-    """Return the name of the tensor whose rows an expression iterates over; empty for other
-    expressions."""
+    """Return the name of the tensor whose rows an expression iterates over, or ""."""
     match = re.fullmatch(r"(\w+)(\.unbind\((0|dim=0)?\))?|torch\.unbind\((\w+)\)", code_of(node))
     return (match[1] or match[4]) if match else ""
 
 
 def _counts(function: cst.FunctionDef, iterated: cst.BaseExpression, size: Size) -> bool:
-    """Whether an expression is ``range`` of the size, or a variable with that value."""
+    """Whether an expression is ``range`` of the dynamic size, or a variable with that value."""
     match = re.fullmatch(r"range\((.+)\)", code_of(iterated))
     if match is None:
         return False
@@ -155,8 +166,10 @@ def _numbers(size: Size) -> str:
 def _by_number(
     index: str, body: Sequence[cst.CSTNode], size: Size
 ) -> tuple[_Mapped, list[cst.CSTNode]] | None:
-    """Replace ``x[i]`` and ``x[:, i]`` in a loop body by a variable for the row; None for other
-    uses of the index."""
+    """Replace ``x[i]`` and ``x[:, i]`` in a loop body by a variable for the row.
+
+    ``index`` is the name ``i``. None if the body uses the index in other ways.
+    """
     taken: dict[tuple[str, int], list[cst.Subscript]] = {}
     bound = set(names_bound(*body))
     for one in body:
@@ -187,8 +200,10 @@ def _by_number(
 
 
 def _axis(node: cst.Subscript, index: str) -> int | None:
-    """Return the dimension of the index in ``x[:, i]``; None if the subscript does anything
-    else."""
+    """Return the indexed dimension: 1 for ``x[:, i]``, where ``index`` is ``i``.
+
+    None if the subscript does anything else.
+    """
     slices = [code_of(element.slice) for element in node.slice]
     if slices.count(index) != 1 or any(one not in (":", index) for one in slices):
         return None
@@ -199,16 +214,20 @@ def _axis(node: cst.Subscript, index: str) -> int | None:
 
 
 def _dimension(args: Sequence[cst.Arg]) -> int | None:
-    """Return the dimension along which results are stacked, from the arguments after the
-    results: 0 without arguments, None if unknown."""
+    """Return the dimension along which ``torch.stack`` or ``torch.cat`` joins the results.
+
+    ``args`` are the arguments after the results. It is 0 without arguments, None if unknown.
+    """
     codes = [code_of(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for arg in args]
     match = re.fullmatch(r"(?:(?:dim|axis) ?= ?)?(\d)", codes[0]) if len(codes) == 1 else None
     return 0 if not codes else int(match[1]) if match is not None else None
 
 
 def _joined_code(mapped: _Mapped, call: cst.Call, function: str) -> str | None:
-    """Return the code of ``torch.stack`` or ``torch.cat`` of the results for all rows; None for
-    other calls."""
+    """Return code that computes all rows, to replace a ``torch.stack`` or ``torch.cat`` of rows.
+
+    ``function`` is the code of the function for one row. None if ``call`` is another call.
+    """
     name, out = code_of(call.func), _dimension(call.args[1:])
     if name not in ("torch.stack", "torch.cat", "torch.concat") or out is None:
         return None
@@ -249,7 +268,11 @@ def _rewrite_comprehension(
 def _in_chunks(
     site: Site, call: cst.Call, made: cst.ListComp | cst.GeneratorExp, size: Size, removed: _Changes
 ) -> Iterator[Candidate]:
-    """``cat([f(x[:, i : i + 4]) for i in range(0, n, 4)], dim=1)`` becomes ``f(x)``."""
+    """Yield a rewrite that computes a function on a whole tensor instead of on slices of it.
+
+    ``cat([f(x[:, i : i + 4]) for i in range(0, n, 4)], dim=1)`` becomes ``f(x)``. ``made`` is the
+    comprehension; ``removed`` are changes that remove its variable.
+    """
     loop = made.for_in
     counted = m.Call(m.Name("range"), [m.Arg(m.Integer("0")), m.Arg(), m.Arg()])
     if code_of(call.func) not in ("torch.cat", "torch.concat") or not m.matches(loop.iter, counted):
@@ -278,8 +301,10 @@ def _in_chunks(
 def _rewrite_loop(
     site: Site, function: cst.FunctionDef, loop: cst.For, size: Size
 ) -> Iterator[Candidate]:
-    """Rewrite a loop over rows that ends with ``results.append(…)``, ``out[i] = …`` or ``total +=
-    …``."""
+    """Yield rewrites of a loop over rows that collects results.
+
+    It ends with ``results.append(…)``, ``out[i] = …`` or ``total += …``.
+    """
     *before, last = statements_of(loop.body)
     if not isinstance(last, cst.SimpleStatementLine) or len(last.body) != 1:
         return
@@ -319,8 +344,10 @@ def _rewrite_loop(
 
 
 def _are_own(function: cst.FunctionDef, loop: cst.For, body: Sequence[Statement]) -> bool:
-    """Whether the variables of a loop body are local to an iteration: other code does not read
-    them, and the body assigns them before it reads them."""
+    """Whether each iteration of a loop uses its own values of the variables that the body assigns.
+
+    Then the body assigns them before it reads them, and other code does not read them.
+    """
     bound = set(names_bound(*body))
     if not all(name.isidentifier() for name in bound):
         return False
@@ -337,8 +364,11 @@ def _are_own(function: cst.FunctionDef, loop: cst.For, body: Sequence[Statement]
 def _as_function(
     function: cst.FunctionDef, mapped: _Mapped, steps: Sequence[cst.CSTNode], result: str
 ) -> tuple[list[Statement], str]:
-    """Return the computation for one row: statements that define a function, and its name; or a
-    ``lambda``."""
+    """Return the computation for one row as a function: statements that define it, and its name.
+
+    The statements are empty if the function is a ``lambda``, which is then returned instead of the
+    name.
+    """
     if not steps:
         return [], f"lambda {', '.join(mapped.names)}: {result}"
     name = _fresh_name(function, "of_row")
@@ -375,7 +405,11 @@ def _rewrite_list(
     of_row: str,
     size: Size,
 ) -> Iterator[Candidate]:
-    """Rewrite a loop that appends results to a list, which later code stacks once."""
+    """Yield rewrites of a loop that appends results to a list, which later code stacks once.
+
+    ``name`` is the list, and ``of_row`` is the code of the function for one row, which the
+    statements ``first`` define.
+    """
     stacked = [
         call
         for call in m.findall(function.body, m.Call(args=[m.Arg(m.Name(name)), m.ZeroOrMore()]))
@@ -404,8 +438,7 @@ def _rewrite_list(
 
 
 def _appended_value(small: cst.BaseSmallStatement) -> tuple[str, cst.BaseExpression] | None:
-    """Return the name of the list to which a statement appends, and the value; None for other
-    statements."""
+    """Return the list to which a statement appends, and the value; None for other statements."""
     call = m.Expr(m.Call(m.Attribute(m.Name(), m.Name("append")), [m.Arg()]))
     if not m.matches(small, call):
         return None
@@ -414,8 +447,7 @@ def _appended_value(small: cst.BaseSmallStatement) -> tuple[str, cst.BaseExpress
 
 
 def _assigned_value(small: cst.BaseSmallStatement) -> cst.BaseExpression | None:
-    """Return the value that a statement adds to a variable, or assigns to an element; None for
-    other statements."""
+    """Return the value that a statement adds (``+=``) or assigns to an element; else None."""
     added = _added_value(cst.SimpleStatementLine([small]))
     if added is not None:
         return added[1]
@@ -424,7 +456,8 @@ def _assigned_value(small: cst.BaseSmallStatement) -> cst.BaseExpression | None:
 
 def _added_value(line: cst.SimpleStatementLine) -> tuple[str, cst.BaseExpression] | None:
     """Return the variable to which a statement adds a value, and the value; None for other
-    statements."""
+    statements.
+    """
     node = line.body[0] if len(line.body) == 1 else None
     if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Name):
         return (node.target.value, node.value) if isinstance(node.operator, cst.AddAssign) else None
@@ -446,7 +479,10 @@ def _added_value(line: cst.SimpleStatementLine) -> tuple[str, cst.BaseExpression
 def _by_scan(
     site: Site, function: cst.FunctionDef, loop: cst.For, size: Size
 ) -> Iterator[Candidate]:
-    """Rewrite a loop that carries variables from row to row as a call of ``scan``."""
+    """Yield a rewrite of a loop over rows with variables that change from row to row.
+
+    It becomes a call of ``scan``.
+    """
     body = statements_of(loop.body)
     bound = list(names_bound(*body))
     if any(isinstance(one, _LEAVING) for one in walk(*body)):

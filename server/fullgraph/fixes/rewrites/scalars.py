@@ -1,4 +1,7 @@
-"""Rewrites of Python numbers read from tensors: the numbers stay tensors, or become symbols."""
+"""Rewrites of code that reads Python numbers from tensors.
+
+The numbers stay tensors, or become symbols.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ _FUNCTIONS = {
     "degrees": "rad2deg",
     "radians": "deg2rad",
 }
-"""Functions of ``math`` and ``numpy``, with the name that torch has for them."""
+"""Functions of ``math`` and ``numpy`` by name, with the name of the same function in torch."""
 _CONSTANT = words(
     """
     detach argmax argmin long int bool size numel any all count_nonzero eq ne lt le gt ge sign
@@ -62,7 +65,7 @@ _CAPTURE_GIVES_UP = (
 
 
 def tensor_arithmetic(site: Site) -> Iterator[Candidate]:
-    """Use the tensor itself in arithmetic, instead of a number read from the tensor."""
+    """Yield rewrites that compute with a tensor itself instead of a number read from it."""
     syntax = Syntax(site)
     root = _root(syntax)
     if root is None or _is_condition(syntax, root):
@@ -94,7 +97,7 @@ def _is_condition(syntax: Syntax, node: cst.CSTNode) -> bool:
 
 
 def _root(syntax: Syntax) -> cst.BaseExpression | None:
-    """Return the outermost number around the finding that the code makes of the data of tensors."""
+    """Return the outermost expression around the finding that converts tensor data to a number."""
     found: cst.BaseExpression | None = None
     for node in syntax.here:
         if found is not None and not any(one is found for one in descendants(node)):
@@ -108,7 +111,7 @@ def _root(syntax: Syntax) -> cst.BaseExpression | None:
 
 
 def _is_read(node: cst.CSTNode) -> bool:
-    """Whether this is a call of ``.item()`` or ``.tolist()``."""
+    """Whether a node is a call of ``.item()`` or ``.tolist()``."""
     return (
         isinstance(node, cst.Call)
         and not node.args
@@ -131,8 +134,7 @@ def _is_conversion(syntax: Syntax, call: cst.Call) -> bool:
 
 
 class _Tensors:
-    """Writes expressions in which tensors replace the numbers that the code reads from the
-    tensors."""
+    """A converter of expressions: tensors replace the numbers that the code reads from them."""
 
     def __init__(self, syntax: Syntax, detached: bool) -> None:
         self._syntax = syntax
@@ -143,7 +145,7 @@ class _Tensors:
         return self._syntax.site.code(changed)
 
     def node(self, node: cst.CSTNode) -> cst.BaseExpression:
-        """Return the expression, with numbers in its subexpressions replaced by tensors."""
+        """Return an expression in which tensors replace the numbers read from them."""
         if isinstance(node, cst.Call):
             changed = self._call(node)
             if changed is not None:
@@ -177,7 +179,11 @@ class _Tensors:
         return f"{code}.detach()" if self._detached and not is_read else code
 
     def _constructed_tensor(self, call: cst.Call) -> str:
-        """Return the tensor of ``torch.tensor(number)``, or the stack of the tensors of a list."""
+        """Return code for the tensor that ``torch.tensor(number)`` creates, without reading the
+        number.
+
+        For a list of numbers, the code stacks their tensors.
+        """
         value, *options = call.args
         if isinstance(value.value, (cst.List, cst.Tuple)):
             inner = f"torch.stack({self.code(value.value)})"
@@ -191,7 +197,10 @@ class _Tensors:
         return f"{inner}.to({given})" if given else inner
 
     def _tensor(self, value: cst.BaseExpression) -> str:
-        """Return the code of the tensor from which a number is read, however nested the read is."""
+        """Return the code of the tensor from which a number is read, for example by ``x.item()``.
+
+        The read may be nested in other calls.
+        """
         syntax = self._syntax
         while (
             isinstance(value, cst.Call)
@@ -208,8 +217,7 @@ class _Tensors:
 
 
 class _Inside(cst.CSTTransformer):
-    """A transformer that changes the calls inside an expression, starting with the outermost
-    calls."""
+    """A transformer that replaces calls inside an expression, outermost calls first."""
 
     def __init__(self, tensors: _Tensors, root: cst.CSTNode) -> None:
         super().__init__()
@@ -226,8 +234,9 @@ class _Inside(cst.CSTTransformer):
 
 
 def _without_gradient(syntax: Syntax, value: cst.BaseExpression) -> bool:
-    """Whether a value does not have a gradient, judging by the methods called last or the decorator
-    of the function."""
+    """Whether a value lacks a gradient, judging by the last method called or the function's
+    decorator.
+    """
     node: cst.BaseExpression = value
     while True:
         if isinstance(node, cst.Comparison):
@@ -250,8 +259,9 @@ def _without_gradient(syntax: Syntax, value: cst.BaseExpression) -> bool:
 
 
 def tensor_index(site: Site) -> Iterator[Candidate]:
-    """Rewrite ``x[t]`` and ``x[t.item()]``, where the tensor ``t`` is one index, without reading
-    its value."""
+    """Yield rewrites of ``x[t]`` and ``x[t.item()]`` that do not read the number in the tensor
+    ``t``.
+    """
     syntax = Syntax(site)
     if not _of_scalars(site):
         return
@@ -268,7 +278,7 @@ def tensor_index(site: Site) -> Iterator[Candidate]:
 
 
 def comparisons(site: Site) -> Iterator[Candidate]:
-    """Rewrite comparisons such as ``torch.equal`` so that the result is a tensor."""
+    """Yield rewrites of comparisons such as ``torch.equal`` whose result stays a tensor."""
     syntax = Syntax(site)
     for call in syntax.calls("torch.equal", "torch.allclose", "torch.is_nonzero", "torch._assert"):
         name = syntax.called(call)
@@ -319,7 +329,9 @@ _SIZED = words(
 
 
 def _of_scalars(site: Site) -> bool:
-    """Whether the message of Dynamo says that it could not read a number from a tensor."""
+    """Whether Dynamo's message for the finding says that it could not read a number from a
+    tensor.
+    """
     title = getattr(site.finding.evidence, "title", "")
     if "item()" in title or "scalar_dense" in site.finding.context:
         return True
@@ -328,7 +340,7 @@ def _of_scalars(site: Site) -> bool:
 
 
 def captured(site: Site) -> Iterator[Candidate]:
-    """Capture numbers from tensors as symbols, by a setting of Dynamo for the whole program."""
+    """Yield a rewrite that sets Dynamo to capture numbers from tensors as symbols."""
     syntax = Syntax(site)
     reading = [node for node in syntax.here if _is_read(node) or syntax.called(node) in _CASTS]
     if not reading and not _of_scalars(site):
@@ -370,7 +382,7 @@ def captured(site: Site) -> Iterator[Candidate]:
 
 
 def _sizes_read(syntax: Syntax) -> list[tuple[cst.CSTNode, Change]]:
-    """Return changes that replace sizes given as tensors by ``.item()`` of them."""
+    """Return changes that add ``.item()`` to tensors used as sizes."""
     for call in syntax.calls(*_SIZED):
         return [
             (arg.value, syntax.expression(f"{syntax.operand(arg.value)}.item()"))
@@ -384,8 +396,10 @@ def _sizes_read(syntax: Syntax) -> list[tuple[cst.CSTNode, Change]]:
 
 
 def _size_checks(syntax: Syntax) -> list[str]:
-    """Return the code of checks that a variable is a valid size, and fits if a tensor is sliced up
-    to it."""
+    """Return the code of checks that variables which hold sizes are valid.
+
+    They check that a size is not negative, and fits if a tensor is sliced up to it.
+    """
     small = syntax.small
     value = assigned(small.node) if small is not None else None
     if small is None or value is None or syntax.function is None or len(targets(small.node)) != 1:

@@ -1,4 +1,4 @@
-"""Rewrites that keep sizes dynamic which a line of code turned into constants."""
+"""Rewrites that keep sizes dynamic although a line of code makes them constants."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ from fullgraph_engine.protocol.evidence import ForecastEvidence, SpecializationE
 
 _SIZE = re.compile(r"^L\['(?P<name>\w+)'\]\.size\(\)\[(?P<axis>\d+)\]$")
 _MOST_PLACES = 6
-"""Maximum number of constants of a function to try one by one."""
+"""Maximum number of constants of a function to replace one by one."""
 _RESHAPES = ("view", "reshape", "expand", "unflatten", "broadcast_to")
 _OTHERS_RAISE = "Sizes for which the original raises are computed."
 
 
 def sizes(site: Site) -> Iterator[Candidate]:
-    """Replace constants by the size that they equal, or compute all rows of a tensor at once
-    instead of in a loop."""
+    """Yield rewrites that keep a size dynamic.
+
+    They replace constants by the size that they equal, or compute all rows of a tensor at once
+    instead of in a loop.
+    """
     size = _size(site)
     function = site.function
     if not isinstance(function, cst.FunctionDef):
@@ -64,8 +67,7 @@ def _size(site: Site) -> Size | None:
 
 
 def _is_of_number(site: Site, function: cst.FunctionDef) -> bool:
-    """Whether the finding reports that each new value of a number argument recompiles the
-    function."""
+    """Whether the finding says that each new value of a number argument recompiles the function."""
     evidence = site.finding.evidence
     changed = evidence.changed if isinstance(evidence, ForecastEvidence) else ()
     return any(name.isidentifier() and _is_parameter(function, name) for name in changed)
@@ -88,10 +90,10 @@ def _candidate(
 
 
 def _constants(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidate]:
-    """Replace constants by a size: ``view(4, -1)`` becomes ``view(x.shape[0], -1)``,
-    ``reshape(24)`` becomes ``reshape(-1)``.
+    """Yield rewrites that replace constants in a function by the size that they equal.
 
-    A constant may also be a variable, ``self.batch`` or ``config["batch"]``.
+    ``view(4, -1)`` becomes ``view(x.shape[0], -1)``, ``reshape(24)`` becomes ``reshape(-1)``. A
+    constant may also be a variable, ``self.batch`` or ``config["batch"]``.
     """
     known = [
         (node, value) for node, value in constants(site, function) if not _is_index(site, node)
@@ -122,7 +124,7 @@ def _in_words(node: cst.BaseExpression) -> str:
 
 
 def _rewrite_linspace(site: Site) -> Iterator[Candidate]:
-    """Replace ``linspace(0, 1, n)``, for which Dynamo makes a constant of ``n``, by ``arange``."""
+    """Yield a rewrite of ``linspace(0, 1, n)``, which makes ``n`` a constant, as ``arange``."""
     here = site.statement
     linspace = m.Call(func=m.Attribute(m.Name("torch"), m.Name("linspace")))
     for call in m.findall(here, linspace) if here is not None else ():
@@ -140,8 +142,11 @@ _NO_COMMA = cst.MaybeSentinel.DEFAULT
 
 
 def _rewrite_diagonals(site: Site, function: cst.FunctionDef) -> Iterator[Candidate]:
-    """Replace ``torch.diag(x, n)``, whose offset must be a number, by the diagonal of ``x[:, n:]``,
-    and ``torch.diag(x, -n)`` by the diagonal of ``x[n:]``, everywhere in the function."""
+    """Yield a rewrite of ``torch.diag(x, n)``, whose offset ``n`` must be a constant.
+
+    It becomes the diagonal of ``x[:, n:]``, and ``torch.diag(x, -n)`` the diagonal of ``x[n:]``,
+    everywhere in the function.
+    """
     changes: list[tuple[cst.CSTNode, Change]] = []
     for call in descendants(function.body):
         if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
@@ -174,8 +179,10 @@ def _slice_from(start: cst.BaseExpression) -> str:
 
 
 def _rewrite_upsample(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidate]:
-    """Replace ``self.up(x)``, an ``Upsample`` to a size of the constructor, by ``interpolate`` to
-    the size of another input."""
+    """Yield a rewrite of ``self.up(x)``, an ``Upsample`` to a size set in the constructor.
+
+    It becomes ``interpolate`` to the size of another input.
+    """
     of_class = site.enclosing((cst.ClassDef,))
     if of_class is None or size.axis < 2:
         return
@@ -215,8 +222,10 @@ def _is_index(site: Site, number: cst.BaseExpression) -> bool:
 
 
 def _reshape_of(site: Site, number: cst.CSTNode) -> cst.Call | None:
-    """Return the call of a method such as ``view`` with the node ``number`` as an argument; None
-    for other nodes."""
+    """Return the call of a method such as ``view`` with the node ``number`` as an argument.
+
+    None if there is none.
+    """
     for above in itertools.islice(site.text.ancestors(number), 4):
         if isinstance(above, cst.Call):
             func = above.func
@@ -226,7 +235,10 @@ def _reshape_of(site: Site, number: cst.CSTNode) -> cst.Call | None:
 
 
 def _rewrite_attributes(site: Site, size: Size) -> Iterator[Candidate]:
-    """Replace an attribute by a size: ``view(self.batch, -1)`` becomes ``view(x.shape[0], -1)``."""
+    """Yield rewrites that replace an attribute by the size that it equals.
+
+    ``view(self.batch, -1)`` becomes ``view(x.shape[0], -1)``.
+    """
     here = site.statement
     if here is None:
         return
@@ -246,8 +258,10 @@ def _rewrite_attributes(site: Site, size: Size) -> Iterator[Candidate]:
 
 
 def _parts_of_attributes(site: Site, size: Size) -> Iterator[Candidate]:
-    """Slice a parameter to the size of an input: ``x + self.positions`` becomes ``x +
-    self.positions[: x.shape[0]]``."""
+    """Yield rewrites that slice a parameter to the size of an input.
+
+    ``x + self.positions`` becomes ``x + self.positions[: x.shape[0]]``.
+    """
     here = site.statement
     if here is None or isinstance(here, cst.BaseCompoundStatement):
         return
@@ -273,7 +287,10 @@ def _parts_of_attributes(site: Site, size: Size) -> Iterator[Candidate]:
 
 
 def _infer_size(site: Site) -> Iterator[Candidate]:
-    """Replace a size of ``reshape(2, 2, 6)`` by ``-1``: it follows from the other sizes."""
+    """Yield a rewrite that replaces a size of ``reshape(2, 2, 6)`` by ``-1``.
+
+    The size then follows from the other sizes.
+    """
     here = site.statement
     for call in m.findall(here, m.Call(func=m.Attribute())) if here is not None else ():
         assert isinstance(call, cst.Call)
@@ -297,8 +314,10 @@ _INFERRED = ("view", "reshape", "unflatten")
 
 
 def _rewrite_functions(site: Site) -> Iterator[Candidate]:
-    """Replace ``math.log(x.shape[0])``, which is computed at compile time, by a tensor operation,
-    and ``np.sqrt`` by ``math.sqrt``."""
+    """Yield rewrites of ``math.log(x.shape[0])``, which makes the size a constant.
+
+    It becomes a tensor operation, and ``np.sqrt`` becomes ``math.sqrt``.
+    """
     syntax = Syntax(site)
     here = site.statement
     for call in m.findall(here, m.Call()) if here else ():
@@ -332,21 +351,26 @@ _OF_TENSORS = (
     *("log", "log2", "log10", "log1p", "exp", "sin", "cos", "tan", "tanh", "sinh", "cosh"),
     *("asin", "acos", "atan", "erf", "lgamma"),
 )
-"""Functions of ``math`` that torch has under the same name, and whose results Dynamo makes
-constants."""
+"""Functions of ``math`` that torch has under the same name; Dynamo makes their results
+constants.
+"""
 _OF_MATH = {
     **{name: name for name in ("sqrt", "log", "log2", "log10", "exp", "ceil", "floor", "prod")},
     "product": "prod",
 }
-"""Functions of ``numpy`` with their name in ``math``. Dynamo keeps the results of some ``math``
-functions symbolic."""
+"""Functions of ``numpy`` by name, with their name in ``math``.
+
+Dynamo keeps the results of some ``math`` functions symbolic.
+"""
 
 
 # -- other ways to write it -----------------------------------------------------------------------
 
 
 def _rewrite_filled(site: Site, function: cst.FunctionDef) -> Iterator[Candidate]:
-    """Replace ``torch.tensor([c] * n)`` by ``torch.full((n,), c)``, also through a variable."""
+    """Yield rewrites of ``torch.tensor([c] * n)`` as ``torch.full((n,), c)``, also through a
+    variable.
+    """
     for product in m.findall(function.body, m.BinaryOperation() | m.ListComp()):
         assert isinstance(product, (cst.BinaryOperation, cst.ListComp))
         repeated = _repeated_value(product)
@@ -378,7 +402,7 @@ def _rewrite_filled(site: Site, function: cst.FunctionDef) -> Iterator[Candidate
 def _repeated_value(
     made: cst.BinaryOperation | cst.ListComp,
 ) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
-    """Return the value and the count of ``[c] * n`` and of ``[c for _ in range(n)]``."""
+    """Return the value ``c`` and the count ``n`` of ``[c] * n`` or ``[c for _ in range(n)]``."""
     if isinstance(made, cst.ListComp):
         loop = made.for_in
         if not m.matches(loop, m.CompFor(iter=m.Call(m.Name("range"), [m.Arg()]), ifs=[])):
@@ -392,8 +416,10 @@ def _repeated_value(
 
 
 def _rewrite_split(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidate]:
-    """Replace ``x.split([2, 2])`` by ``x.chunk(2)``; in a split into other sizes, such as ``[2,
-    6]``, one size becomes the remainder."""
+    """Yield rewrites of ``x.split([2, 2])`` as ``x.chunk(2)``.
+
+    In a split into other sizes, such as ``[2, 6]``, one size becomes the remainder.
+    """
     here = site.statement
     for call in m.findall(here, m.Call(func=m.Attribute(attr=m.Name("split")))) if here else ():
         assert isinstance(call, cst.Call)
@@ -424,8 +450,10 @@ def _without_code(codes: list[str], code: str) -> list[str]:
 
 
 def _chunk_call(call: cst.Call, func: cst.Attribute, place: int, count: int) -> cst.Call:
-    """Return the call of ``chunk`` that replaces ``split``; ``place`` is the index of the argument
-    with the sizes."""
+    """Return the call of ``chunk`` that replaces a ``split`` into ``count`` equal sizes.
+
+    ``place`` is the index of the argument with the sizes.
+    """
     args = list(call.args)
     args[place] = args[place].with_changes(
         value=cst.Integer(str(count)), keyword=None, equal=cst.MaybeSentinel.DEFAULT

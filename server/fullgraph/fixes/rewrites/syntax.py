@@ -22,14 +22,14 @@ SmallBlock = Union[cst.SimpleStatementLine, cst.SimpleStatementSuite]
 
 @dataclass(frozen=True)
 class Small:
-    """A simple statement, and the line or one-line block that contains it."""
+    """A simple statement, and the line (or block on one line) that contains it."""
 
     node: cst.BaseSmallStatement
     block: SmallBlock
 
 
 class Syntax:
-    """The syntax tree around a finding, with the full names behind the imports of the module.
+    """Queries on the syntax tree around a finding, with the imports of the file resolved.
 
     Properties about the finding are empty for findings other than graph breaks.
     """
@@ -49,33 +49,35 @@ class Syntax:
         return self.text.once(_imported_names)
 
     def name(self, node: cst.CSTNode) -> str:
-        """Return the full name behind a dotted expression, by the imports: ``numpy.sqrt`` for
-        ``np.sqrt``.
+        """Return the full name of a dotted expression: ``numpy.sqrt`` for ``np.sqrt``.
 
-        Empty for other expressions.
+        It is empty for other expressions.
         """
         path = dotted(node)
         root, dot, rest = path.partition(".")
         return self.imported.get(root, root) + dot + rest
 
     def called(self, node: cst.CSTNode) -> str:
-        """Return the full name of the function that an expression calls; empty for other
-        expressions, and for a callee without a dotted name."""
+        """Return the full name of the function that an expression calls, such as ``numpy.sqrt``.
+
+        It is empty for other expressions, and if the called function is not a dotted name.
+        """
         return self.name(node.func) if isinstance(node, cst.Call) else ""
 
     def lacking(self, *modules: str) -> tuple[str, ...]:
-        """Return the modules, leaving out modules that the text imports under their own names."""
+        """Return the modules that the file does not import under their own names yet."""
         return tuple(name for name in modules if self.imported.get(name) != name)
 
     def imports_for(self, spelled: str) -> tuple[str, ...]:
-        """Return the modules to import for a name that :meth:`spelled` has returned; empty if it is
-        imported."""
+        """Return the modules to import for a name that :meth:`spelled` has returned.
+
+        It is empty if the file imports it already.
+        """
         root = spelled.partition(".")[0]
         return () if root in self.imported else (root,)
 
     def spelled(self, name: str) -> str:
-        """Return how the text can spell the full name ``package.rest``, given the name under which
-        it imports the package."""
+        """Return how the file can write a full name such as ``numpy.sqrt``, given its imports."""
         root, _, rest = name.partition(".")
         for bound, meaning in self.imported.items():
             if meaning == root:
@@ -84,7 +86,9 @@ class Syntax:
 
     @cached_property
     def around(self) -> tuple[cst.BaseExpression, ...]:
-        """The expressions that cover the finding, from the smallest up to its statement."""
+        """Expressions that contain the finding, from the smallest to the largest of its
+        statement.
+        """
         found: list[cst.BaseExpression] = []
         node: cst.CSTNode | None = self.site.expression if self._breaks else None
         while node is not None and not isinstance(node, (cst.BaseSmallStatement, cst.BaseSuite)):
@@ -95,8 +99,9 @@ class Syntax:
 
     @cached_property
     def here(self) -> tuple[cst.BaseExpression, ...]:
-        """The expressions that may have caused the finding: first expressions around it, then
-        expressions inside it."""
+        """Expressions that may have caused the finding: first those around it, then those inside
+        it.
+        """
         inside: list[cst.BaseExpression] = []
         if not self._breaks:
             return ()
@@ -125,7 +130,7 @@ class Syntax:
 
     @cached_property
     def statement(self) -> Small | None:
-        """The simple statement around the finding, whatever the code of the finding."""
+        """The simple statement around the finding, also for findings other than graph breaks."""
         node = self.site.enclosing(cst.BaseSmallStatement)
         if node is None:
             start, end = (
@@ -156,16 +161,17 @@ class Syntax:
         return found
 
     def replaced(self, old: cst.CSTNode, code: str, *, torch: bool = False) -> str:
-        """Return the text with an expression replaced, in parentheses if the context needs them.
+        """Return the new source code with the expression ``old`` replaced by ``code``.
 
-        ``torch`` is true if the new expression uses ``torch``, which is imported if needed.
+        Parentheses are added if the context needs them. ``torch`` is true if the new code uses
+        ``torch``, which is then imported if needed.
         """
         return self.site.replaced(
             [(old, self.fitted(old, code))], imports=self.lacking("torch") if torch else ()
         )
 
     def fitted(self, old: cst.CSTNode, code: str) -> cst.BaseExpression:
-        """Return the parsed ``code`` with the parentheses that it needs in the place of ``old``."""
+        """Parse ``code``, with the parentheses that it needs at the position of ``old``."""
         new = self.expression(code)
         parent = self.text.parent(old)
         alone = isinstance(
@@ -177,7 +183,7 @@ class Syntax:
         return new.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
     def expression(self, code: str) -> cst.BaseExpression:
-        """Return the parsed expression of a code, which may have several lines."""
+        """Parse the source code of an expression, which may have several lines."""
         try:
             return cst.parse_expression(code, self.module.config_for_parsing)
         except cst.ParserSyntaxError:
@@ -185,8 +191,7 @@ class Syntax:
             return cst.parse_expression(f"({code})", self.module.config_for_parsing)
 
     def operand(self, node: cst.CSTNode) -> str:
-        """Return the code of an expression for use before ``.attribute``, in parentheses if
-        needed."""
+        """Return the code of an expression to which ``.attribute`` can be appended."""
         code = self.site.code(node)
         simple = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
         if simple or (isinstance(node, cst.BaseExpression) and node.lpar):
@@ -194,7 +199,7 @@ class Syntax:
         return f"({code})"
 
     def guarded(self, nodes: Sequence[cst.BaseSmallStatement]) -> str:
-        """Return the text with simple statements that do not run in compiled code.
+        """Return the new source code in which simple statements do not run in compiled code.
 
         Neighboring lines share one condition.
         """
@@ -248,10 +253,10 @@ class Syntax:
         *,
         imports: Sequence[str] = (),
     ) -> str | None:
-        """Return the text with the statements ``lines`` (settings) after its imports, and with
-        further ``changes``.
+        """Return the new source code with the statements ``lines`` added after the imports.
 
-        None if the text has all of the statements already, or does not have imports.
+        They set torch's settings. ``changes`` are further changes of the syntax tree. None if the
+        file has all of the statements already, or does not have imports.
         """
         there = {self.site.code(one).strip() for one in self.module.body}
         lacking = [line for line in lines.split("\n") if line not in there]
@@ -286,8 +291,10 @@ def _imports(node: cst.CSTNode) -> bool:
 
 
 def _split_line(block: SmallBlock, chosen: set[int]) -> list[cst.BaseStatement]:
-    """Return the statements of one line as several lines; the ``chosen`` statements only run
-    outside of compiled code."""
+    """Split a line with several statements; the ``chosen`` ones get a condition.
+
+    They only run outside of compiled code.
+    """
     found: list[cst.BaseStatement] = []
     for number, small in enumerate(block.body):
         line = cst.SimpleStatementLine(
@@ -301,8 +308,10 @@ def _split_line(block: SmallBlock, chosen: set[int]) -> list[cst.BaseStatement]:
 
 
 def condition(lines: Sequence[cst.SimpleStatementLine]) -> cst.If:
-    """Return an ``if not torch.compiler.is_compiling()`` with the lines as its body; comments above
-    the first line move above it."""
+    """Return ``if not torch.compiler.is_compiling():`` with the lines as its body.
+
+    Comments above the first line move above the ``if``.
+    """
     first, *rest = lines
     return cst.If(
         test=cst.parse_expression(NOT_COMPILING),
@@ -359,8 +368,10 @@ def _without_parentheses(node: cst.CSTNode) -> str:
 
 
 def bound(target: cst.CSTNode) -> list[str] | None:
-    """Return the variables that the target of an assignment binds; None if it also changes
-    attributes or elements."""
+    """Return the variables that an assignment target binds.
+
+    None if it also changes attributes or elements.
+    """
     if isinstance(target, cst.Name):
         return [target.value]
     if isinstance(target, (cst.Tuple, cst.List)):
@@ -391,15 +402,17 @@ def assigned(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
 
 
 def arguments(call: cst.Call) -> list[cst.BaseExpression] | None:
-    """Return the positional arguments of a call; None if it has keyword or starred arguments."""
+    """Return the arguments of a call; None unless all are positional and not starred."""
     if any(arg.keyword is not None or arg.star for arg in call.args):
         return None
     return [arg.value for arg in call.args]
 
 
 def reads(scope: cst.CSTNode, name: str) -> list[cst.Name]:
-    """Return the nodes that mention a variable in a scope, except names of attributes and
-    keywords."""
+    """Return the nodes in ``scope`` that mention the variable ``name``.
+
+    Names of attributes and keywords do not count.
+    """
     found: list[cst.Name] = []
 
     def visit(node: cst.CSTNode) -> None:
@@ -417,8 +430,10 @@ def reads(scope: cst.CSTNode, name: str) -> list[cst.Name]:
 
 
 def callee(node: cst.BaseExpression) -> cst.BaseExpression:
-    """Return the function that a call calls; any other expression itself. A decorator may be
-    either."""
+    """Return the function that a call calls; any other expression is returned itself.
+
+    It is for decorators, which may or may not be calls.
+    """
     return node.func if isinstance(node, cst.Call) else node
 
 
@@ -428,6 +443,6 @@ def names_in(node: cst.CSTNode) -> set[str]:
 
 
 def import_name(alias: cst.ImportAlias) -> str:
-    """Return the name that one alias of an import statement binds."""
+    """Return the name that an item of an import statement binds, such as ``np``."""
     named = alias.asname.name if alias.asname is not None else alias.name
     return dotted(named).partition(".")[0]

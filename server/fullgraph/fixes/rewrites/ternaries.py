@@ -1,4 +1,4 @@
-"""Rewrites of expressions that choose by the data of a tensor: ``a if c else b``, ``a or b``."""
+"""Rewrites of expressions that choose a value by tensor data: ``a if c else b``, ``a or b``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GIVES_UP = "Both sides are always computed, also where one has no meaning."
 
 
 def ternaries(site: Site) -> Iterator[Candidate]:
-    """Rewrite the conditional expression whose condition broke the graph."""
+    """Yield rewrites of the conditional expression whose condition broke the graph."""
     node = asked_by(site)
     if isinstance(node, cst.IfExp):
         yield from _enclosing_ternary(site, node)
@@ -62,7 +62,7 @@ def _enclosing_ternary(site: Site, node: cst.IfExp) -> Iterator[Candidate]:
 
 
 def _own_tensor(node: cst.BaseExpression) -> str:
-    """Return code for the value as a new tensor, which does not share memory with the original."""
+    """Return code for a value as a new tensor, which does not share memory with the original."""
     whole = isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
     return f"{code_of(node)}.clone()" if whole else code_of(node)
 
@@ -86,8 +86,10 @@ def _choose_value(
 
 
 def _operators(site: Site) -> Iterator[Candidate]:
-    """Rewrite ``a or b``, ``a and b`` and ``not a`` if their value is used, not only their
-    truth."""
+    """Yield rewrites of ``a or b``, ``a and b`` and ``not a`` whose value is used.
+
+    If only its truth is used, other rewrites apply.
+    """
     node = site.expression
     conditions = Conditions(site)
     if isinstance(node, cst.BooleanOperation):

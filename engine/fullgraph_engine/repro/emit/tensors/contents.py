@@ -52,9 +52,10 @@ def guess_expressions(
     now: str,
     data: torch.Tensor,
 ) -> Iterator[str]:
-    """Yield expressions that may create ``data``; the caller evaluates each to check it.
+    """Yield expressions that may create a tensor equal to ``data``; the caller must check each.
 
-    ``first`` is the first element. ``dtype``, ``where`` and ``now`` are texts of arguments.
+    ``first`` is the first element. ``dtype``, ``where`` (the device) and ``now``
+    (``requires_grad``) are the source of keyword arguments, such as ``, dtype=torch.int64``.
     """
     shape = as_arguments(sizes)
     tail = f"{dtype}{where}{now}"
@@ -96,9 +97,10 @@ def guess_expressions(
 
 
 def evaluates_to(text: str, data: torch.Tensor) -> bool:
-    """Whether a text evaluates to a tensor with dtype, shape, device and elements of ``data``.
+    """Whether evaluating the expression ``text`` gives a tensor equal to ``data``.
 
-    NaN equals NaN; without NaN, 0.0 and -0.0 differ.
+    Dtype, shape, device and elements are compared. NaN equals NaN; without NaN, 0.0 and -0.0
+    differ.
     """
     try:
         made = eval(text, {"torch": torch})
@@ -121,7 +123,7 @@ def evaluates_to(text: str, data: torch.Tensor) -> bool:
 
 
 def _is_computed(data: torch.Tensor) -> bool:
-    """Whether torch supports arithmetic for the dtype, not only conversions."""
+    """Whether torch supports arithmetic for the dtype of ``data``, not only conversions."""
     return data.dtype.itemsize > 1 or not data.dtype.is_floating_point
 
 
@@ -145,7 +147,7 @@ def number_of(element: torch.Tensor) -> Any:
 
 
 def is_exact(value: Any, element: torch.Tensor) -> bool:
-    """Whether a literal of the number ``value`` can restore the element.
+    """Whether the literal of the number ``value`` can restore the tensor element exactly.
 
     It cannot for the dtype ``complex32``.
     """
@@ -201,7 +203,11 @@ def range_of(data: torch.Tensor | None) -> tuple[int, int]:
 
 
 def base_contents(data: torch.Tensor | None, base: Layout, layout: Layout) -> torch.Tensor | None:
-    """Return elements for the tensor ``base`` with ``data`` as a view; other elements are zero."""
+    """Return elements for the larger tensor ``base`` so that a view of it has the elements
+    ``data``.
+
+    ``layout`` describes the view. Elements outside the view are zero.
+    """
     if data is None or not is_readable(data) or max(base.count, data.numel()) > READ:
         return None
     whole = torch.zeros(max(base.extent, layout.extent), dtype=data.dtype, device=data.device)

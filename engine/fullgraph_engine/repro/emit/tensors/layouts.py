@@ -15,7 +15,7 @@ from .spelling import comma_separated
 
 @dataclass(frozen=True)
 class Layout:
-    """The positions of a strided tensor's elements in its storage."""
+    """The positions of a tensor's elements in its storage: sizes, strides and offset."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -124,7 +124,9 @@ StorageKey = tuple[int, str]
 
 @dataclass(frozen=True)
 class Base:
-    """A variable with the tensor that owns a storage; other tensors are written as its views."""
+    """A variable with the tensor that owns a storage; other tensors in the same storage are its
+    views.
+    """
 
     name: str
     layout: Layout
@@ -143,7 +145,9 @@ def storage_key(value: torch.Tensor) -> StorageKey | None:
 
 
 def remember_storage(storages: dict[StorageKey, Base], value: torch.Tensor, name: str) -> None:
-    """Record that a variable holds a tensor, so that later tensors become views of it."""
+    """Record that the variable ``name`` holds a tensor, so that later tensors become views of
+    it.
+    """
     key = storage_key(value)
     if key is None or key in storages or is_wrapper(value):
         return

@@ -12,7 +12,9 @@ from .strided import Spec, TensorExpression
 
 
 def name_base(program: ProgramBuilder, value: object) -> None:
-    """Add a variable for the storage of a tensor, unless the tensor covers the whole storage."""
+    """Assign the storage of a tensor to a variable, if the tensor does not cover the whole
+    storage.
+    """
     if not isinstance(value, torch.Tensor) or is_wrapper(value):
         return
     key = storage_key(value)
@@ -40,7 +42,7 @@ def name_base(program: ProgramBuilder, value: object) -> None:
 
 
 def view_of_known(printer: Printer, value: torch.Tensor) -> str | None:
-    """Return an expression for a view of a variable with the same storage, or None."""
+    """Write a tensor as a view of a variable with the same storage; None if there is none."""
     key = storage_key(value)
     base = None if key is None else printer.program.written.storages.get(key)
     if base is None:

@@ -35,7 +35,7 @@ from .layouts import (
 from .spelling import as_arguments, as_tuple
 
 INLINE = 16
-"""Maximum number of elements of a tensor to write as literals."""
+"""Maximum number of tensor elements to write as literals."""
 
 _CHANNELS_LAST = {4: "channels_last", 5: "channels_last_3d"}
 
@@ -93,7 +93,10 @@ class TensorExpression:
         return f"{text}.requires_grad_()" if spec.requires_grad and not inner else text
 
     def steps(self) -> tuple[Layout, str, torch.Tensor | None]:
-        """Return a base layout, methods that turn it into ``spec``, and the base's elements."""
+        """Return how to make the tensor from a simpler one: its layout, method calls and elements.
+
+        The method calls turn the simpler tensor into the required one.
+        """
         layout, data = self.spec.layout, self.spec.data
         owns = not self.spec.is_view and not layout.offset and dense_order(layout) is not None
         name = _CHANNELS_LAST.get(len(layout.sizes))
@@ -109,7 +112,10 @@ class TensorExpression:
     def new_tensor_text(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, *, grad: bool
     ) -> str:
-        """Return an expression for a new contiguous tensor with the dtype of ``spec``."""
+        """Return an expression for a new contiguous tensor with these sizes and elements.
+
+        The dtype and device are taken from the required tensor; ``grad`` sets ``requires_grad``.
+        """
         spec = self.spec
         where = "" if spec.device.type == "cpu" else f', device="{spec.device}"'
         now = ", requires_grad=True" if grad else ""
@@ -156,9 +162,11 @@ class TensorExpression:
     def contents_text(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str, now: str
     ) -> str | None:
-        """Return an expression with the exact contents if they are few or regular, else None.
+        """Return an expression with the exact elements ``data``, if they are few or regular,
+        else None.
 
-        ``where`` and ``now`` are texts of arguments: the device, and ``requires_grad``.
+        ``where`` and ``now`` are the source of keyword arguments: the device, and
+        ``requires_grad``.
         """
         spec = self.spec
         floating = spec.dtype.is_floating_point or spec.dtype.is_complex
@@ -193,7 +201,9 @@ class TensorExpression:
 
 
 def with_contents(program: ProgramBuilder, text: str, data: torch.Tensor | None) -> str:
-    """Wrap an expression for a tensor in a call that loads ``data``, if the program stores data."""
+    """Wrap the expression ``text`` in a call that loads ``data``, if the program stores tensor
+    data.
+    """
     if program.store is None or data is None or not is_readable(data):
         return text
     name = program.store.save(data)

@@ -17,9 +17,9 @@ from .unusual import nested_tensor_text, unusual_tensor_text
 
 
 def write_tensor(printer: Printer, value: torch.Tensor, place: str | None) -> str:
-    """Return an expression for a tensor or a parameter.
+    """Return an expression that recreates a tensor or a parameter.
 
-    ``place`` is the path to the tensor in the value that is written, such as ``.weight``, or None.
+    ``place`` is the path to the tensor in the written value, such as ``.weight``, or None.
     """
     kind = type(value)
     if dispatcher.is_functorch_wrapped(value):
@@ -43,7 +43,7 @@ def write_tensor(printer: Printer, value: torch.Tensor, place: str | None) -> st
 
 
 def parameter_text(printer: Printer, value: torch.Tensor) -> str:
-    """Return a call of ``torch.nn.Parameter``.
+    """Return a call of ``torch.nn.Parameter`` that recreates a parameter.
 
     Its dtype may differ if a later ``.to`` call on the module converts it.
     """
@@ -57,7 +57,7 @@ def parameter_text(printer: Printer, value: torch.Tensor) -> str:
 
 
 def buffer_text(printer: Printer, value: torch.Tensor) -> str:
-    """Return an expression for a buffer of a module.
+    """Return an expression that recreates a buffer of a module.
 
     Its dtype may differ if a later ``.to`` call on the module converts it.
     """
@@ -69,7 +69,10 @@ def buffer_text(printer: Printer, value: torch.Tensor) -> str:
 
 
 def _inner_spec(printer: Printer, value: torch.Tensor) -> Spec:
-    """Return a tensor's properties in a module, if a call on the module sets dtype and device."""
+    """Return the properties with which a module's tensor must be created.
+
+    Dtype and device differ from the tensor's if a later call on the module sets them.
+    """
     spec, outer = spec_of(value), printer.outer
     dtype = outer.creation_dtype(spec.dtype)
     data = None if spec.data is None else spec.data.to(dtype)
@@ -78,9 +81,9 @@ def _inner_spec(printer: Printer, value: torch.Tensor) -> Spec:
 
 
 def refill_statement(printer: Printer, value: torch.Tensor) -> str:
-    """Return a statement that copies contents into the tensor at the placeholder ``{0}``.
+    """Return a statement that copies the contents of ``value`` into a new tensor.
 
-    Return "" if the contents are unknown.
+    In the statement, ``{0}`` stands for the new tensor. Return "" if the contents are unknown.
     """
     data = spec_of(value).data
     if data is None or not data.numel():

@@ -1,4 +1,4 @@
-"""Tensors that are not plain strided: sparse, quantized, nested or conjugate."""
+"""Unusual tensors: sparse, quantized, nested or conjugate."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ _SPARSE = (
 )
 
 _BITS = {1: torch.uint8, 2: torch.int16}
-"""Integer dtype, by element size, that holds the bits of tensors of narrow dtypes. Torch cannot
-create the narrow dtypes from numbers.
+"""Integer dtype, by element size, that holds the bits of tensors of narrow dtypes.
+
+Torch cannot create the narrow dtypes from numbers.
 """
 
 
