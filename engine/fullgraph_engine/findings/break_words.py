@@ -27,8 +27,13 @@ MOVE = "move it out of the compiled code"
 RUN_EAGER = "check that it runs in eager mode"
 REPORT = "report it to PyTorch"
 KEEP_TENSOR = "keep it a tensor"
+CAPTURE = "keep a tensor, or set `capture_scalar_outputs`"
 
-_SHORTER = {MOVE: "move it out", RUN_EAGER: "check it in eager mode"}
+_SHORTER = {
+    MOVE: "move it out",
+    RUN_EAGER: "check it in eager mode",
+    CAPTURE: "set `capture_scalar_outputs`",
+}
 """Shorter forms of actions, for long descriptions."""
 
 
@@ -237,10 +242,10 @@ def _data_words(found: _BreakFacts, operation: str) -> BreakWords:
         what = f"{_operator(operation)} returns a number that depends on data"
         return BreakWords(what, KEEP_TENSOR)
     if operation == "Tensor.__index__()":
-        return BreakWords("this index reads the value of a tensor", KEEP_TENSOR)
+        return BreakWords("this index reads a tensor's value", KEEP_TENSOR)
     name = operation.removesuffix("(Tensor)")
     named = f"`{name}()`" if name != operation else f"`{name.removeprefix('Tensor')}`"
-    return BreakWords(f"{found.call or named} reads the value of a tensor", KEEP_TENSOR)
+    return BreakWords(f"{found.call or named} reads a tensor's value", KEEP_TENSOR)
 
 
 def _operator(name: str) -> str:
@@ -252,8 +257,7 @@ def _operator(name: str) -> str:
 
 def _item_words(found: _BreakFacts) -> BreakWords:
     call = found.call or "`.item()`"
-    action = "keep a tensor, or set `capture_scalar_outputs`"
-    return BreakWords(f"{call} reads the value of a tensor", action)
+    return BreakWords(f"{call} reads a tensor's value", CAPTURE)
 
 
 def _skipped_words(found: _BreakFacts) -> BreakWords:

@@ -68,13 +68,13 @@ LINES = [
     (
         Cause(ITEM),
         "x.sum().item()",
-        "Graph break: `.item()` reads the value of a tensor; keep a tensor, or set "
+        "Graph break: `.item()` reads a tensor's value; keep a tensor, or set "
         "`capture_scalar_outputs`",
     ),
     (
         Cause(ITEM),
         "int(x)",
-        "Graph break: `int()` reads the value of a tensor; keep a tensor, or set "
+        "Graph break: `int()` reads a tensor's value; keep a tensor, or set "
         "`capture_scalar_outputs`",
     ),
     (
