@@ -36,7 +36,7 @@ OTHER_VENV = .venv-torch-$(OTHER_TORCH)-$(shell $(PYTHON) -c \
   'import sys; print("%d.%d" % sys.version_info[:2])')
 OTHER_PIP = PIP_CONSTRAINT=/dev/null $(OTHER_VENV)/bin/python -m pip install $(PIP) --quiet
 
-.PHONY: demo test test-slow test-torch test-editors test-vscode test-nvim recording vsix check bench growth soak bench-vscode \
+.PHONY: demo test test-slow test-all test-torch test-editors test-vscode test-nvim recording vsix check bench growth soak bench-vscode \
   bench-repros reach programs clean clean-torch
 
 demo: $(VENV)/ready
@@ -48,6 +48,10 @@ test: $(VENV)/ready check
 # Tests of more than six seconds: planted repros, hostile code, both ways to start processes.
 test-slow: $(VENV)/ready
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m slow
+
+# Both in one run, which keeps all processes busy to the end.
+test-all: $(VENV)/ready check
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 test-torch:
 	$(PYTHON) --version

@@ -920,10 +920,11 @@ def test_a_repro_goes_the_path_of_its_finding(hosts: dict[str, Host], branching:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_repro_is_made_where_nothing_is_forked(hosts: dict[str, Host], growing: Path) -> None:
     host = hosts["spawn"]
     finding = next(f for f in host.findings(growing, "prints") if f.code.startswith("graph-break/"))
-    made = host.reproduce(growing, finding, 90.0)
+    made = host.reproduce(growing, finding, 180.0)
     assert made.verified, made
     assert made.found is not None
     assert "print(" in made.found.script
