@@ -82,10 +82,12 @@ class RecordingFindings:
     def report_specialized(self, recording: Recording, *, tried: bool) -> None:
         """Report dynamic dimensions that the code specializes or limits.
 
-        ``tried``: the run made them dynamic, not the probe. Code that continues after a graph break
-        is then left out, because its other inputs keep the size that the run did not vary.
+        ``tried``: the run made them dynamic, not the probe. If the call works with other sizes,
+        code that continues after a graph break is then left out: its other inputs keep the size
+        that the run did not vary.
         """
-        resumed = {frame.id for frame in recording.frames if tried and frame.resumed}
+        drops = tried and not self.retraced_raises
+        resumed = {frame.id for frame in recording.frames if drops and frame.resumed}
         found: dict[tuple[int, object], tuple[Specialization, Finding]] = {}
         for event in recording.specializations:
             if event.frame in resumed or not dimensions.is_size(event, recording):

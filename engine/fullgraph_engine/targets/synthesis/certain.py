@@ -39,8 +39,8 @@ class CertainError:
 def is_about_names(subject: SearchSubject, outcome: TrialOutcome) -> bool:
     """Whether a trial failed because the code names something that does not exist.
 
-    Attributes count if their owner is a Python module, or an ``nn.Module`` and the file never
-    assigns the attribute. An input may lack an attribute because it was guessed.
+    Attributes count if their owner is a Python module, or a complete ``nn.Module`` and the file
+    never assigns the attribute. An input may lack an attribute because it was guessed.
     """
     error = outcome.error
     if not isinstance(error, (NameError, ImportError, AttributeError)):
@@ -52,8 +52,14 @@ def is_about_names(subject: SearchSubject, outcome: TrialOutcome) -> bool:
         return True
     owner = getattr(error, "obj", None)
     if isinstance(owner, torch.nn.Module):
-        return not subject.guesses.is_assigned(name)
+        return _is_complete(owner) and not subject.guesses.is_assigned(name)
     return isinstance(owner, types.ModuleType)
+
+
+def _is_complete(module: torch.nn.Module) -> bool:
+    """Whether a module's class is not a base class whose subclasses add attributes."""
+    kind = type(module)
+    return "__init__" in vars(kind) and not kind.__subclasses__()
 
 
 def _is_guessed(name: str, candidate: InputCandidate) -> bool:
