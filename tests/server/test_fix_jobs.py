@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, ClassVar
 
+import pytest
+
+from fullgraph.domain.codes import Severity
+from fullgraph.domain.findings import FileFinding
 from fullgraph.fixes.candidate import Candidate, edits_between
 from fullgraph.fixes.metering import BUSY_NICE, MeteredTracer, ProcessorMeter
 from fullgraph.fixes.moving import changed_lines, move_fix
 from fullgraph.fixes.tracing import Judgment
-from fullgraph.fixes.verification import Fix
+from fullgraph.fixes.verification import Fix, Search
+from fullgraph.session import fix_jobs
 from fullgraph_engine.protocol import (
     Analyze,
     Analyzed,
@@ -98,6 +104,111 @@ async def test_on_a_busy_machine_traces_are_not_starved() -> None:
     tracer.analyze(REQUEST)
     assert isinstance(traces.requests[-1], Analyze)
     assert traces.requests[-1].nice == BUSY_NICE
+
+
+# -- the search for the fixes of one text ---------------------------------------------------------
+
+
+class Bar:
+    """The progress that a search shows."""
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[str, int]] = []
+
+    def report(self, words: str, percentage: int) -> None:
+        self.shown.append((words, percentage))
+
+    def end(self) -> None:
+        pass
+
+
+def item_at(line: int) -> FileFinding:
+    place = Range(Position(line, 4), Position(line, 7))
+    finding = Finding("graph-break/GB0170", f"Break {line}", place, "f")
+    return FileFinding(finding, Severity.WARNING, ("f",), "", (finding,), id=f"id{line}")
+
+
+class Searched:
+    """Stands in for the verification: each search traces once, and finds what the test says."""
+
+    found: ClassVar[dict[str, list[Search]]] = {}
+
+    def __init__(self, tracer: MeteredTracer, request: Analyze) -> None:
+        self._tracer, self._request = tracer, request
+
+    async def fixes(self, finding: Finding, targets: Sequence[str]) -> Search:
+        async for _ in self._tracer.analyze(self._request):
+            await asyncio.sleep(0)
+        found = self.found.get(finding.message, [])
+        return found.pop(0) if found else Search()
+
+    async def together(self, fixes: Sequence[Fix]) -> Fix | None:
+        return fixes[0] if fixes else None
+
+
+async def search(
+    monkeypatch: pytest.MonkeyPatch,
+    items: Sequence[FileFinding],
+    *,
+    wall: float,
+    cpu: float,
+    preferred: frozenset[str] = frozenset(),
+) -> tuple[Any, Traces, Bar]:
+    monkeypatch.setattr("fullgraph.fixes.verification.Verifier", Searched)
+    monkeypatch.setattr("fullgraph.fixes.metering.is_machine_busy", lambda: False)
+    attempt = fix_jobs._FixAttempt(("hash", None), "", (), preferred=preferred)
+    traces, bar = Traces(*[Analyzed(1, "v1", wall, cpu=cpu)] * 20), Bar()
+    wanted = {item.id: item for item in items}
+    engine: Any = traces
+    await fix_jobs._FixSearch(attempt, engine, REQUEST, wanted, bar).run()
+    assert attempt.is_complete
+    return attempt, traces, bar
+
+
+async def test_on_a_busy_machine_a_finding_without_a_fix_is_tried_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Searched, "found", {"Break 2": [Search(), Search((FIX,))]})
+    items = [item_at(2), item_at(5)]
+    attempt, traces, bar = await search(monkeypatch, items, wall=90.0, cpu=2.0)
+    assert attempt.fixes == {"id2": (FIX,), "id5": ()}
+    assert attempt.together is FIX
+    assert len(traces.requests) == 4
+    words = [words for words, _ in bar.shown]
+    assert words[0] == "line 3 (1 of 2), check 1" and words[1] == "line 6 (1 of 2), check 1"
+
+
+async def test_on_an_idle_machine_one_try_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Searched, "found", {"Break 2": [Search(), Search((FIX,))]})
+    attempt, traces, _ = await search(monkeypatch, [item_at(2)], wall=2.1, cpu=2.0)
+    assert attempt.fixes == {"id2": ()}
+    assert len(traces.requests) == 1
+
+
+async def test_the_finding_at_the_cursor_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = [item_at(line) for line in range(3)]
+    _, _, bar = await search(monkeypatch, items, wall=2.0, cpu=2.0, preferred=frozenset({"id2"}))
+    assert [words.partition(" (")[0] for words, _ in bar.shown] == ["line 3", "line 1", "line 2"]
+    shown = [percentage for _, percentage in bar.shown]
+    assert shown == sorted(shown)
+
+
+async def test_when_the_processor_time_is_up_fixes_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Searched, "found", {"Break 0": [Search((FIX,))]})
+    items = [item_at(line) for line in range(4)]
+    cpu = fix_jobs.CPU_SECONDS / 2
+    attempt, traces, _ = await search(monkeypatch, items, wall=cpu, cpu=cpu)
+    assert attempt.fixes == {"id0": (FIX,), "id1": ()}
+    assert len(traces.requests) == 2
+
+
+async def test_wall_time_alone_does_not_end_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Searched, "found", {"Break 3": [Search((FIX,))]})
+    items = [item_at(line) for line in range(4)]
+    attempt, _, _ = await search(monkeypatch, items, wall=200.0, cpu=2.0)
+    assert attempt.fixes["id3"] == (FIX,)
 
 
 # -- fixes that move with the text ----------------------------------------------------------------

@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import random
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -992,3 +992,42 @@ async def test_what_is_asked_for_is_traced_whatever_is_known(editor: Any, counte
     await editor.command("fullgraph.server.analyze", uri)
     await editor.until(lambda: counter.analyzed == 2)
     assert " -" not in last_analyzed(counter)
+
+
+# -- many targets ---------------------------------------------------------------------------------
+
+CHAIN = "import torch\n" + "".join(
+    f"class Net{n}(torch.nn.Module):\n    part = {f'Net{n - 1}' if n % 3 else 'torch'}\n"
+    for n in range(60)
+)
+
+
+def test_users_of_a_statement_are_all_that_reach_it() -> None:
+    text = ParsedText(CHAIN)
+    numbers = range(len(text.statements))
+    for one in numbers:
+        reaching = {number for number in numbers if one in text.find_closure([number])}
+        assert text.find_users([one]) == reaching
+    assert text.find_users([1, 4]) == text.find_users([1]) | text.find_users([4])
+
+
+@pytest.mark.parametrize("inputs", ["found", "given", "uncalled"])
+def test_the_work_for_a_target_does_not_grow_with_the_text(
+    monkeypatch: pytest.MonkeyPatch, inputs: Inputs
+) -> None:
+    before, after = ParsedText(CHAIN), ParsedText(CHAIN.replace("part = Net57", "part = Net56"))
+    change = align_statements(before, after)
+    targets = [KnownTarget(f"Net{n}", inputs) for n in range(60)]
+    calls = 0
+    find_closure = ParsedText.find_closure
+
+    def count(text: ParsedText, numbers: Iterable[int]) -> frozenset[int]:
+        nonlocal calls
+        calls += 1
+        return find_closure(text, numbers)
+
+    monkeypatch.setattr(ParsedText, "find_closure", count)
+    kept = find_unaffected(before, after, change, targets)
+    assert "Net0" in kept
+    assert "Net58" not in kept
+    assert calls <= 5 * len(targets)

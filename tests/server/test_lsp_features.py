@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -372,6 +373,27 @@ async def test_what_is_being_imported_is_shown(editor: Any) -> None:
             for value in values
         )
     )
+    editor.close(uri)
+
+
+async def test_progress_of_a_slow_step_moves(open_editor: Any, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    editor = await open_editor(engine=f"waits={gate}")
+    text = "import torch  # imports: big.library\n# slow: 60\n" + NET
+    uri = editor.open("model.py", text)
+    reports = editor.client.progress_reports
+
+    def messages() -> list[str]:
+        return [one.message or "" for values in reports.values() for one in values]
+
+    await editor.until(lambda: any(re.fullmatch(r"importing torch, \d+ s", m) for m in messages()))
+    gate.touch()
+    await editor.until(
+        lambda: any(re.fullmatch(r"importing big.library, \d+ s", m) for m in messages())
+    )
+    durations = [int(m.split()[-2]) for m in messages() if m.startswith("importing torch,")]
+    assert durations == sorted(durations)
+    assert durations[0] >= 1
     editor.close(uri)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from fullgraph.incremental.alignment import Alignment
@@ -131,6 +132,12 @@ class _ChangedText:
         parts = (self._text.statements[number] for number in self._changed)
         return frozenset(name for one in parts if not _is_class(one) for name in one.names.binds)
 
+    @cached_property
+    def _other_than_classes(self) -> frozenset[int]:
+        """Indices of the statements that do not define a class."""
+        parts = enumerate(self._text.statements)
+        return frozenset(number for number, one in parts if not _is_class(one))
+
     @property
     def heads(self) -> list[str]:
         """Signatures of the functions and classes whose statements the edit changed."""
@@ -158,12 +165,9 @@ class _ChangedText:
             return False
         # Code that mentions the target may call it, so everything reachable from this code can
         # affect the inputs.
-        users = {
-            number
-            for number, statement in enumerate(text.statements)
-            if not text.find_closure([number]).isdisjoint(own)
-            or (target.inputs in ("uncalled", "convention") and not _is_class(statement))
-        }
+        users = text.find_users(own)
+        if target.inputs in ("uncalled", "convention"):
+            users |= self._other_than_classes
         direct = target.inputs in ("found", "sought")
         return not changed.isdisjoint(users if direct else text.find_closure(users))
 

@@ -257,6 +257,22 @@ class ParsedText:
         """
         return frozenset[int]().union(*map(self._statement_closure, set(numbers)))
 
+    def find_users(self, numbers: Iterable[int]) -> frozenset[int]:
+        """Return the indices of the given statements and of all statements that refer to them,
+        directly or through others.
+        """
+        return frozenset[int]().union(*map(self._users.__getitem__, numbers))
+
+    @cached_property
+    def _users(self) -> tuple[frozenset[int], ...]:
+        """Indices of the statements that refer to a statement, directly or through others, by the
+        index of the statement."""
+        users: list[set[int]] = [set() for _ in self.statements]
+        for number in range(len(self.statements)):
+            for reached in self._statement_closure(number):
+                users[reached].add(number)
+        return tuple(map(frozenset, users))
+
     def _statement_closure(self, number: int) -> frozenset[int]:
         known = self._closures.get(number)
         if known is None:

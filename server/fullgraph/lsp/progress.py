@@ -21,6 +21,10 @@ PATIENCE = 0.3
 
 _PAUSE = 0.1
 
+BEAT = 2.0
+"""Seconds without a report after which a progress bar shows how long its current step has taken, so
+that slow work does not look stuck."""
+
 
 class ClientProgress:
     """Shows progress bars for traces and other jobs in one client.
@@ -147,6 +151,8 @@ class _ProgressBar:
         self._shown = False
         self._last_report: tuple[str, int] | None = None
         self._last_sent = 0.0
+        self._step, self._step_began = "", 0.0
+        """The step that was shown last, and the time at which it was shown first."""
         self._task = asyncio.create_task(self._show_when_slow())
 
     def copy_cancellable(self, token: str) -> _ProgressBar:
@@ -163,17 +169,41 @@ class _ProgressBar:
         except JsonRpcException:
             return
         self._shown = True
-        status = self._session.engines.status
-        waiting = status.state.value == "starting"
-        words, percentage = self._last_report or (None, self._percentage())
+        words, percentage = self._current_step()
+        self._note_sent(words)
         self._send_progress(
             types.WorkDoneProgressBegin(
                 title=self._title,
                 cancellable=self.cancellable,
-                message="importing torch" if waiting else words,
+                message=words or None,
                 percentage=percentage,
             )
         )
+        while True:
+            await asyncio.sleep(BEAT / 2)
+            self._report_duration()
+
+    def _current_step(self) -> tuple[str, int]:
+        """Return what the work is at, and its percentage."""
+        words, percentage = self._last_report or ("", self._percentage())
+        waiting = self._session.engines.status.state.value == "starting"
+        return ("importing torch" if waiting else words), percentage
+
+    def _report_duration(self) -> None:
+        """Show how long the current step has taken, if nothing else was shown for a while."""
+        now = asyncio.get_running_loop().time()
+        if now - self._last_sent < BEAT:
+            return
+        step, percentage = self._current_step()
+        self._note_sent(step)
+        seconds = f"{now - self._step_began:.0f} s"
+        words = f"{step}, {seconds}" if step else seconds
+        self._send_progress(types.WorkDoneProgressReport(message=words, percentage=percentage))
+
+    def _note_sent(self, step: str) -> None:
+        self._last_sent = now = asyncio.get_running_loop().time()
+        if step != self._step or not self._step_began:
+            self._step, self._step_began = step, now
 
     def advance(self, event: Event) -> None:
         if isinstance(event, TargetsFound):
@@ -190,7 +220,7 @@ class _ProgressBar:
         now = asyncio.get_running_loop().time()
         if not self._shown or now - self._last_sent < _PAUSE:
             return
-        self._last_sent = now
+        self._note_sent(words)
         self._send_progress(types.WorkDoneProgressReport(message=words, percentage=percentage))
 
     def end(self) -> None:
