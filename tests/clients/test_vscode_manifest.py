@@ -41,6 +41,16 @@ def test_the_server_takes_the_defaults_without_a_word(manifest: Any) -> None:
     assert resolve_settings(editor_source(settings)).problems == ()
 
 
+def test_the_most_important_settings_come_first(manifest: Any) -> None:
+    properties = manifest["contributes"]["configuration"]["properties"]
+    assert [schema["order"] for schema in properties.values()] == list(range(len(properties)))
+    assert list(properties)[:3] == [
+        "fullgraph.interpreter",
+        "fullgraph.traceOn",
+        "fullgraph.severity",
+    ]
+
+
 def test_versions_are_the_same(manifest: Any) -> None:
     assert manifest["version"] == __version__
 
@@ -57,7 +67,7 @@ def test_the_names_of_the_server_are_the_same() -> None:
     named = set(re.findall(r'"(fullgraph\.server\.\w+)"', SOURCES))
     assert named == set(server_capabilities.COMMANDS)
     offered = server_capabilities
-    for name in (offered.STATUS, offered.TRACE, offered.CHANGED):
+    for name in (offered.STATUS, offered.TRACE, offered.CHANGED, offered.FILE_SUMMARY):
         assert f'"{name}"' in SOURCES
 
 
