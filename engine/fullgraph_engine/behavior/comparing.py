@@ -1,9 +1,8 @@
-"""Decide whether the original and the changed text of a file behave equally.
+"""Decide whether the original and the changed code of a file behave equally.
 
 Everything observed must be equal bit by bit, except for floating-point numbers. Where those differ,
-both texts are compared with a double-precision run of the original. The changed text may deviate
-from it three times as much as the original, or as much as a change in the last bits of the inputs
-causes.
+both are compared with a double-precision run of the original. The changed code may deviate from it
+three times as much as the original, or as much as a change in the last bits of the inputs causes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files of observations: one text line per case, and a second file with the bytes of tensors.
+"""Files with what test calls did: one text line per call, and a second file with tensor bytes.
 
 The user's code runs in the process that writes the files and may corrupt them, so reading checks
 them.
@@ -50,7 +50,7 @@ class ObservedCase:
     calls: tuple[ObservedCall, ...] = ()
     lines: tuple[int, ...] = ()
     sides: tuple[tuple[int, ...], ...] = ()
-    """Fields of each :class:`BranchSide` that the calls executed, if the comparison requires it.
+    """Branch sides that the calls took, if the comparison requires them; each as a tuple of fields.
 
     ``lines`` are selected in the same way.
     """

@@ -1,4 +1,4 @@
-"""Execute cases and write down their results, side effects and coverage."""
+"""Execute test calls (cases) and write down their results, side effects and coverage."""
 
 from __future__ import annotations
 

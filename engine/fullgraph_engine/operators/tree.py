@@ -91,7 +91,9 @@ class LiveName:
     kind: NameKind
     value: Any
     canonical: str
-    """Preferred dotted path of the object; it differs from ``path`` if ``path`` is an alias."""
+    """Preferred dotted path of the object, such as ``torch.add``; it differs from ``path`` for an
+    alias.
+    """
     python: str = ""
     """Source of the parameters, for functions and constructors written in Python; otherwise
     empty."""

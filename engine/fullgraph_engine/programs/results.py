@@ -600,7 +600,7 @@ class _File:
         return Coverage.from_ranges(traced, entered) if entered else None
 
     def body_at(self, place: Range) -> Range:
-        """Return the range of the whole definition whose name is at ``place``."""
+        """Return the range of the whole function or class whose name is at ``place``."""
         for node in self.definitions:
             if node.lineno - 1 <= place.start.line <= (node.end_lineno or node.lineno) - 1:
                 named = isinstance(node, ast.Lambda) or self.source.name_of(node) == place  # type: ignore[arg-type]

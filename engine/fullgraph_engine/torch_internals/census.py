@@ -41,8 +41,7 @@ INTERNALS: tuple[Internal, ...] = tuple(
 
 
 def list_hooks() -> tuple[Hook, ...]:
-    """List all private names that the engine needs, stating for each whether the installed torch
-    has it."""
+    """List all private names of torch that the engine needs, and whether this torch has them."""
     found = []
     for internal in INTERNALS:
         spelling = internal.find_spelling()

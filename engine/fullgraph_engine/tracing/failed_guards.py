@@ -24,7 +24,9 @@ MAX_FAILED_GUARDS = 64
 _STATEFUL = frozenset(
     ("NO_TENSOR_ALIASING", "OBJECT_ALIASING", "STORAGE_OVERLAPPING", "SYMBOLIC_SHAPE_GUARD")
 )
-"""Classes of guards that store the values they are called with until the whole tree was checked."""
+"""Classes of guards that remember the values they were called with until the whole tree is
+checked.
+"""
 
 _REPR_SAFE_TYPES = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
 _TENSOR_CHECK = re.compile(

@@ -171,7 +171,7 @@ class Specialization:
 
 @dataclass(frozen=True)
 class Limit:
-    """A symbol whose size a condition limits to the range from ``low`` to ``high``, both included.
+    """A symbolic size that a condition limits to the range from ``low`` to ``high``, both included.
 
     ``size`` is the symbol's size in this run.
     """

@@ -27,7 +27,7 @@ class FileFinding:
     run_findings: tuple[Finding, ...] = ()
     """Findings that were merged into this one, one for each run."""
     id: str = ""
-    """Unique identifier in the file, which later traces repeat while only other lines change."""
+    """Unique identifier in the file; later traces give the same finding the same one."""
     same_as: Range | None = None
     """Range of the first finding in the file with the same causes; None if this finding is the
     first, or shares no cause."""

@@ -165,10 +165,9 @@ class Judgment:
 
 
 def _only_of_program(before: Traced, after: Traced) -> str:
-    """Return a function whose findings are unknown, because only running the whole program
-    compiles it.
+    """Return the name of a function that only the run of the whole program compiles.
 
-    It was not traced now. The result is empty without such a function.
+    Its findings are unknown if the program was not run now. The result is empty if there is none.
     """
     traced_names = {one.name for one in after.reports if one.status == "traced"}
     missing = (one for one in before.reports if one.region and one.name not in traced_names)

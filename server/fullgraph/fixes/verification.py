@@ -566,7 +566,7 @@ class Verifier:
 
 
 def _parts_of(candidate: Candidate, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return the parts of the analysis that must be traced to verify a rewrite.
+    """Return the parts of the analysis (such as "paths" or "forecast") that verify a rewrite.
 
     They are ``parts``, which show the finding, and parts that the rewrite itself asks for.
     """
@@ -657,9 +657,9 @@ _OF_A_DTYPE = ("outcome", "result", "gradient", "state", "input")
 
 
 def _parts_of_finding(finding: Finding) -> tuple[Part, ...]:
-    """Return the parts of the analysis that show a finding, and the first trace.
+    """Return the parts of the analysis (such as "paths" or "forecast") that show a finding.
 
-    The first trace shows whether functions fail.
+    The first trace is always included: it shows whether functions fail.
     """
     if finding.path is not None:
         return "first", "paths"

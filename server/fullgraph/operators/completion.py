@@ -29,10 +29,10 @@ MAX_ITEMS = 200
 """Maximum number of items in one completion list; further ones appear as the user types more."""
 
 CandidateKind = EntryKind | Literal["namespace", "overload", "keyword", "string"]
-"""Kind of a completion item: the kind of its index entry, or a kind without an entry."""
+"""Kind of a completion item: the kind of its entry in the operator index, or another kind."""
 
 OPERATORS = "torch.ops"
-"""Path below which operators are reached, for example ``torch.ops.aten.max``."""
+"""Path of the namespaces of operators, as in ``torch.ops.aten.max``."""
 _TENSOR = "torch.Tensor"
 
 # Kind of the constants (such as `torch.float32`) that a parameter accepts, by the parameter's type.

@@ -28,8 +28,8 @@ def clean_definition(
 ) -> Any:
     """Return the syntax tree of a definition without docstrings and unused annotations.
 
-    ``known`` says whether a name is defined in the program. With ``lazy_annotations`` an annotation
-    with unknown names becomes a string.
+    ``known`` says whether a name is defined in the generated program. With ``lazy_annotations`` an
+    annotation with unknown names becomes a string.
     """
     return _Cleaning(keep_annotations, lazy_annotations, known).visit(tree)
 

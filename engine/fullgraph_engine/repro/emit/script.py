@@ -19,7 +19,7 @@ _OFF = "# fullgraph: off  # Run it with Python: it exits 1 if it shows this, els
 def assemble_script(program: str, candidates: Candidates, notes: Sequence[str] = ()) -> str:
     """Return the text of a script: header, program and check.
 
-    The candidates give the facts for the header; ``notes`` are further lines of it.
+    ``candidates`` has the facts for the header; ``notes`` are further lines of it.
     """
     lines = [f"# {line}" for line in header_lines(candidates, notes)]
     return "\n".join([*lines, _OFF, "", assemble_check(program, candidates.check)])

@@ -1,4 +1,6 @@
-"""Functions made from the user's code for a program: an expression, statements, or a function."""
+"""Functions made from the user's code for a generated program: an expression, statements, or a
+function.
+"""
 
 from __future__ import annotations
 
@@ -270,7 +272,7 @@ def _add_function(
     captured: CapturedFrame,
     program: ProgramDraft,
 ) -> str:
-    """Add a function with this body to the program and return its name."""
+    """Add a function with this body to the generated program and return its name."""
     names = ", ".join(each.name for each in parameters)
     text = "\n".join(f"    {line}" for each in body for line in ast.unparse(each).split("\n"))
     node = ast.parse(f"def f({names}):\n{text}").body[0]
@@ -324,8 +326,8 @@ _PLAIN = (torch.Tensor, torch.nn.Module, int, float, bool, str, type(None), list
 class _AttributeFlattener(ast.NodeTransformer):
     """A transformer that turns ``self.norm.weight`` into a variable ``weight``.
 
-    The program then does not need the object ``self``. ``paths`` maps the new variables to the
-    names that lead to their values.
+    The generated program then does not need the object ``self``. ``paths`` maps the new variables
+    to the names that lead to their values.
     """
 
     def __init__(self, variables: FrameVariables, whole: ast.AST, taken: set[str]) -> None:

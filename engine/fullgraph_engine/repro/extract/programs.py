@@ -142,8 +142,8 @@ class CandidatePrograms:
         return [each for each in frames if not is_torch(each.path) and not is_machinery(each.path)]
 
     def _candidates_of_any_function(self) -> Iterator[ReproCandidate]:
-        """Yield a program for each function that the call enters; used if no frame of the finding
-        is known.
+        """Yield a generated program for each function that the call enters; used if no frame of the
+        finding is known.
         """
         captures = capture.find_capturable_frames(capture.find_functions(self._call_eagerly))
         capture.watch_call(self._call_eagerly, captures, whole=True)
@@ -174,7 +174,9 @@ class CandidatePrograms:
         return CallableUnit(program.expression(call.function), self._calls_to_make(call))
 
     def _calls_to_make(self, call: Call) -> tuple[invocation.CallInputs, ...]:
-        """Return the calls that the finding is about: the user's inputs once, or later calls."""
+        """Return the calls that show the finding: one with the user's inputs, or predicted later
+        calls.
+        """
         if self._further is not None:
             return self._further.calls
         return (invocation.CallInputs.from_arguments(call.args, call.kwargs),)
@@ -227,8 +229,8 @@ class CandidatePrograms:
                 yield ReproCandidate(text, "file", (*program.notes, *_import_notes(text)))
 
     def _leave_out(self, origin: CandidateOrigin, error: Exception) -> None:
-        """Record why a program could not be written; ``origin`` is the part of the code it was
-        made from.
+        """Record why a generated program could not be written; ``origin`` is the part of the code
+        it was made from.
 
         Any exception is accepted, because methods of user objects may raise it.
         """

@@ -216,10 +216,10 @@ _BLOCKS = (cst.If, cst.For, cst.While)
 
 
 def _enclosing_function(syntax: Syntax) -> tuple[cst.FunctionDef | None, tuple[cst.CSTNode, ...]]:
-    """Return the function around a graph break, and the statement with the break with its
-    ancestors.
+    """Return the function around a graph break, and the nodes from the break up to that function.
 
-    Return None and an empty tuple if no part of the function can become an operator.
+    The first node is the statement with the break. Return None and an empty tuple if no part of the
+    function can become an operator.
     """
     function, statement = syntax.function, syntax.site.statement
     if function is None or statement is None or function.asynchronous is not None:

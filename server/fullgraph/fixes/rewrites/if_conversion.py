@@ -54,9 +54,9 @@ _LARGE = 3
 
 @dataclass
 class _Value:
-    """The value that one side of an ``if`` assigns to a variable: its code and its statement.
+    """The value that one side of an ``if`` assigns to a variable, as source code.
 
-    The statement is an index, -1 if none.
+    It has also the index of the statement that assigns it, -1 if none.
     """
 
     code: str

@@ -84,8 +84,9 @@ def _caching_branches(site: Site, function: cst.FunctionDef) -> Iterator[cst.If]
 
 
 def _is_kept(branch: cst.If, body: Sequence[cst.CSTNode]) -> bool:
-    """Whether an ``if`` tests an attribute or entry that its body assigns, and that lasts between
-    calls.
+    """Whether an ``if`` is a cache: it tests an attribute or entry that its body assigns.
+
+    The attribute or entry must keep its value until later calls.
     """
     bound = [name for name in names_bound(*body) if not name.isidentifier()]
     asked = set(names_read(branch.test))

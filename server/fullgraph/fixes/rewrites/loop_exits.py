@@ -236,7 +236,8 @@ class RunningOn:
     ) -> list[Statement]:
         """Return the statements that replace an ``if`` with a ``break``.
 
-        ``then`` are the statements of its body; the other arguments are as in the caller.
+        ``then`` are the statements of its body. ``skipped`` names a boolean tensor, true after a
+        ``continue``, or is empty; ``started`` is true if the loop may have ended already.
         """
         if isinstance(condition, Either):
             tensors, plain = split(condition, Either)

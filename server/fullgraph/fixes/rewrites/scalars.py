@@ -53,7 +53,7 @@ _CONSTANT = words(
     floor ceil round isnan isinf isfinite data nonzero bincount
     """
 )
-"""Methods whose results do not have a gradient."""
+"""Methods of a tensor whose results do not have a gradient."""
 _CASTS = {"float": ".float()", "int": ".long()", "bool": ".bool()"}
 _READS = ("item", "tolist")
 
