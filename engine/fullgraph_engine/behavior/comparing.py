@@ -332,7 +332,10 @@ def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
 
 
 def _compare_inputs(original: ObservedCase, changed: ObservedCase, verdict: _CaseVerdict) -> None:
-    """Add differences to ``verdict`` if inputs or initial state differ before the call."""
+    """Add a difference to ``verdict`` if the inputs or the initial state were not equal.
+
+    ``original`` and ``changed`` are the same test call with both versions of the code.
+    """
     before = {fact.path: fact for fact in original.before}
     after = {fact.path: fact for fact in changed.before}
     for path, fact in before.items():

@@ -435,8 +435,8 @@ _CODE_TYPES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunction
 
 
 class _CodeDescription:
-    """A collector of descriptions of the code that a function executes, from which a digest is
-    made.
+    """Describes everything that affects what a function does, so that a digest can be made of
+    it.
     """
 
     def __init__(self, home: str) -> None:

@@ -242,9 +242,9 @@ class _CaseSearch:
 
 
 def _is_worth_comparing(case: Case, raised: BaseException) -> bool:
-    """Whether a test call in which the original raises an exception is worth comparing.
+    """Whether to compare a test call in which the original code raises an exception (``raised``).
 
-    A call with another dtype, other strides or other parameters is not.
+    A call with another dtype, other strides or other parameters is not worth comparing.
     """
     return not (case.dtype or case.strided or case.parameters != "given")
 

@@ -51,7 +51,7 @@ def collect_state(
 
 
 def _collect_class(collector: FactCollector, path: str, kind: type) -> None:
-    """Collect the values of a class's plain attributes, such as counters."""
+    """Collect the values of plain attributes of the class ``kind``, such as counters."""
     for name, value in list(vars(kind).items()):
         descriptor = hasattr(type(value), "__get__") or isinstance(value, type)
         if not name.startswith("__") and not descriptor:

@@ -122,7 +122,9 @@ class FileResults:
 
 
 class ProgramResults:
-    """A converter from one run of a program to the results for any file of the workspace."""
+    """Converts what was recorded in one run of a program to findings, for any file of the
+    workspace.
+    """
 
     def __init__(self, program: Program, ending: Ending, text_of: Callable[[str], str]) -> None:
         program.settle()
@@ -264,7 +266,7 @@ class _File:
         self.found[finding.identity] = finding
 
     def calls_of(self, region: LiveRegion | None, *numbers: int) -> Iterator[RegionCalls]:
-        """Yield the call numbers of a region (compiled callable), with the region.
+        """Yield a region (compiled callable) together with some numbers of its calls.
 
         The number 0, which means outside of all calls, is left out. Yields nothing if ``region`` is
         None.

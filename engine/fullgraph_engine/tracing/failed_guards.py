@@ -246,7 +246,10 @@ class _FailedGuardSearch:
     # -- stacks of guards ---------------------------------------------------------------------
 
     def _find_stack(self, kind: str, source: str, text: str) -> Stack:
-        """Return the user's stack at which Dynamo created a guard; empty if it was not recorded."""
+        """Return the user's stack at which Dynamo created a guard; empty if it was not recorded.
+
+        The guard is given by its class, the source of its value and its text.
+        """
         if self._origins is None:
             guards: tuple[Guard, ...] = getattr(self._manager, "_fullgraph_guards", ())
             self._origins = {}
@@ -281,8 +284,11 @@ def _changed_state(leaf: Any, value: Any) -> str:
 
 
 def _expected_and_actual(kind: str, expression: str, value: Any) -> tuple[str, str]:
-    """Return (expected value, actual value) of a guard as text; a value without a short form is
-    empty."""
+    """Return the expected and the actual value of a guard as text, each empty without a short form.
+
+    ``kind`` is the class of the guard, ``expression`` its condition, and ``value`` the actual
+    value.
+    """
     _, equals, expected = expression.rpartition(" == ")
     if kind in ("LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN"):
         if not equals:

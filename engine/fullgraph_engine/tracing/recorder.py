@@ -265,7 +265,10 @@ class Recorder:
             self.witness.observe_skip(skip)
 
     def record_graph(self, output: Any, module: Any) -> None:
-        """Record a captured graph before the backend gets it."""
+        """Record a captured graph before the backend gets it.
+
+        ``output`` is Dynamo's ``OutputGraph``, and ``module`` the ``torch.fx.GraphModule``.
+        """
         shape_env = graphs.find_shape_env(output)
         graph = Graph(self.frame, *nodes.list_ops(module))
         self.recording.graphs.append(graph)
@@ -337,8 +340,10 @@ class Recorder:
         failed_guards.store_guards(tree, self.recording.guards[before:])
 
     def record_recompile(self, frame: Any, cache_entries: Any, reasons: Any) -> None:
-        """Record a recompile: no earlier compilation of a frame's code fits the values of
-        the call."""
+        """Record a recompile: no earlier compilation of a frame's code fits the values of the call.
+
+        ``cache_entries`` are the earlier compilations, and ``reasons`` Dynamo's messages.
+        """
         code = frame.f_code
         latest_first = sorted(cache_entries, key=_compile_id_numbers, reverse=True)
         self.recording.recompiles.append(

@@ -694,8 +694,8 @@ def may_be_selected(
 ) -> bool:
     """Whether the user's settings may show some finding code that begins with ``beginning``.
 
-    It is a code or a family such as ``graph-break/``. True if uncertain. ``chosen`` has the
-    severities set by the user.
+    It is a code or a family such as ``graph-break/``. True if uncertain. ``select`` and ``ignore``
+    are lists of codes, ``chosen`` the severities set by the user.
     """
     select, ignore = tuple(select), tuple(ignore)
     family = beginning.rstrip("/")

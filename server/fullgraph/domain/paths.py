@@ -37,7 +37,7 @@ def short_path(path: str, folder: str = "") -> str:
 
 @functools.lru_cache(maxsize=4096)
 def shorten_paths(words: str, folder: str = "") -> str:
-    """Shorten each path that occurs in a message with :func:`short_path`."""
+    """Shorten each path in the message ``words`` with :func:`short_path`."""
     if "/" not in words and "\\" not in words:
         return words
     words = _IN_WORDS.sub("", words)

@@ -102,7 +102,7 @@ class Traced:
 
 
 async def traced(tracer: Tracer, request: Analyze) -> Traced:
-    """Trace a file with the engine; return the findings and reports."""
+    """Trace the file of a request with the engine; return the findings and reports."""
     results = await collect_results(events(tracer.analyze(request)))
     return Traced(
         request.text,
@@ -165,9 +165,10 @@ class Judgment:
 
 
 def _only_of_program(before: Traced, after: Traced) -> str:
-    """Return the name of a function that only the run of the whole program compiles.
+    """Return the name of a function that was only compiled by running the whole program.
 
-    Its findings are unknown if the program was not run now. The result is empty if there is none.
+    It is one that the trace ``before`` covers and ``after`` does not, so its findings are unknown.
+    The result is empty if there is none.
     """
     traced_names = {one.name for one in after.reports if one.status == "traced"}
     missing = (one for one in before.reports if one.region and one.name not in traced_names)

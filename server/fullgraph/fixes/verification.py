@@ -378,9 +378,9 @@ class Verifier:
     ) -> Judgment | Refused:
         """Compare the findings of a rewritten file with the findings of the original.
 
-        ``parts`` are the parts of the analysis that were traced for the rewrite. Parts that were
-        not traced for the original are traced only if the original may have the same findings:
-        `torch.export` may take longer than all other parts.
+        ``before`` and ``after`` are their traces. ``parts`` are the parts of the analysis that were
+        traced for the rewrite. Parts that were not traced for the original are traced only if the
+        original may have the same findings: `torch.export` may take longer than all other parts.
         """
         lacking = _missing_kernel(after)
         judgment = judged(before, after, finding)
@@ -419,11 +419,11 @@ class Verifier:
         targets: tuple[str, ...],
         parts: tuple[Part, ...],
     ) -> Judgment:
-        """Compare the findings of the last parts of the analysis, traced only for rewrites that
-        pass so far.
+        """Trace the parts of the analysis that were left for last, and compare their findings.
 
-        The original is traced only if the rewritten code has findings there which the original
-        may have as well: that trace takes as long as the other verification.
+        ``targets`` are the traced functions. The original is traced only if the rewritten code has
+        findings there which the original may have as well: that trace takes as long as the other
+        verification.
         """
         rest = tuple(part for part in _FURTHER if part not in parts)
         after = await self._trace_changed(candidate.text, targets, rest)
@@ -442,7 +442,10 @@ class Verifier:
     async def _trace_changed(
         self, text: str, targets: tuple[str, ...], parts: tuple[Part, ...]
     ) -> Traced:
-        """Return the trace of rewritten code; if it was started in advance, wait for that one."""
+        """Return the trace of the functions ``targets`` in the rewritten code ``text``.
+
+        If the trace was started in advance, wait for it.
+        """
         ahead = self._ahead.pop((text, targets, parts), None)
         if ahead is not None:
             return await ahead
@@ -517,11 +520,12 @@ class Verifier:
         quick: bool = False,
         covering: bool = True,
     ) -> list[Compared] | Refused:
-        """Compare the behavior of the rewritten with the original code, for each function.
+        """Compare the behavior of the rewritten and the original code, for each of the functions
+        ``targets``.
 
         Return the comparisons, or the refusal at the first difference. A suggestion is not
-        compared: a person has to check it anyway. With ``quick``, a rewrite that probably differs
-        is first compared for a short time.
+        compared: a person has to check it anyway. ``seconds`` is the time limit. With ``quick``, a
+        rewrite that probably differs is first compared for a short time.
         """
         found: list[Compared] = []
         changed = candidate.text
@@ -670,7 +674,7 @@ def _parts_of_finding(finding: Finding) -> tuple[Part, ...]:
 def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, str]:
     """Return the grade of a rewrite that passed all comparisons, and why it is not better.
 
-    The reason is a sentence; empty for the grade "safe".
+    ``compared`` are the comparisons. The reason is a sentence; empty for the grade "safe".
     """
     doubts = [one.reason for one in compared if one.outcome == "unverified"]
     differs = [one.reason for one in compared if one.outcome == "differs"]

@@ -223,7 +223,11 @@ def _rank_key(named: tuple[str, Entry]) -> tuple[bool, bool, int, bool, str, str
 def _keyword_candidates(
     text: str, index: OperatorIndex, dotted: DottedName, call: ActiveCall | None, full: bool
 ) -> Iterator[CompletionCandidate]:
-    """Yield ``name=`` for each parameter of the called function without an argument yet."""
+    """Yield ``name=`` for each parameter of the called function without an argument yet.
+
+    ``dotted`` is the name at the cursor. Without ``full``, only functions written in C++ are
+    completed.
+    """
     if call is None or call.active >= len(call.arguments):
         return
     if not full and not _is_native_callee(call.subject):

@@ -112,11 +112,11 @@ def synthesize_instance(
     statements: list[str],
     bases: list[type],
 ) -> str:
-    """Add a class with the given members to the generated program; return the call that creates its
-    instance.
+    """Add a class to the generated program; return the call that creates its instance.
 
-    ``statements`` are the body of its ``__init__``. The call is written without arguments:
-    ``Block()``.
+    ``kind`` is the original class, and ``found`` has the members to copy. ``statements`` are the
+    body of the new ``__init__``, and ``bases`` the base classes. The call is written without
+    arguments: ``Block()``.
     """
     program = printer.program
     owners = [kind]
@@ -144,7 +144,8 @@ def _add_class(
 ) -> str:
     """Add a class with the members ``kept``, or reuse an identical class; return its name.
 
-    ``statements`` are the body of its ``__init__``.
+    ``owner`` is the original class. ``statements`` are the body of the new ``__init__``, and
+    ``bases`` is the source of the base classes.
     """
     parts: list[str] = []
     code: list[str] = []

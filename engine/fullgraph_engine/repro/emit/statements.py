@@ -170,7 +170,7 @@ class ProgramStatements:
         self._state.homes.setdefault(id(home.namespace), home)
 
     def add_mentioned(self, function: object) -> None:
-        """Note which names a function of the generated program mentions.
+        """Note which names a function mentions, because the generated program now contains it.
 
         Objects that are written later must have the attributes with these names.
         """

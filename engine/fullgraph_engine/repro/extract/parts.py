@@ -142,7 +142,10 @@ class _Operands:
             raise UnwritableValue(f"an operand cannot be evaluated: {error}") from None
 
     def pass_operand(self, node: ast.expr, name: str = "") -> ast.expr:
-        """Return a parameter to use for an operand; constants and global names stay unchanged."""
+        """Return what replaces an operand in the new function: usually a new parameter.
+
+        Constants and names of modules, functions and classes are returned unchanged.
+        """
         if isinstance(node, (ast.Constant, ast.Lambda)) or self.is_global(node):
             return node
         if isinstance(node, ast.Name) and node.id not in self._point.variables_at(0):
@@ -272,7 +275,9 @@ def _add_function(
     captured: CapturedFrame,
     program: ProgramDraft,
 ) -> str:
-    """Add a function with this body to the generated program and return its name."""
+    """Add a function with this body and these parameters to the generated program; return its
+    name.
+    """
     names = ", ".join(each.name for each in parameters)
     text = "\n".join(f"    {line}" for each in body for line in ast.unparse(each).split("\n"))
     node = ast.parse(f"def f({names}):\n{text}").body[0]

@@ -451,7 +451,8 @@ def _merged_places(
 ) -> list[str]:
     """Return the variables, attributes and elements whose value depends on the side taken.
 
-    They are in the order of the code.
+    ``then`` and ``other`` are the statements of both sides; ``outside`` are the names that the rest
+    of the function uses.
     """
     first, second = _assigned_places(then), _assigned_places(other)
     return [
@@ -466,9 +467,10 @@ def _merged_places(
 def _is_own(
     key: str, then: Sequence[Statement], other: Sequence[Statement], outside: Outside
 ) -> bool:
-    """Whether an element (``x[0]``) belongs to a tensor that the side itself created.
+    """Whether an element ``key``, such as ``x[0]``, is of a tensor that the side itself created.
 
-    Then other code does not see that the element changes.
+    Then other code does not see that the element changes. ``then`` and ``other`` are the statements
+    of both sides; ``outside`` are the names that the rest of the function uses.
     """
     root = re.split(r"[.\[]", key)[0]
     sides = [side for side in (then, other) if key in _assigned_places(side)]
