@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.fixable import fixable
-from fullgraph.fixes.tracing import Traced, same, traced
+from fullgraph.fixes.tracing import Traced, same, trace_file
 from fullgraph.fixes.verification import Fix, Grade, Search, Tracer, Verifier
 from fullgraph_engine.protocol import Analyze, Finding, Part
 
@@ -65,7 +65,7 @@ async def fixed(
     parts = rest.pop(0)
     while True:
         request = dataclasses.replace(request, text=text, generation=text_hash(text), parts=parts)
-        now = await traced(tracer, request)
+        now = await trace_file(tracer, request)
         if now.problem:
             return Fixed(text, tuple(applied), tuple(offered.values()), now.problem)
         verifier = Verifier(tracer, request, backend=backend, known=now)

@@ -101,7 +101,7 @@ class Traced:
         return any(_is_serious(one) or one.code.startswith("recompile") for one in self.findings)
 
 
-async def traced(tracer: Tracer, request: Analyze) -> Traced:
+async def trace_file(tracer: Tracer, request: Analyze) -> Traced:
     """Trace the file of a request with the engine; return the findings and reports."""
     results = await collect_results(events(tracer.analyze(request)))
     return Traced(
@@ -175,7 +175,7 @@ def _only_of_program(before: Traced, after: Traced) -> str:
     return next((one.name for one in missing), "")
 
 
-def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
+def judge_rewrite(before: Traced, after: Traced, finding: Finding) -> Judgment:
     """Return the effect of a rewrite on ``finding`` and on other findings.
 
     ``before`` and ``after`` are traces of the original and the rewritten code, with the same

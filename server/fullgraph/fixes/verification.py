@@ -20,7 +20,7 @@ from fullgraph.domain.positions import TextPositions, text_hash
 from fullgraph.fixes.candidate import Candidate, edits_between
 from fullgraph.fixes.catalogue import candidates
 from fullgraph.fixes.site import Text, Unparsable
-from fullgraph.fixes.tracing import Asked, Judgment, Traced, events, judged, same, traced
+from fullgraph.fixes.tracing import Asked, Judgment, Traced, events, judge_rewrite, same, trace_file
 from fullgraph_engine.protocol import (
     Analyze,
     Compare,
@@ -383,11 +383,11 @@ class Verifier:
         original may have the same findings: `torch.export` may take longer than all other parts.
         """
         lacking = _missing_kernel(after)
-        judgment = judged(before, after, finding)
+        judgment = judge_rewrite(before, after, finding)
         excused = lacking is None or ".library" in self._request.text
         if judgment.appeared and excused and parts != _parts_of_finding(finding):
             names = tuple(dict.fromkeys(one.name for one in before.reports))
-            judgment = judged(await self._trace_original(names, parts), after, finding)
+            judgment = judge_rewrite(await self._trace_original(names, parts), after, finding)
         guarded = judgment.gone and self._only_guards(judgment, finding, candidate)
         if judgment.better or guarded:
             return judgment
@@ -430,13 +430,13 @@ class Verifier:
         before = Traced(self._request.text)
         if after.speaks_against:
             before = await self._trace_original(targets, rest)
-        return judged(before, after, finding)
+        return judge_rewrite(before, after, finding)
 
     def _look_ahead(
         self, candidate: Candidate, parts: tuple[Part, ...], targets: tuple[str, ...]
     ) -> None:
         text, parts = candidate.text, _parts_of(candidate, parts)
-        looking = traced(self._tracer, self._trace_request(targets, parts, text))
+        looking = trace_file(self._tracer, self._trace_request(targets, parts, text))
         self._ahead[text, targets, parts] = asyncio.create_task(looking)
 
     async def _trace_changed(
@@ -449,7 +449,7 @@ class Verifier:
         ahead = self._ahead.pop((text, targets, parts), None)
         if ahead is not None:
             return await ahead
-        return await traced(self._tracer, self._trace_request(targets, parts, text))
+        return await trace_file(self._tracer, self._trace_request(targets, parts, text))
 
     async def _trace_original(self, only: tuple[str, ...], parts: tuple[Part, ...]) -> Traced:
         """Return the trace of the functions ``only`` in the original code.
@@ -460,7 +460,9 @@ class Verifier:
             return self._known.of(only)
         known = self._before.get((only, parts))
         if known is None:
-            known = await traced(self._tracer, self._trace_request(only, parts, self._request.text))
+            known = await trace_file(
+                self._tracer, self._trace_request(only, parts, self._request.text)
+            )
             self._before[only, parts] = known
         return known
 

@@ -30,7 +30,7 @@ from fullgraph.fixes.rewrites.names import (
     descendants,
     names_bound,
     names_read,
-    renamed,
+    rename_variables,
     walk,
 )
 from fullgraph.fixes.site import Site
@@ -86,7 +86,7 @@ def statements_of(suite: cst.BaseSuite | None) -> list[Statement]:
     assert isinstance(suite, cst.IndentedBlock)
     body: list[Statement] = list(suite.body)  # type: ignore[arg-type]
     if body and suite.header.comment is not None:
-        body[0] = above(body[0], [cst.EmptyLine(comment=suite.header.comment)])
+        body[0] = add_comments(body[0], [cst.EmptyLine(comment=suite.header.comment)])
     return body
 
 
@@ -97,7 +97,7 @@ def other_side(node: cst.If) -> list[Statement]:
     return [node.orelse] if node.orelse is not None else []
 
 
-def above(statement: Statement, lines: Iterable[cst.EmptyLine]) -> Statement:
+def add_comments(statement: Statement, lines: Iterable[cst.EmptyLine]) -> Statement:
     """Return the statement with the comment lines added before it."""
     kept = [line for line in lines if line.comment is not None]
     new = statement.with_changes(leading_lines=[*kept, *statement.leading_lines])
@@ -105,7 +105,7 @@ def above(statement: Statement, lines: Iterable[cst.EmptyLine]) -> Statement:
     return new
 
 
-def below(statement: Statement, node: Statement) -> Statement:
+def add_leading_lines(statement: Statement, node: Statement) -> Statement:
     """Return a statement with the comments and blank lines above ``node``."""
     lines = [*node.leading_lines, *statement.leading_lines]
     new = statement.with_changes(leading_lines=lines)
@@ -115,7 +115,7 @@ def below(statement: Statement, node: Statement) -> Statement:
 
 def all_below(statements: Sequence[Statement], node: Statement) -> list[Statement]:
     """Return statements; the first one gets the comments and blank lines above ``node``."""
-    return [below(statements[0], node), *statements[1:]] if statements else []
+    return [add_leading_lines(statements[0], node), *statements[1:]] if statements else []
 
 
 def block(statements: Sequence[Statement]) -> cst.IndentedBlock:
@@ -335,7 +335,7 @@ class Converter:
             bound = [key for key in names_bound(small) if key in apart]
             if not isinstance(small, (cst.Assign, cst.AnnAssign)) or not _targets_are_names(small):
                 raise NotConvertible(code_of(small))
-            value = renamed(small, known)
+            value = rename_variables(small, known)
             targets = {key: self._name(side, key, suffix) for key in bound}
             side.items.append(line.with_changes(body=[_with_targets(value, small, targets)]))
             for key in bound:
@@ -344,9 +344,9 @@ class Converter:
         key, code_node = assigned
         if isinstance(code_node, _NOT_TENSORS) or code_of(code_node) == "None":
             raise NotConvertible(code_of(small))
-        code = code_of(renamed(code_node, known))
+        code = code_of(rename_variables(code_node, known))
         if key not in apart:
-            side.items.append(line.with_changes(body=[renamed(small, known)]))
+            side.items.append(line.with_changes(body=[rename_variables(small, known)]))
             return
         new = self._name(side, key, suffix)
         made = self.statement(f"{new} = {code}")
@@ -370,7 +370,7 @@ class Converter:
                 side.items.append(self.statement(f"{new} = {key}"))
                 side.values[key] = _Value(new)
         known = {key: side.names[key] for key in side.values}
-        side.items.append(renamed(statement, known))
+        side.items.append(rename_variables(statement, known))
         for key in names_bound(statement):
             if key in apart:
                 side.values[key] = _Value(side.names[key])
@@ -634,7 +634,7 @@ def _with_targets(
     ``original`` is the assignment in the original code.
     """
     if isinstance(original, cst.Assign):
-        targets = [renamed(target, names) for target in original.targets]
+        targets = [rename_variables(target, names) for target in original.targets]
         return value.with_changes(targets=targets)
     assert isinstance(original, cst.AnnAssign)
-    return value.with_changes(target=renamed(original.target, names))
+    return value.with_changes(target=rename_variables(original.target, names))

@@ -14,7 +14,7 @@ import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.constants import Size
-from fullgraph.fixes.rewrites.if_conversion import Statement, above, block, statements_of
+from fullgraph.fixes.rewrites.if_conversion import Statement, add_comments, block, statements_of
 from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, names_read, walk
 from fullgraph.fixes.rewrites.syntax import names_in, reads
 from fullgraph.fixes.site import Change, Replacing, Site
@@ -392,7 +392,7 @@ def _in_place(loop: cst.For, new: Sequence[cst.CSTNode]) -> cst.FlattenSentinel[
     first, *rest = (
         one for one in new if isinstance(one, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
     )
-    return cst.FlattenSentinel([above(first, loop.leading_lines), *rest])
+    return cst.FlattenSentinel([add_comments(first, loop.leading_lines), *rest])
 
 
 def _rewrite_list(
