@@ -237,8 +237,10 @@ class _CanonicalPaths:
         }
 
     def path_of(self, value: Any) -> str:
-        """Return the preferred public path of an object, or else its path as a C++ binding; empty
-        without either."""
+        """Return the preferred public path of an object, or else its path as a C++ binding.
+
+        The result is empty without either.
+        """
         number = id(value)
         return self._canonical.get(number) or self._bindings.get(number, "")
 

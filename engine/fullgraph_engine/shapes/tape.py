@@ -146,8 +146,8 @@ class Tape:
 
 
 class _EventList(list[ShapeEnvEvent]):
-    """A list that replaces ``ShapeEnv.events`` and also records where in the user's program each
-    event happens.
+    """A list to replace ``ShapeEnv.events``; it also records where in the user's program events
+    happen.
 
     Torch appends an event before it runs it, and pops it again if it raises.
     """

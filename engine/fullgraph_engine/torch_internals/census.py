@@ -1,5 +1,6 @@
-"""Determine which private names the installed torch has, and which facts the engine cannot show
-without them.
+"""Determine which private names the installed torch has.
+
+Also determine which facts the engine cannot show without the missing ones.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Private names of fake tensors: the mode that creates them, and functions with which Dynamo
-examines them."""
+"""Private names of fake tensors: of their mode, and of Dynamo's functions that examine them."""
 
 from __future__ import annotations
 

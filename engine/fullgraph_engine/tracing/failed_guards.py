@@ -66,10 +66,9 @@ _FAMILIES: dict[str, GuardFamily] = {
 
 
 def store_guards(manager: Any, guards: Sequence[Guard]) -> None:
-    """Store the recorded guards of a compilation on its guard tree. :func:`find_failed_guards`
-    needs them later, to find the user's stack of a guard.
+    """Store the recorded guards of a compilation on its guard tree, for :func:`find_failed_guards`.
 
-    ``manager`` is the root of the tree.
+    The user's stack of a guard can then be found. ``manager`` is the root of the tree.
     """
     manager._fullgraph_guards = tuple(guards)
 

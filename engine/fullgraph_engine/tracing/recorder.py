@@ -198,8 +198,10 @@ class Recorder:
             self.on_break(record)
 
     def record_unresumable_break(self) -> None:
-        """Record the last graph break when Dynamo restarts at an earlier instruction because it
-        cannot resume at the break."""
+        """Record the last graph break, at which Dynamo cannot resume.
+
+        Dynamo restarts at an earlier instruction.
+        """
         error = self._last_unlogged
         if error is not None:
             self.record_break(error, "rest-skipped", getattr(error, "_fullgraph_stack", ()))
@@ -362,8 +364,10 @@ class Recorder:
         )
 
     def record_recompile_limit(self, setting: str) -> None:
-        """Record that Dynamo will not recompile the last recompiled code again, because it reached
-        the limit ``setting``."""
+        """Record that the last recompiled code reached the recompile limit that ``setting`` names.
+
+        Dynamo will not compile it again.
+        """
         limit = f"{setting} = {getattr(dynamo.config, setting)}"
         recompiles = self.recording.recompiles
         recompiles[-1] = dataclasses.replace(recompiles[-1], limit=limit)

@@ -264,8 +264,10 @@ class CustomOp:
 
 @dataclass(frozen=True)
 class CompilerCheck:
-    """A call of ``torch.compiler.is_compiling``, or of a ``function`` like it, that Dynamo
-    evaluated to ``value``."""
+    """A call that asks whether code is compiled, such as ``torch.compiler.is_compiling()``.
+
+    Dynamo evaluated the call of ``function`` to ``value``.
+    """
 
     function: str
     value: bool

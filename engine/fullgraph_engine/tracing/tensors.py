@@ -202,8 +202,10 @@ class RunTensorMode(FakeTensorMode):
                 tensor.constant = None
 
     def _compute_factory(self, func: Any, args: Any, kwargs: Any, out: Any) -> Any:
-        """Return the output of a factory, such as ``torch.arange``, with known values if it is
-        small and on the CPU."""
+        """Return the output of a factory, such as ``torch.arange``, with its values if it is small.
+
+        Only outputs on the CPU get values.
+        """
         if out.device.type != "cpu" or out.layout is not torch.strided or kwargs.get("out"):
             return out
         if any(not isinstance(size, int) for size in out.shape) or out.numel() > KNOWN_NUMEL:
@@ -473,8 +475,10 @@ def allow_constant_copies() -> Iterator[None]:
 
 
 def storage_bytes(values: Any) -> int:
-    """Return the total size in bytes of all tensors in nested data, including states of modules,
-    each tensor once."""
+    """Return the total size in bytes of all tensors in nested data, each counted once.
+
+    States of modules are included.
+    """
     seen: dict[int, int] = {}
     for tensor in _iterate_tensors(values):
         with contextlib.suppress(Exception):

@@ -24,8 +24,10 @@ def match_library_folder(path: str) -> re.Match[str] | None:
 
 
 def short_path(path: str, folder: str = "") -> str:
-    """Return a path relative to the folder of installed packages that contains it; other paths are
-    relative to ``folder``, such as the workspace."""
+    """Shorten a path, relative to the folder of installed packages that contains it.
+
+    Other paths are relative to ``folder``, such as the workspace.
+    """
     found = match_library_folder(path)
     if found:
         return path[found.end() :]

@@ -1,5 +1,4 @@
-"""Verify rewrites that may fix a finding: trace each, compare its behavior with the original, and
-grade it.
+"""Verify rewrites that may fix a finding: trace them, compare their behavior, and grade them.
 
 A candidate is a rewrite before its verification.
 """

@@ -390,8 +390,9 @@ _HEADERS = ("test", "iter", "subject")
 
 @dataclass
 class _SeenNodes:
-    """AST nodes whose ranges need special treatment, by their ``id()``: attributes called as plain
-    functions, and conditions.
+    """AST nodes whose ranges need special treatment, by their ``id()``.
+
+    They are attributes called as plain functions, and conditions.
     """
 
     called: set[int] = field(default_factory=set)

@@ -1,5 +1,7 @@
-"""Resolve names of a text to paths in torch, through its imports and assignments such as
-``F = torch.nn.functional``."""
+"""Resolve names of a text to paths in torch, through its imports and assignments.
+
+An example is ``F = torch.nn.functional``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Module-level statements that affect a generated program: settings of torch, registrations and
-patches.
-"""
+"""Module-level statements that affect a generated program, such as changes of torch's settings."""
 
 from __future__ import annotations
 

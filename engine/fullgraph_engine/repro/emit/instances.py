@@ -92,11 +92,10 @@ def attribute_assignment(
 
 
 def take_own_statements(printer: Printer, before: int, place: str | None) -> list[str]:
-    """Remove and return statements of the generated program that only change the object at the path
-    ``place``.
+    """Remove and return statements that only change the object at the path ``place``.
 
-    Only statements after the first ``before`` are considered: they were added while the object was
-    written.
+    Only statements after the first ``before`` of the generated program are considered: they were
+    added while the object was written.
     """
     if place is None:
         return []

@@ -1,6 +1,4 @@
-"""The statements of a generated program, with the names that they bind and the values behind the
-names.
-"""
+"""The statements of a generated program, the names that they bind, and the values of the names."""
 
 from __future__ import annotations
 

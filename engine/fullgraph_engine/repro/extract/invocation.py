@@ -47,8 +47,9 @@ class CallableUnit:
 
 
 class Invocation(Protocol):
-    """Interface for ways to call a function in a generated program: eager, compiled, or with
-    dynamic sizes.
+    """Interface for ways to call a function: eager, compiled, or with dynamic sizes.
+
+    It writes the calls at the end of a generated program.
     """
 
     def statements(self, program: ProgramDraft, unit: CallableUnit) -> list[str]:

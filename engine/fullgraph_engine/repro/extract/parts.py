@@ -1,6 +1,4 @@
-"""Functions made from the user's code for a generated program: an expression, statements, or a
-function.
-"""
+"""Functions made from parts of the user's code: an expression, statements, or a function."""
 
 from __future__ import annotations
 

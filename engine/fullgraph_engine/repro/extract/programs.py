@@ -142,8 +142,8 @@ class CandidatePrograms:
         return [each for each in frames if not is_torch(each.path) and not is_machinery(each.path)]
 
     def _candidates_of_any_function(self) -> Iterator[ReproCandidate]:
-        """Yield a generated program for each function that the call enters; used if no frame of the
-        finding is known.
+        """Yield a program for each function that the call enters; used if no frame of the finding
+        is known.
         """
         captures = capture.find_capturable_frames(capture.find_functions(self._call_eagerly))
         capture.watch_call(self._call_eagerly, captures, whole=True)
@@ -229,8 +229,8 @@ class CandidatePrograms:
                 yield ReproCandidate(text, "file", (*program.notes, *_import_notes(text)))
 
     def _leave_out(self, origin: CandidateOrigin, error: Exception) -> None:
-        """Record why a generated program could not be written; ``origin`` is the part of the code
-        it was made from.
+        """Record why a program could not be written; ``origin`` is the part of the user's code that
+        it is from.
 
         Any exception is accepted, because methods of user objects may raise it.
         """

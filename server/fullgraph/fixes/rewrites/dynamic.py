@@ -1,5 +1,5 @@
-"""Rewrites that make sizes dynamic from the first call on, which Dynamo would otherwise do at the
-second call.
+"""Rewrites that make sizes dynamic from the first call on; Dynamo does so only at the second
+call.
 """
 
 from __future__ import annotations

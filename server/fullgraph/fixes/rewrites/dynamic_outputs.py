@@ -114,8 +114,10 @@ def _through_variable(
 def _selection(
     syntax: Syntax, node: cst.CSTNode
 ) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
-    """Return the tensor and the mask of ``x[mask]`` or ``x.masked_select(mask)``; None for other
-    expressions."""
+    """Return the tensor and the mask of ``x[mask]`` or ``x.masked_select(mask)``.
+
+    The result is None for other expressions.
+    """
     if isinstance(node, cst.Subscript) and len(node.slice) == 1:
         index = node.slice[0].slice
         if isinstance(index, cst.Index) and not isinstance(index.value, cst.BaseNumber):

@@ -1,5 +1,7 @@
-"""Rewrites of functions whose early ``return`` depends on data: all results are computed, and one
-is chosen."""
+"""Rewrites of functions whose early ``return`` depends on tensor data.
+
+All results are computed, and one is chosen.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""If-conversion: code that computes both sides of a branch, and chooses between the results with
-``torch.where``.
+"""If-conversion: compute both sides of a branch, and choose the results with ``torch.where``.
 
 It replaces an ``if`` whose condition depends on the data of a tensor. A value that one side assigns
 gets a new name if the other side needs the old value.

@@ -141,8 +141,10 @@ class Syntax:
         return self.small_of(node) if node is not None else None
 
     def small_of(self, node: cst.CSTNode) -> Small | None:
-        """Return the simple statement that contains a node; None if the node is in the header of a
-        compound statement."""
+        """Return the simple statement that contains a node.
+
+        The result is None if the node is in the header of a compound statement.
+        """
         for one in (node, *self.text.ancestors(node)):
             if isinstance(one, cst.BaseSmallStatement):
                 block = self.text.parent(one)
