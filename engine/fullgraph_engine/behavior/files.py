@@ -50,9 +50,9 @@ class ObservedCase:
     calls: tuple[ObservedCall, ...] = ()
     lines: tuple[int, ...] = ()
     sides: tuple[tuple[int, ...], ...] = ()
-    """Branch sides that the calls took, if the comparison requires them; each as a tuple of fields.
+    """Branch sides that the calls took, as the values of :class:`BranchSide` fields.
 
-    ``lines`` are selected in the same way.
+    Only sides that the comparison requires are stored. ``lines`` are selected in the same way.
     """
     random: bool = False
     """True if the call drew random numbers."""

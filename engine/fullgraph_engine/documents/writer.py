@@ -213,9 +213,7 @@ class DocumentWriter:
             self._tapes = []
 
     def _write_tapes(self) -> None:
-        """Write the ShapeEnv events of frames that Dynamo has compiled, because their events are
-        complete.
-        """
+        """Write the ShapeEnv events of frames that Dynamo has finished compiling."""
         from .. import shapes
 
         for tape in self._tapes[self._tapes_written :]:

@@ -49,7 +49,10 @@ STATIC_SHAPE_OF_GUARDS = Internal(
         ),
     ),
 )
-"""Excluded from :data:`INTERNALS`: releases without this name do not need it."""
+"""Private name that only some releases have.
+
+Other releases do not need it, so it is not in :data:`INTERNALS`.
+"""
 FROM_REAL_TENSOR = internal(
     "fake tensors",
     _SCALARS,

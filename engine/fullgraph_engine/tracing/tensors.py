@@ -130,9 +130,9 @@ class RunTensorMode(FakeTensorMode):
         return self
 
     def restart(self, inverted_choices: frozenset[int] = frozenset()) -> None:
-        """Start over, so that equal reads get equal values, except for the bool choices to invert.
+        """Forget all choices before a new run, so that reads in the same order get the same values.
 
-        ``inverted_choices`` are the numbers of earlier bool choices that become True.
+        ``inverted_choices`` are the numbers of earlier bool choices that become True instead.
         """
         self.inverted_choices, self.bool_choices, self._choice_count = inverted_choices, [], 0
         self._reads_by_place.clear()
@@ -303,8 +303,11 @@ class RunTensorMode(FakeTensorMode):
 
 
 def _keep_dynamic(inputs: Any, outputs: Any) -> None:
-    """Mark a dimension of an output as dynamic if an input has a marked one of equal index and
-    size."""
+    """Mark dimensions of an operator's outputs as dynamic, if they seem to come from a dynamic
+    input.
+
+    They do if an input has a dimension of the same index and size that is marked as dynamic.
+    """
     marked = {
         (dim, value.shape[dim])
         for value in pytree.tree_leaves(inputs)

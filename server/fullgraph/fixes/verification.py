@@ -393,10 +393,9 @@ class Verifier:
         return Refused(candidate, judgment.why, judgment.instead or lacking)
 
     def _only_guards(self, judgment: Judgment, finding: Finding, candidate: Candidate) -> bool:
-        """Whether all findings that a rewrite adds are about guards of code that it moves into
-        one graph.
+        """Whether a rewrite only adds findings about guards, in code that it moves into one graph.
 
-        These are sizes that become constants, and state that changes for the next call.
+        Such findings are sizes that become constants, and state that changes for the next call.
         """
         before, after = self._request.text.split("\n"), candidate.text.split("\n")
         # Disabled code was not compiled at all, so its guards are new.

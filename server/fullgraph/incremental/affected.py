@@ -42,7 +42,7 @@ class KnownTarget:
 
     @property
     def definition(self) -> str:
-        """Name of the top-level function or class that contains the target; empty for an
+        """Name of the top-level function or class that contains this function or module; "" for an
         expression.
         """
         root = self.name.partition(".")[0]

@@ -18,7 +18,7 @@ _MAX_ALIASES = 8
 
 @dataclass(frozen=True)
 class BoundName:
-    """The statements that bind a name, as seen from one use of the name in a text."""
+    """The statements that bind a name, and the one that applies at a certain use of the name."""
 
     scope: NameScope
     """Innermost scope that binds the name."""

@@ -94,7 +94,9 @@ class RunningOn:
     tensors: str = field(default="", init=False)
     """Part of the ``while`` condition that depends on the data of tensors, as source code."""
     ends: bool = field(default=False, init=False)
-    """True if Python can also end the loop, without reading the data of tensors."""
+    """True if the original loop can also end without reading tensor data, for example after a
+    ``range``.
+    """
 
     def __post_init__(self) -> None:
         self.converter = Converter(self.site)
