@@ -111,7 +111,7 @@ check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check engine server
 	$(BIN)/mypy
-	$(BIN)/mypy --explicit-package-bases tests/conftest.py tests/cli tests/engine tests/server
+	$(BIN)/mypy --explicit-package-bases tests/conftest.py tests/cli tests/engine tests/server tests/testing
 	$(BIN)/python tests/private_names.py
 	$(BIN)/python tests/import_cycles.py
 	$(BIN)/python tests/either_way.py

@@ -160,7 +160,7 @@ async def search(
     traces, bar = Traces(*[Analyzed(1, "v1", wall, cpu=cpu)] * 20), Bar()
     wanted = {item.id: item for item in items}
     engine: Any = traces
-    await fix_jobs._FixSearch(attempt, engine, REQUEST, wanted, bar).run()
+    await fix_jobs._FixSearch(attempt, engine, REQUEST, wanted, bar, lambda: None).run()
     assert attempt.is_complete
     return attempt, traces, bar
 

@@ -14,7 +14,7 @@ from fullgraph.fixes.candidate import Candidate, edits_between
 from fullgraph.fixes.fixing import Fixed, Offered, fixed
 from fullgraph.fixes.measuring import Timed, measured
 from fullgraph.fixes.site import Site
-from fullgraph.fixes.tracing import Judgment, Traced, judged
+from fullgraph.fixes.tracing import Judgment, Traced, judge_rewrite
 from fullgraph.fixes.verification import CALLER_SECONDS, COMPARE_SECONDS, Fix, Search, Verifier
 from fullgraph.render.fixes import FixedFile, fixed_json, fixed_text
 from fullgraph.render.measured import measured_text, speed_verdict
@@ -220,14 +220,14 @@ def test_only_named_functions_are_fixed(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_break_that_moved_with_its_line_is_still_there() -> None:
     before = traced("a\nb\n", wanted := break_at(1))
     after = traced("new\na\nb\n", break_at(2))
-    judgment = judged(before, after, wanted)
+    judgment = judge_rewrite(before, after, wanted)
     assert not judgment.gone
     assert judgment.why == "The finding is still there."
 
 
 def test_a_break_that_is_there_in_the_changed_line_is_not_gone() -> None:
     before = traced("a\nb\n", wanted := break_at(1))
-    judgment = judged(before, traced("a\nc\n", break_at(1)), wanted)
+    judgment = judge_rewrite(before, traced("a\nc\n", break_at(1)), wanted)
     assert not judgment.gone
 
 
@@ -235,28 +235,28 @@ def test_one_of_equal_lines_that_follow_one_another_is_gone() -> None:
     for line in (1, 2, 3):
         before = traced("a\nb\nb\nb\nc\n", *(break_at(number) for number in (1, 2, 3)))
         after = traced("a\nb\nb\nc\n", break_at(1), break_at(2))
-        assert judged(before, after, break_at(line)).better
+        assert judge_rewrite(before, after, break_at(line)).better
     # One that is elsewhere says nothing.
     before = traced("b\na\nb\n", wanted := break_at(0), break_at(2))
-    assert not judged(before, traced("b\na\n", break_at(0)), wanted).gone
+    assert not judge_rewrite(before, traced("b\na\n", break_at(0)), wanted).gone
 
 
 def test_one_of_two_alike_in_changed_lines_is_gone() -> None:
     before = traced("a\nb\nc\n", wanted := break_at(1), break_at(2))
-    judgment = judged(before, traced("a\nd\n", break_at(1)), wanted)
+    judgment = judge_rewrite(before, traced("a\nd\n", break_at(1)), wanted)
     assert judgment.better
 
 
 def test_a_break_of_several_runs_counts_once() -> None:
     second = dataclasses.replace(break_at(1), run=RunId("f", 1))
     before = traced("a\nb\n", wanted := break_at(1), second)
-    judgment = judged(before, traced("a\nc\n", break_at(1)), wanted)
+    judgment = judge_rewrite(before, traced("a\nc\n", break_at(1)), wanted)
     assert not judgment.gone
 
 
 def test_another_break_is_a_reason_to_refuse() -> None:
     before = traced("a\nb\n", wanted := break_at(1))
-    judgment = judged(before, traced("a\nc\n", break_at(1, "Another break")), wanted)
+    judgment = judge_rewrite(before, traced("a\nc\n", break_at(1, "Another break")), wanted)
     assert judgment.gone
     assert not judgment.better
     assert judgment.why == (
@@ -267,7 +267,7 @@ def test_another_break_is_a_reason_to_refuse() -> None:
 @pytest.mark.parametrize("outcome", ["rest-skipped", "frame-skipped", "raised"])
 def test_breaks_behind_one_that_hid_them_are_revealed(outcome: BreakOutcome) -> None:
     before = traced("a\nb\nc\n", wanted := break_at(1, outcome=outcome))
-    judgment = judged(before, traced("a\nd\nc\n", break_at(2, "Hidden")), wanted)
+    judgment = judge_rewrite(before, traced("a\nd\nc\n", break_at(2, "Hidden")), wanted)
     assert judgment.better
     assert [one.message for one in judgment.revealed] == ["Hidden"]
 
@@ -275,7 +275,7 @@ def test_breaks_behind_one_that_hid_them_are_revealed(outcome: BreakOutcome) -> 
 def test_a_size_that_is_pinned_where_the_break_was_is_revealed() -> None:
     before = traced("a\nb\n", wanted := break_at(1))
     size = dataclasses.replace(break_at(1, "Pinned"), code="guard/specialized-dimension")
-    judgment = judged(
+    judgment = judge_rewrite(
         before,
         traced(
             "new\na\nb\n", dataclasses.replace(size, range=Range(Position(2, 0), Position(2, 3)))
@@ -288,7 +288,7 @@ def test_a_size_that_is_pinned_where_the_break_was_is_revealed() -> None:
 
 def test_breaks_in_lines_that_were_not_traced_are_revealed() -> None:
     before = traced("a\nb\nc\n", wanted := break_at(1), done=report(2))
-    judgment = judged(before, traced("a\nd\nc\n", break_at(2, "Hidden")), wanted)
+    judgment = judge_rewrite(before, traced("a\nd\nc\n", break_at(2, "Hidden")), wanted)
     assert judgment.better
 
 
@@ -296,7 +296,7 @@ def test_breaks_in_lines_that_were_not_traced_are_revealed() -> None:
 def test_export_fails_where_the_graph_breaks_further_on(line: int) -> None:
     before = traced("a\nb\nc\n", wanted := break_at(0), break_at(2))
     failed = dataclasses.replace(break_at(line), code="export/data-dependent")
-    judgment = judged(before, traced("d\nb\nc\n", break_at(2), failed), wanted)
+    judgment = judge_rewrite(before, traced("d\nb\nc\n", break_at(2), failed), wanted)
     assert judgment.better == (line == 2)
 
 
@@ -308,13 +308,13 @@ def test_a_break_that_now_skips_its_function_is_the_same() -> None:
         message="Later; Dynamo skips the whole function",
         evidence=BreakEvidence("Later", "frame-skipped"),
     )
-    assert judged(before, traced("a\nd\nc\n", skips), wanted).better
+    assert judge_rewrite(before, traced("a\nd\nc\n", skips), wanted).better
 
 
 def test_a_target_that_fails_says_nothing() -> None:
     before = traced("a\nb\n", wanted := break_at(1))
     failed = dataclasses.replace(report(status="failed"), error="ValueError: no")
-    judgment = judged(before, traced("a\nc\n", done=failed), wanted)
+    judgment = judge_rewrite(before, traced("a\nc\n", done=failed), wanted)
     assert not judgment.better
     assert judgment.why == "The changed code is not traced to the end: ValueError: no"
 
@@ -512,11 +512,11 @@ def test_a_rewrite_of_code_that_only_a_program_calls_is_not_traced() -> None:
     of_program = dataclasses.replace(report(target="Trainer.step"), region=region)
     found = break_at(0, "break_ = 2")
     after = traced("fine = 2\n", done=report(status="no-probe", target="Trainer.step"))
-    judgment = judged(traced("break_ = 2\n", found, done=of_program), after, found)
+    judgment = judge_rewrite(traced("break_ = 2\n", found, done=of_program), after, found)
     assert judgment.why.startswith("Only the run of a program calls Trainer.step")
     after = traced("fine = 2\n", done=report(status="failed", target="Trainer.step"))
     before = traced("break_ = 2\n", found, done=report(target="Trainer.step"))
-    judgment = judged(before, after, found)
+    judgment = judge_rewrite(before, after, found)
     assert judgment.why == "The changed code is not traced to the end: it was not traced"
 
 

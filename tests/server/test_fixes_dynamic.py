@@ -7,7 +7,7 @@ import pytest
 from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.rewrites.dynamic import dynamic
 from fullgraph.fixes.site import Site, Text
-from fullgraph.fixes.tracing import Traced, judged
+from fullgraph.fixes.tracing import Traced, judge_rewrite
 from fullgraph_engine.protocol import Finding, Position, Range, TargetReport
 from fullgraph_engine.protocol.evidence import GuardFailure, RecompileEvidence
 
@@ -160,4 +160,4 @@ def test_a_recompile_in_place_of_another_is_no_better(left: int, better: bool) -
     other = Finding("recompile/other", "`x.shape[0] == 4`", wanted.range)
     before = Traced("x\n", (wanted,), (report,))
     after = Traced("y\n", (other,) * left, (report,))
-    assert judged(before, after, wanted).better is better
+    assert judge_rewrite(before, after, wanted).better is better

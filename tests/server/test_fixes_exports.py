@@ -10,9 +10,9 @@ from tests.server.test_fixes import Engine, break_at, request_of
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.exports import checked
+from fullgraph.fixes.rewrites.exports import add_checks
 from fullgraph.fixes.site import Site, Text
-from fullgraph.fixes.tracing import Traced, judged
+from fullgraph.fixes.tracing import Traced, judge_rewrite
 from fullgraph.fixes.verification import Verifier
 from fullgraph_engine.protocol import (
     Compare,
@@ -42,7 +42,7 @@ def site_of(marked: str, evidence: ExportEvidence, imports: str = IMPORTS) -> Si
 def tried(marked: str, check: str, imports: str = IMPORTS) -> list[str]:
     """The texts that are tried."""
     evidence = ExportEvidence("data-dependent", "u0 > 2", check)
-    found = list(checked(site_of(marked, evidence, imports)))
+    found = list(add_checks(site_of(marked, evidence, imports)))
     assert all(one.restricts and not one.preserves and one.gives_up for one in found)
     return [one.text.removeprefix(imports) for one in found]
 
@@ -188,4 +188,4 @@ def test_a_module_that_fails_further_on_fails_no_more_than_before(after: int, be
     before = Traced(text, (wanted, failing(1, "It fails (line 2)")), (report,))
     fails = tuple(failing(3 + number, f"It fails ({number})") for number in range(after))
     changed = Traced(f"check\nb\n{text[2:]}", fails, (report,))
-    assert judged(before, changed, wanted).better is better
+    assert judge_rewrite(before, changed, wanted).better is better

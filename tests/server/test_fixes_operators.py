@@ -7,11 +7,11 @@ import pytest
 from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.custom_operators import (
-    faked,
+    add_fake_kernels,
     of_block,
     of_function,
     of_rest,
-    wrapped,
+    wrap_calls,
 )
 from fullgraph.fixes.site import Site, Text
 from fullgraph_engine.protocol import Finding, Position, Range
@@ -37,7 +37,7 @@ def site_of(marked: str, code: str, title: str) -> Site:
 
 def operators(marked: str) -> list[Candidate]:
     title = "Attempted to call function marked as skipped"
-    return list(wrapped(site_of(marked, "graph-break/GB0007", title)))
+    return list(wrap_calls(site_of(marked, "graph-break/GB0007", title)))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def kernels(text: str, calls: tuple[OperatorCall, ...]) -> list[Candidate]:
     evidence = ExportEvidence("missing-fake-kernel", operator="mine.f.default", calls=calls)
     range_ = Range(Position(0, 0), Position(0, 1))
     finding = Finding("export/missing-fake-kernel", "", range_, evidence=evidence)
-    return list(faked(Site(Text(text), finding)))
+    return list(add_fake_kernels(Site(Text(text), finding)))
 
 
 def called(*calls: OperatorCall, text: str = DEFINED) -> list[str]:

@@ -6,14 +6,14 @@ import pytest
 from tests.server.test_fixes_operators import IMPORTS, site_of
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.packed import padded
+from fullgraph.fixes.rewrites.packed import pad_sequences
 
 SKIPPED = "Attempted to call function marked as skipped"
 HEAD = "from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence\n\n\n"
 
 
 def rewritten(marked: str) -> list[Candidate]:
-    return list(padded(site_of(HEAD + marked, "graph-break/GB0007", SKIPPED)))
+    return list(pad_sequences(site_of(HEAD + marked, "graph-break/GB0007", SKIPPED)))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_sequences_stay_padded(source: str, changed: str) -> None:
     assert scalars.text.count("torch._dynamo.config.capture_scalar_outputs = True\n") == 1
     # What is made once is used by the next function as well.
     before = scalars.text[len(IMPORTS) : scalars.text.index("def f(self")]
-    again, *_ = padded(site_of(before + source, "graph-break/GB0007", SKIPPED))
+    again, *_ = pad_sequences(site_of(before + source, "graph-break/GB0007", SKIPPED))
     assert again.text == scalars.text
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from fullgraph.engines import Engine
 from fullgraph.fixes.rewrites import packed
-from fullgraph.fixes.tracing import traced
+from fullgraph.fixes.tracing import trace_file
 from fullgraph.fixes.verification import Search, Verifier
 from fullgraph_engine.protocol import Analyze, Finding, Part
 
@@ -44,13 +44,13 @@ async def searched(engine: Engine, text: str, code: str, *parts: Part) -> dict[s
     verifier = Verifier(engine, request)
     return {
         finding.target: await verifier.fixes(finding, [finding.target])
-        for finding in (await traced(engine, request)).findings
+        for finding in (await trace_file(engine, request)).findings
         if finding.code == code
     }
 
 
 async def first_break(engine: Engine, request: Analyze) -> Finding:
-    found = (await traced(engine, request)).findings
+    found = (await trace_file(engine, request)).findings
     return next(one for one in found if one.code.startswith("graph-break"))
 
 
@@ -136,7 +136,7 @@ async def test_sizes_that_are_dynamic_from_the_first_call_on(engine: Engine) -> 
     request = Analyze(0, "1", "/nowhere/model.py", SIZES, only=("steps",), parts=("first",))
     verifier = Verifier(engine, request)
     changed: dict[str, str] = {}
-    for finding in (await traced(engine, request)).findings:
+    for finding in (await trace_file(engine, request)).findings:
         if finding.code == "recompile/size":
             search = await verifier.fixes(finding, ["steps"])
             changed.update(
@@ -201,7 +201,7 @@ async def test_operators_of_a_c_extension(engine: Engine, native: Path) -> None:
     verifier = Verifier(engine, request)
     found = {
         finding.target: await verifier.fixes(finding, [finding.target])
-        for finding in (await traced(engine, request)).findings
+        for finding in (await trace_file(engine, request)).findings
         if finding.code.startswith("graph-break")
     }
     best = found["rows"].fixes[0]
@@ -272,7 +272,7 @@ async def test_an_operator_of_a_function_has_its_gradient(engine: Engine) -> Non
     request = Analyze(0, "1", "/nowhere/model.py", OWN_FUNCTIONS, parts=("first",))
     found = {
         one.target: await Verifier(engine, request).fixes(one, [one.target])
-        for one in (await traced(engine, request)).findings
+        for one in (await trace_file(engine, request)).findings
         if one.code.startswith("graph-break")
     }
     best = found["scaled"].fixes[0]
@@ -318,7 +318,7 @@ async def test_an_operator_of_a_block_changes_nothing_that_others_see(engine: En
     request = Analyze(0, "1", "/nowhere/model.py", OWN_BLOCKS, parts=("first",))
     found = {
         one.target: await Verifier(engine, request).fixes(one, [one.target])
-        for one in (await traced(engine, request)).findings
+        for one in (await trace_file(engine, request)).findings
         if one.code.startswith("graph-break")
     }
     best = found["Plain"].fixes[0]
@@ -356,7 +356,7 @@ torch.compile(one)(torch.rand(8), torch.rand(8) > 0.5)
 
 async def test_a_size_that_data_decide_is_no_constant(engine: Engine) -> None:
     request = Analyze(0, "1", "/nowhere/model.py", NO_ELEMENTS, parts=("first",))
-    for each in (await traced(engine, request)).findings:
+    for each in (await trace_file(engine, request)).findings:
         if each.code == "graph-break/GB0170":
             found = await Verifier(engine, request).fixes(each, [each.target])
             assert not [fix for fix in found.fixes if "operator" in fix.candidate.rewrite]

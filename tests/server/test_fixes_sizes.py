@@ -6,7 +6,7 @@ import pytest
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.rewrites.counters import counters
-from fullgraph.fixes.rewrites.kept import kept
+from fullgraph.fixes.rewrites.kept import recompute_cached
 from fullgraph.fixes.rewrites.sizes import sizes
 from fullgraph.fixes.site import Site, Text
 from fullgraph_engine.protocol import Finding, Range
@@ -328,7 +328,7 @@ def not_kept(body: str, place: str) -> list[str]:
     start, positions = text.index(place), TextPositions(text)
     range_ = Range(positions.position_at(start), positions.position_at(start + len(place)))
     finding = Finding("guard/mutated", "", range_, evidence=GuardEvidence("L['self'].mask"))
-    found = list(kept(Site(Text(text), finding)))
+    found = list(recompute_cached(Site(Text(text), finding)))
     assert all(one.loses == ("state",) and one.gives_up for one in found)
     return ["\n".join(line[8:] for line in one.text.split("\n")[5:]).rstrip() for one in found]
 

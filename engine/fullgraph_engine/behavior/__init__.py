@@ -1,6 +1,6 @@
-"""Behavior comparison of an original and a changed text of a file.
+"""Compare the behavior of the original and of the changed source code of a file.
 
-Both texts run the same calls, which are observed. ``search`` chooses the calls (cases) by executing
-the original. ``observing`` executes them, each text in its own process, and writes down what they
-did. ``comparing`` decides in a third process, without user code.
+Test calls (cases) are made with both. ``search`` chooses the calls by executing the original.
+``observing`` makes them, with each version in its own process, and writes down what they did.
+``comparing`` decides in a third process, without user code.
 """

@@ -1,4 +1,4 @@
-"""Time limit in processor time, so that a busy machine tries as many cases as an idle one."""
+"""Time limit in processor time, so that a busy machine makes as many test calls as an idle one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Cases: single calls on which the original and the changed text of a file are compared.
+"""Test calls (cases) on which the original and the changed code of a file are compared.
 
 A case describes how its call differs from a base call, whose inputs the user gave in a comment (the
-probe). It is plain data: both texts build the base call themselves, with the same random numbers,
-and then apply the same changes.
+probe). It is plain data: with both versions of the code, the base call is built with the same
+random numbers, and the same changes are applied.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Decide whether the original and the changed text of a file behave equally.
+"""Decide whether the original and the changed code of a file behave equally.
 
 Everything observed must be equal bit by bit, except for floating-point numbers. Where those differ,
-both texts are compared with a double-precision run of the original. The changed text may deviate
-from it three times as much as the original, or as much as a change in the last bits of the inputs
-causes.
+both are compared with a double-precision run of the original. The changed code may deviate from it
+three times as much as the original, or as much as a change in the last bits of the inputs causes.
 """
 
 from __future__ import annotations
@@ -333,7 +332,10 @@ def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
 
 
 def _compare_inputs(original: ObservedCase, changed: ObservedCase, verdict: _CaseVerdict) -> None:
-    """Add differences to ``verdict`` if inputs or initial state differ before the call."""
+    """Add a difference to ``verdict`` if the inputs or the initial state were not equal.
+
+    ``original`` and ``changed`` are the same test call with both versions of the code.
+    """
     before = {fact.path: fact for fact in original.before}
     after = {fact.path: fact for fact in changed.before}
     for path, fact in before.items():

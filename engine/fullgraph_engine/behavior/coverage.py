@@ -141,7 +141,7 @@ def _lines_decided_by_settings(tree: ast.Module) -> frozenset[int]:
 
 
 class _SettingsAttributes:
-    """Attributes of ``self`` that only constructors of this file assign."""
+    """Finds the attributes of ``self`` that only constructors in a file assign (settings)."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._changing = {

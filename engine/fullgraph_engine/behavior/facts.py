@@ -1,4 +1,4 @@
-"""Facts about a call that can be compared between two texts of a file.
+"""Values observed in a call (facts), to compare the original with the changed code.
 
 Each fact has a path (such as ``result[0]``), words and possibly numbers. The collector decomposes
 values: containers into type, keys and items, objects into attributes, tensors into a description,
@@ -344,7 +344,7 @@ class FactCollector:
             self.add_fact(path, f"{kind} {value!r}" if _has_repr(value) else kind, opaque=True)
 
     def collect_attributes(self, path: str, value: Any, depth: int) -> None:
-        """Collect the attributes of an object as facts."""
+        """Collect the values of an object's attributes."""
         for name, item in instance_state(value).items():
             self.collect(f"{path}.{name}", item, depth)
 
@@ -435,8 +435,8 @@ _CODE_TYPES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunction
 
 
 class _CodeDescription:
-    """A collector of descriptions of the code that a function executes, from which a digest is
-    made.
+    """Describes everything that affects what a function does, so that a digest can be made of
+    it.
     """
 
     def __init__(self, home: str) -> None:

@@ -1,4 +1,4 @@
-"""Files of observations: one text line per case, and a second file with the bytes of tensors.
+"""Files with what test calls did: one text line per call, and a second file with tensor bytes.
 
 The user's code runs in the process that writes the files and may corrupt them, so reading checks
 them.
@@ -50,9 +50,9 @@ class ObservedCase:
     calls: tuple[ObservedCall, ...] = ()
     lines: tuple[int, ...] = ()
     sides: tuple[tuple[int, ...], ...] = ()
-    """Fields of each :class:`BranchSide` that the calls executed, if the comparison requires it.
+    """Branch sides that the calls took, as the values of :class:`BranchSide` fields.
 
-    ``lines`` are selected in the same way.
+    Only sides that the comparison requires are stored. ``lines`` are selected in the same way.
     """
     random: bool = False
     """True if the call drew random numbers."""

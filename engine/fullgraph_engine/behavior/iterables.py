@@ -1,7 +1,8 @@
 """Iterators and dictionary views as arguments of a call.
 
-An iterator can be consumed only once, and each case needs its own iterator with its own tensors. So
-these arguments are converted to tuples when the call is built, and back before each case.
+An iterator can be consumed only once, and each test call needs its own iterator with its own
+tensors. So these arguments are converted to tuples when the call is built, and back before each
+test call.
 """
 
 from __future__ import annotations

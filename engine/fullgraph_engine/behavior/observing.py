@@ -1,4 +1,4 @@
-"""Execute cases and write down their results, side effects and coverage."""
+"""Execute test calls (cases) and write down their results, side effects and coverage."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class CaseObserver:
         self._capture = OutputCapture()
 
     def run_cases(self, cases: Sequence[tuple[int, Case]], budget: ProcessorBudget) -> None:
-        """Execute numbered test calls until the time is used up; at least one."""
+        """Execute numbered test calls until the time in ``budget`` is used up; at least one."""
         for at, (number, case) in enumerate(cases):
             if at and budget.spent:
                 break
@@ -271,7 +271,8 @@ class CaseObserver:
     ) -> tuple[dict[str, CallFact], list[tuple[str, torch.Tensor]]]:
         """Collect everything that a call can change; return it by path, such as ``self.weight``.
 
-        Return also the tensors of this state with their paths.
+        Return also the tensors of this state with their paths. ``store`` keeps tensor contents, and
+        ``memory`` detects shared tensors.
         """
         inputs = FactCollector("input", store.add, memory)
         for name, value in prepared_call.arguments.items():

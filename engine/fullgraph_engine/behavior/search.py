@@ -1,7 +1,7 @@
-"""Choose the cases on which two texts of a file are compared, by executing the original.
+"""Choose test calls (cases) to compare two versions of a file, by executing the original.
 
-The user's inputs are varied in all ways that the target accepts. Then the search looks for values
-that lead to lines and branch sides that no case has reached.
+The user's inputs are varied in all ways that the function or module accepts. Then the search looks
+for values that lead to lines and branch sides that no test call has reached.
 """
 
 from __future__ import annotations
@@ -242,21 +242,21 @@ class _CaseSearch:
 
 
 def _is_worth_comparing(case: Case, raised: BaseException) -> bool:
-    """Whether a test call in which the original raises an exception is worth comparing.
+    """Whether to compare a test call in which the original code raises an exception (``raised``).
 
-    A call with another dtype, other strides or other parameters is not.
+    A call with another dtype, other strides or other parameters is not worth comparing.
     """
     return not (case.dtype or case.strided or case.parameters != "given")
 
 
 class _CaseVariations:
-    """A generator of cases that vary the inputs of one call."""
+    """A generator of test calls (cases) that vary the inputs of one call."""
 
     def __init__(self, call: Call, inputs: Inputs, *, shared: bool) -> None:
         self._inputs, self._call = inputs, call
         self._shared = shared
         self.sizes: dict[tuple[int, int], int] = {}
-        """Smaller sizes for all cases but the first, by input index and dimension."""
+        """Smaller sizes for all test calls but the first, by input index and dimension."""
         self._leaves = [
             (number, leaf.value)
             for number, leaf in enumerate(inputs.leaves)
@@ -277,7 +277,7 @@ class _CaseVariations:
         return sorted(found, key=lambda item: -item[1])
 
     def shrink_case(self, case: Case) -> Case:
-        """Return the case with the smaller sizes, except where the case sets sizes itself."""
+        """Return a test call with smaller sizes, except where the call sets sizes itself."""
         if not self.sizes:
             return case
         changes = {change.leaf: change for change in case.changes}
@@ -290,7 +290,7 @@ class _CaseVariations:
         return replace(case, changes=tuple(changes.values()))
 
     def usual_cases(self) -> Iterator[Case]:
-        """Yield the cases to try with every function or module, the most informative first."""
+        """Yield the test calls to try with every function or module, the most informative first."""
         other = None if self._mode is None else not self._mode
         grad = bool(self._floats)
         if other is not None:
@@ -333,7 +333,9 @@ class _CaseVariations:
         yield from self._shared_tensor_cases()
 
     def directed_cases(self, numbers: Sequence[float]) -> Iterator[Case]:
-        """Yield cases with values near ``numbers`` (constants of the code), then random cases."""
+        """Yield test calls with values near ``numbers`` (constants of the code), then random
+        ones.
+        """
         near_numbers = _near_numbers(numbers)
         sizes = sorted({int(n) for n in near_numbers if 0 <= n <= 64 and n == int(n)})
         for number in near_numbers:
@@ -348,7 +350,9 @@ class _CaseVariations:
         yield from self.random_cases(numbers, 100)
 
     def random_cases(self, numbers: Sequence[float], first: int) -> Iterator[Case]:
-        """Yield random cases, some with values near ``numbers``; their seeds begin at ``first``."""
+        """Yield test calls with random inputs, some near ``numbers``; their seeds begin at
+        ``first``.
+        """
         near_numbers = _near_numbers(numbers)
         chance = random.Random(first)
         fills: tuple[Fill, ...] = (
@@ -438,7 +442,7 @@ class _CaseVariations:
         return int(self._inputs.leaves[leaf].value.shape[dim])
 
     def _single_tensor_cases(self) -> Iterator[Case]:
-        """Yield cases that change only one input tensor."""
+        """Yield test calls that change only one input tensor."""
         if len(self._leaves) < 2:
             return
         grad = bool(self._floats)
@@ -447,7 +451,7 @@ class _CaseVariations:
                 yield Case(60 + number, "given", (LeafChange(leaf, fill),), grad=grad)
 
     def _shared_tensor_cases(self) -> Iterator[Case]:
-        """Yield cases that pass one tensor for two parameters with equal shapes and dtypes."""
+        """Yield test calls that pass one tensor for two parameters with equal shapes and dtypes."""
         for (first, first_tensor), (second, second_tensor) in zip(
             self._leaves, self._leaves[1:], strict=False
         ):

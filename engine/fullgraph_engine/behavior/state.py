@@ -25,7 +25,7 @@ def subject_of(function: Callable[..., Any]) -> Any:
 def collect_state(
     collector: FactCollector, function: Callable[..., Any], namespace: Mapping[str, Any]
 ) -> None:
-    """Collect facts of the state that a function may change.
+    """Collect everything that a function may change, to compare it before and after a call.
 
     This is its object, and the globals of its file (``namespace``).
     """
@@ -51,7 +51,7 @@ def collect_state(
 
 
 def _collect_class(collector: FactCollector, path: str, kind: type) -> None:
-    """Collect the plain attributes of a class, such as counters, as facts."""
+    """Collect the values of plain attributes of the class ``kind``, such as counters."""
     for name, value in list(vars(kind).items()):
         descriptor = hasattr(type(value), "__get__") or isinstance(value, type)
         if not name.startswith("__") and not descriptor:
@@ -59,7 +59,7 @@ def _collect_class(collector: FactCollector, path: str, kind: type) -> None:
 
 
 def _collect_function(collector: FactCollector, path: str, function: Any) -> None:
-    """Collect the defaults, attributes and closure variables of a function as facts."""
+    """Collect the values of a function's defaults, attributes and closure variables."""
     if not isinstance(function, types.FunctionType):
         return
     for name, value in function_state(function):

@@ -52,7 +52,7 @@ def explanations_text(tape: Tape, budget: ReplayBudget) -> str:
 
 
 def saved_events(tape: Tape) -> str:
-    """Return the events of a tape as JSON, for :func:`comparison_text` in a later run."""
+    """Return recorded ShapeEnv events as JSON, for :func:`comparison_text` in a later run."""
     from ..shapes import comparison
 
     return comparison.save(comparison.summarize(tape, _end_of(tape)))

@@ -43,7 +43,11 @@ class DocumentRequest:
         archive: str = "",
         differs: bool = False,
     ) -> None:
-        """Send one section of a document to the receiver, cut if the document becomes too long."""
+        """Send one section of a document to the receiver, cut if the document becomes too long.
+
+        ``number`` is the number of the graph or ShapeEnv. ``archive`` is the saved form of ShapeEnv
+        events, and ``differs`` says whether they differ from an earlier run.
+        """
         if not self.wants_kind(kind):
             return
         sent = self._sent.get(kind, 0)

@@ -140,8 +140,9 @@ class DocumentWriter:
         return self._places.describe_code(code) if code is not None else "?"
 
     def _break_comments(self, frame: int) -> Iterator[str]:
-        """Yield comments on the graph breaks of a frame: the line where it stopped, the break, and
-        the consequence."""
+        """Yield comments on the graph breaks of a frame: the line, the break, and what Dynamo did
+        then.
+        """
         code = self._codes.get(frame)
         for record in self._breaks.get(frame, ()):
             inner = record.stack[-1] if record.stack else None
@@ -183,8 +184,10 @@ class DocumentWriter:
         hooks.callback(handle.remove)
 
     def _write_bytecode(self, code: types.CodeType, new: types.CodeType) -> None:
-        """Write the bytecode of a frame before and after Dynamo changed it; registered as a
-        bytecode hook of Dynamo."""
+        """Write the bytecode of a frame before and after Dynamo changed it.
+
+        Dynamo calls this as a bytecode hook.
+        """
         if not self._request.wants_kind("bytecode"):
             return
         with self._report_failures("bytecode"):
@@ -210,9 +213,7 @@ class DocumentWriter:
             self._tapes = []
 
     def _write_tapes(self) -> None:
-        """Write the ShapeEnv events of frames that Dynamo has compiled, because their events are
-        complete.
-        """
+        """Write the ShapeEnv events of frames that Dynamo has finished compiling."""
         from .. import shapes
 
         for tape in self._tapes[self._tapes_written :]:

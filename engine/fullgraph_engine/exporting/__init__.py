@@ -1,4 +1,4 @@
-"""Export of a target with ``torch.export``, with all problems found in one pass."""
+"""Export of a function or module with ``torch.export``, with all problems found in one pass."""
 
 from .export import ExportRefusal, ExportResult, export_target
 from .expressions import rewrite_expression

@@ -1,4 +1,4 @@
-"""Export one target twice: as a draft that continues after errors, and then in strict mode."""
+"""Export a function or module twice: as a draft that continues after errors, and in strict mode."""
 
 from __future__ import annotations
 

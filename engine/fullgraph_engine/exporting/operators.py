@@ -1,4 +1,4 @@
-"""Check the custom operators of a file with ``opcheck``, on the calls that its targets make."""
+"""Check the custom operators of a file with ``opcheck``, on the calls that its functions make."""
 
 from __future__ import annotations
 

@@ -155,7 +155,8 @@ class _SignatureConverter:
 def _parse_parameter(text: str, keyword_only: bool, sole_positional: bool) -> Parameter:
     """Parse a parameter as torchgen writes it, for example ``Scalar alpha=1``.
 
-    ``sole_positional`` says whether it is the only positional parameter of the function.
+    ``keyword_only`` says whether it must be passed by name, and ``sole_positional`` whether it is
+    the only positional parameter of the function.
     """
     declared, equals, default = text.partition("=")
     type_text, _, name = declared.rpartition(" ")

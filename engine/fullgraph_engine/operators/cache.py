@@ -131,8 +131,10 @@ class IndexCache:
         return folder / (self._key + _SUFFIX)
 
     def find_complete(self) -> Path | None:
-        """Return the path of the cached index for this installation; None if it is missing, damaged
-        or incomplete."""
+        """Return the path of the cached index for this installation.
+
+        The result is None if it is missing, damaged or incomplete.
+        """
         try:
             path = self.path
             header, _ = verify_index(path.read_bytes())

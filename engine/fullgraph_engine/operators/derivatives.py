@@ -117,8 +117,10 @@ _NOT_INPUTS = frozenset({"name", "dispatch", "output_differentiability"})
 
 
 def _default_formulas(entry: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the formulas of a derivatives.yaml entry that apply to all backends; None if it does
-    not have any."""
+    """Return the formulas of a derivatives.yaml entry that apply to all backends.
+
+    The result is None if it does not have any.
+    """
     dispatch = entry.get("dispatch")
     if not isinstance(dispatch, dict):
         return entry

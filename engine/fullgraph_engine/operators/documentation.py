@@ -60,10 +60,10 @@ _MAX_SENTENCE = 300
 
 
 def summarize_docstring(doc: str) -> str:
-    """Return the first sentence of a docstring of torch as Markdown; empty if it has only lists or
-    examples.
+    """Return the first sentence of a docstring of torch as Markdown.
 
-    Skips signatures, and converts roles of reStructuredText to code.
+    The result is empty if it has only lists or examples. Skips signatures, and converts roles of
+    reStructuredText to code.
     """
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(doc)):
         text = paragraph.strip()

@@ -91,7 +91,9 @@ class LiveName:
     kind: NameKind
     value: Any
     canonical: str
-    """Preferred dotted path of the object; it differs from ``path`` if ``path`` is an alias."""
+    """Preferred dotted path of the object, such as ``torch.add``; it differs from ``path`` for an
+    alias.
+    """
     python: str = ""
     """Source of the parameters, for functions and constructors written in Python; otherwise
     empty."""
@@ -169,7 +171,9 @@ def _public_objects(bindings: Mapping[int, str]) -> Iterator[tuple[str, Any]]:
 
 
 def _belongs_to_module(module: str, member: str, value: Any) -> bool:
-    """Whether a module member that ``__all__`` does not list is part of the public interface."""
+    """Whether a member of a module belongs to its public interface, although ``__all__`` lacks
+    it.
+    """
     if isinstance(value, types.ModuleType):
         return value.__name__ == f"{module}.{member}"
     if isinstance(value, (torch.dtype, torch.layout, torch.memory_format, torch.qscheme)):
@@ -233,8 +237,10 @@ class _CanonicalPaths:
         }
 
     def path_of(self, value: Any) -> str:
-        """Return the preferred public path of an object, or else its path as a C++ binding; empty
-        without either."""
+        """Return the preferred public path of an object, or else its path as a C++ binding.
+
+        The result is empty without either.
+        """
         number = id(value)
         return self._canonical.get(number) or self._bindings.get(number, "")
 
@@ -469,7 +475,8 @@ def _called_names(
     """Return the paths of the torch functions that a function calls, and its removal message.
 
     The message is empty unless the function only raises an error that says that it was removed.
-    Calls in private functions of torch that the function calls directly are included.
+    Calls in private functions of torch that the function calls directly are included. ``own_path``
+    is the function's own path.
     """
     found: dict[str, None] = {}
     private: dict[types.FunctionType, None] = {}
@@ -487,10 +494,11 @@ def _scan_calls(
     found: dict[str, None],
     private: dict[types.FunctionType, None],
 ) -> str:
-    """Collect the functions that the bytecode of a function loads.
+    """Collect the torch functions that the bytecode of a function loads.
 
     Adds paths of public names to ``found``, and functions of torch without a path to ``private``.
     Returns the deprecation message of a function that always raises; otherwise an empty string.
+    ``own_path`` is the function's own path.
     """
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
     value: Any = None

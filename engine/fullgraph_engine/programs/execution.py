@@ -206,8 +206,7 @@ class Program(Attribution):
         return -1
 
     def record_failure(self, error: BaseException) -> None:
-        """Record the graph break behind an exception that leaves a call, as under
-        ``fullgraph=True``.
+        """Record the graph break that made a call with ``fullgraph=True`` raise an exception.
 
         A ``UserError`` without a location in traced code is not a graph break: Dynamo refused the
         arguments of the call, such as a wrong ``dynamic_shapes``.

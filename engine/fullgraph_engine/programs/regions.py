@@ -280,8 +280,7 @@ def _compile_frame(
 
 
 def _compile_options(frame: types.FrameType | None) -> tuple[tuple[str, str], ...]:
-    """Return the arguments of a ``torch.compile`` call that differ from their defaults, as (name,
-    value) pairs."""
+    """Return the arguments of a ``torch.compile`` call that differ from their defaults, by name."""
     if frame is None:
         return ()
     found = []

@@ -122,7 +122,9 @@ class FileResults:
 
 
 class ProgramResults:
-    """A converter from one run of a program to the results for any file of the workspace."""
+    """Converts what was recorded in one run of a program to findings, for any file of the
+    workspace.
+    """
 
     def __init__(self, program: Program, ending: Ending, text_of: Callable[[str], str]) -> None:
         program.settle()
@@ -264,7 +266,7 @@ class _File:
         self.found[finding.identity] = finding
 
     def calls_of(self, region: LiveRegion | None, *numbers: int) -> Iterator[RegionCalls]:
-        """Yield the call numbers of a region (compiled callable), with the region.
+        """Yield a region (compiled callable) together with some numbers of its calls.
 
         The number 0, which means outside of all calls, is left out. Yields nothing if ``region`` is
         None.
@@ -611,7 +613,7 @@ class _File:
         return Coverage.from_ranges(traced, entered) if entered else None
 
     def body_at(self, place: Range) -> Range:
-        """Return the range of the whole definition whose name is at ``place``."""
+        """Return the range of the whole function or class whose name is at ``place``."""
         for node in self.definitions:
             if node.lineno - 1 <= place.start.line <= (node.end_lineno or node.lineno) - 1:
                 named = isinstance(node, ast.Lambda) or self.source.name_of(node) == place  # type: ignore[arg-type]

@@ -81,8 +81,9 @@ class Attribution(Listener):
         self.after_call(region)
 
     def record_failure(self, error: BaseException) -> None:
-        """Called for each exception that leaves a call of a region, while the call is still on the
-        stack."""
+        """Called for each exception that a call of a compiled callable raises, before the call is
+        left.
+        """
 
     def after_call(self, region: LiveRegion) -> None:
         """Called after each call of a region; a subclass may stop the program here."""

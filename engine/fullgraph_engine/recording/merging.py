@@ -214,9 +214,9 @@ def _example_hints(arguments: Arguments) -> dict[str, int]:
 
 
 def _integer_value(value: Value) -> int | str | None:
-    """Return the value of an integer argument; None for other arguments.
+    """Return the value of an integer argument in a recorded call; None for other arguments.
 
-    It is a symbol's name if an earlier merge has replaced the integer by a symbol.
+    It is the name of a symbol if merging has replaced differing integers by a symbol.
     """
     if isinstance(value, SizeText):
         return _size_key(value.size)

@@ -1,5 +1,7 @@
-"""Convert the arguments of a running program's calls to probe notation (``f32[4, 16]``), without
-tensor contents."""
+"""Convert the arguments of calls in a running program to probe notation (``f32[4, 16]``).
+
+Contents of tensors are not included.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,10 @@ unknown.
 
 
 class InexpressibleArgument(Exception):
-    """Raised for an argument that probe notation cannot express; the message is its description
-    with an article."""
+    """Raised for an argument that probe notation cannot express.
+
+    The message is a description of the argument with an article.
+    """
 
 
 class ArgumentWriter:

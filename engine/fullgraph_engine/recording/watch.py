@@ -234,8 +234,10 @@ class _Recorder:
     def note_call(
         self, watched: _Watched, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> bool:
-        """Record one call; return whether it shows something new, such as arguments of other
+        """Record one call of ``module``; return whether it shows something new, such as other
         types.
+
+        ``watched`` has the recorded calls of its class.
         """
         init = self.constructor_arguments(module, watched)
         try:
@@ -374,8 +376,10 @@ def _around_forward(watched: _Watched, recorder: _Recorder) -> None:
 
 
 def _around_compiled(kind: Any, recorder: _Recorder) -> None:
-    """Wrap the class of modules returned by ``torch.compile``, because wrappers of user classes do
-    not see its calls."""
+    """Record calls of modules returned by ``torch.compile``, by wrapping their class ``kind``.
+
+    Wrappers of the user's classes do not see these calls.
+    """
     inner, compiling = kind.__call__, _is_compiling()
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:

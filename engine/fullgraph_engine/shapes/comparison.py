@@ -1,5 +1,4 @@
-"""Compare the events of two ShapeEnvs: the first event that differs, and the fields that differ at
-the end.
+"""Compare the events of two ShapeEnvs, and their fields after the last event.
 
 A later run in another process compares itself with a :class:`Summary`, which is plain text. torch's
 own ``ShapeEnv.check_equal`` decides which fields matter for guards.

@@ -107,8 +107,9 @@ class _SymbolFact:
         return bool(resolve_symbol(env, symbol) == self.value)
 
     def first_event(self, history: SymbolHistory, known: SymbolRecord) -> int:
-        """Return the index of the event after which the explained value, range or equality is
-        true.
+        """Return the index of the event after which the explained value, range or equality is true.
+
+        ``history`` is of all symbols, and ``known`` of the explained symbol.
         """
         if self.kind == "guard":
             return next(index for index, expr in history.guards if expr == self.value)

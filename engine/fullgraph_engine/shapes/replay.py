@@ -71,6 +71,7 @@ class ReplayBudget:
 
 class Player:
     """A player that repeats the recorded events of a ShapeEnv one by one on a new ShapeEnv.
+
     :func:`start_replay` creates it.
     """
 

@@ -1,7 +1,6 @@
-"""History of a recording of ShapeEnv events: which event created each symbol, and which changed its
-value or range.
+"""History of symbols: which ShapeEnv event created each, and which changed its value or range.
 
-One replay from beginning to end collects this for all symbols.
+One replay of the recorded events collects this for all symbols.
 """
 
 from __future__ import annotations

@@ -146,8 +146,8 @@ class Tape:
 
 
 class _EventList(list[ShapeEnvEvent]):
-    """A list that replaces ``ShapeEnv.events`` and also records where in the user's program each
-    event happens.
+    """A list to replace ``ShapeEnv.events``; it also records where in the user's program events
+    happen.
 
     Torch appends an event before it runs it, and pops it again if it raises.
     """
@@ -299,15 +299,17 @@ class _FakeSnapshots:
 
 
 _active_recordings: list[list[Tape]] = []
-"""Lists of tapes that :func:`record_tapes` is filling now, outermost first; all share one set of
-patches."""
+"""Lists of recordings that :func:`record_tapes` is filling now, outermost first; all share one set
+of patches.
+"""
 
 
 @contextlib.contextmanager
 def record_tapes(
     *, limit: int = LIMIT, bottom: types.CodeType | None = drive.BOTTOM
 ) -> Iterator[list[Tape]]:
-    """Record the events of every ShapeEnv created inside the block, one tape each.
+    """Record the events of every ShapeEnv created inside the block, with one :class:`Tape` for
+    each.
 
     Nothing is validated, and z3 is not needed. ``bottom`` is the code object of the function that
     starts the traced call: frames outside it do not belong to the user. A nested recording shares

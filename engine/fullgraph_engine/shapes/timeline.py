@@ -35,8 +35,10 @@ class Effect:
 
 @dataclass(frozen=True)
 class TimelineEvent:
-    """One ShapeEnv event; ``stack`` are the user frames at the event, ``hints`` the example values
-    of its symbols."""
+    """One ShapeEnv event, described as plain data.
+
+    ``stack`` are the user frames at the event, ``hints`` the example values of its symbols.
+    """
 
     index: int
     method: str

@@ -25,8 +25,10 @@ def marked_dimensions(tensor: Any) -> dict[str, tuple[int, ...]]:
 
 
 def stance() -> str:
-    """Return the stance set by ``torch.compiler.set_stance``; empty for the default one, or if it
-    is unknown."""
+    """Return the stance set by ``torch.compiler.set_stance``.
+
+    The result is empty for the default one, or if it is unknown.
+    """
     found = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
     name = str(getattr(found, "stance", ""))
     return "" if name == "default" else name

@@ -39,8 +39,10 @@ def functorch_config() -> Any:
 
 
 def inductor_config() -> Any:
-    """Return the module ``torch._inductor.config``, the settings of Inductor. The first import
-    takes about a second."""
+    """Return the module ``torch._inductor.config``, the settings of Inductor.
+
+    The first import takes about a second.
+    """
     import torch._inductor.config
 
     return torch._inductor.config

@@ -52,7 +52,10 @@ RESTART_ANALYSIS = Internal(
         ),
     ),
 )
-"""Excluded from :data:`INTERNALS`: releases that report breaks by a method do not need it."""
+"""Method by which releases up to 2.9 react to a break that they do not report.
+
+Later releases do not need it, so it is not in :data:`INTERNALS`.
+"""
 UNSUPPORTED = internal(
     "breaks", "where and why a break arose, with columns", _EXC, "Unsupported.__init__"
 )
@@ -85,8 +88,10 @@ class BreakReport(NamedTuple):
 
 
 def parse_report(args: tuple[Any, ...], kwargs: dict[str, Any]) -> BreakReport:
-    """Parse the arguments of a :data:`LOG_BREAK` call, whose form depends on the release of
-    torch."""
+    """Parse the arguments with which Dynamo reports a graph break.
+
+    Their form depends on the release of torch. They are the arguments of a :data:`LOG_BREAK` call.
+    """
     method = not isinstance(args[0], dict) if args else "code_options" not in kwargs
     translator, rest = (args[0], args[1:]) if method and args else (None, args)
     reason = kwargs.get("reason", rest[1] if len(rest) > 1 else "")

@@ -1,5 +1,6 @@
-"""Determine which private names the installed torch has, and which facts the engine cannot show
-without them.
+"""Determine which private names the installed torch has.
+
+Also determine which facts the engine cannot show without the missing ones.
 """
 
 from __future__ import annotations
@@ -41,8 +42,7 @@ INTERNALS: tuple[Internal, ...] = tuple(
 
 
 def list_hooks() -> tuple[Hook, ...]:
-    """List all private names that the engine needs, stating for each whether the installed torch
-    has it."""
+    """List all private names of torch that the engine needs, and whether this torch has them."""
     found = []
     for internal in INTERNALS:
         spelling = internal.find_spelling()

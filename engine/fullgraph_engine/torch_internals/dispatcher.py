@@ -185,7 +185,7 @@ def disable_torch_function() -> AbstractContextManager[Any]:
 
 @contextmanager
 def disable_modes() -> Iterator[None]:
-    """Disable all dispatch modes while the context is active."""
+    """Disable all active ``TorchDispatchMode`` contexts inside the block."""
     from torch.utils import _python_dispatch
 
     with _python_dispatch._disable_current_modes():

@@ -18,8 +18,9 @@ counters: Any = torch._dynamo.utils.counters
 _seconds_by_phase: dict[str, list[float]] = getattr(
     torch._dynamo.utils, "compilation_time_metrics", {}
 )
-"""Durations in seconds that Dynamo measured, by phase; ``torch._dynamo.utils.compile_times`` prints
-them."""
+"""Durations in seconds that Dynamo measured, by compilation phase;
+``torch._dynamo.utils.compile_times`` prints them.
+"""
 
 reset = torch._dynamo.reset
 disable: Any = torch._dynamo.disable

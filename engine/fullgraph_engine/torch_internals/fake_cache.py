@@ -40,8 +40,10 @@ _NAMESPACES = ("aten", "prims")
 
 
 def cache_entries() -> dict[Any, Any]:
-    """Return the cache dictionary of ``FakeTensorMode`` itself, with entries of all modes; empty if
-    torch has none."""
+    """Return the cache dictionary of ``FakeTensorMode`` itself, with entries of all modes.
+
+    The result is empty if torch has none.
+    """
     cache: dict[Any, Any] = getattr(FakeTensorMode, "cache", {})
     return cache
 
@@ -67,8 +69,10 @@ def is_shared(state: Any) -> bool:
 
 
 def operator_name(operator: Any) -> str:
-    """Return the name of an ``aten`` or ``prims`` operator, such as ``aten.add.Tensor``; empty for
-    other operators."""
+    """Return the name of an ``aten`` or ``prims`` operator, such as ``aten.add.Tensor``.
+
+    The result is empty for other operators.
+    """
     if not isinstance(operator, torch._ops.OpOverload) or operator.namespace not in _NAMESPACES:
         return ""
     return f"{operator.namespace}.{operator._opname}.{operator._overloadname}"
@@ -88,8 +92,10 @@ def find_operator(name: str) -> Any:
 
 
 def shape_env_settings(mode: FakeTensorMode) -> dict[str, bool] | None:
-    """Return the settings of a mode's ``ShapeEnv`` as arguments of its constructor; None without a
-    ``ShapeEnv``."""
+    """Return the settings of a mode's ``ShapeEnv`` as arguments of its constructor.
+
+    The result is None without a ``ShapeEnv``.
+    """
     env: Any = mode.shape_env
     return dataclasses.asdict(env.settings) if env is not None else None
 

@@ -1,5 +1,4 @@
-"""Private names of fake tensors: the mode that creates them, and functions with which Dynamo
-examines them."""
+"""Private names of fake tensors: of their mode, and of Dynamo's functions that examine them."""
 
 from __future__ import annotations
 
@@ -50,7 +49,10 @@ STATIC_SHAPE_OF_GUARDS = Internal(
         ),
     ),
 )
-"""Excluded from :data:`INTERNALS`: releases without this name do not need it."""
+"""Private name that only some releases have.
+
+Other releases do not need it, so it is not in :data:`INTERNALS`.
+"""
 FROM_REAL_TENSOR = internal(
     "fake tensors",
     _SCALARS,

@@ -72,6 +72,6 @@ VALUES = (
 wrong."""
 
 SHAPES = (SYMBOL, CONSTANT, SIZE, TUPLE, NAMED_TUPLE, LIST)
-"""Classes needed, in addition to :data:`VALUES`, to report dtypes and sizes."""
+"""Classes of Dynamo needed, in addition to :data:`VALUES`, to report dtypes and sizes."""
 
 INTERNALS = (*VALUES, *SHAPES)

@@ -94,11 +94,10 @@ def install_cuda_guard() -> bool:
 
 
 def _find_type_slot(guard: int, slots: Any) -> int | None:
-    """Return the index of the virtual function ``type()`` in the guard's function table; None if
-    not found.
+    """Return the index of the virtual function ``type()`` in the guard's function table.
 
-    The index is 0, or 2 if two destructors precede it. If entry 0 is a destructor, calling it is
-    harmless: the class does not have members.
+    The result is None if not found. The index is 0, or 2 if two destructors precede it. If entry 0
+    is a destructor, calling it is harmless: the class does not have members.
     """
     for index in (0, 2):
         if slots[index] and _TYPE_FUNCTION(slots[index])(guard) == _META:

@@ -22,9 +22,10 @@ class ReportedBreak(Exception):
 def remember_cause(
     text: str, kind: str, context: str, explanation: str, hints: Iterable[str]
 ) -> None:
-    """Store the fields of a graph break's message under the formatted text of the message.
+    """Store the fields of a graph break's message under its formatted text.
 
-    Called when Dynamo formats it, so that :func:`break_from_text` can find the fields later.
+    Called when Dynamo formats the message, so that :func:`break_from_text` can find the fields
+    later. ``kind`` is the title of the break.
     """
     _causes_by_text[text] = Cause(kind, explanation, tuple(map(str, hints)), context)
 

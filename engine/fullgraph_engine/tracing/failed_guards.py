@@ -24,7 +24,9 @@ MAX_FAILED_GUARDS = 64
 _STATEFUL = frozenset(
     ("NO_TENSOR_ALIASING", "OBJECT_ALIASING", "STORAGE_OVERLAPPING", "SYMBOLIC_SHAPE_GUARD")
 )
-"""Classes of guards that store the values they are called with until the whole tree was checked."""
+"""Classes of guards that remember the values they were called with until the whole tree is
+checked.
+"""
 
 _REPR_SAFE_TYPES = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
 _TENSOR_CHECK = re.compile(
@@ -64,10 +66,9 @@ _FAMILIES: dict[str, GuardFamily] = {
 
 
 def store_guards(manager: Any, guards: Sequence[Guard]) -> None:
-    """Store the recorded guards of a compilation on its guard tree. :func:`find_failed_guards`
-    needs them later, to find the user's stack of a guard.
+    """Store the recorded guards of a compilation on its guard tree, for :func:`find_failed_guards`.
 
-    ``manager`` is the root of the tree.
+    The user's stack of a guard can then be found. ``manager`` is the root of the tree.
     """
     manager._fullgraph_guards = tuple(guards)
 
@@ -244,7 +245,10 @@ class _FailedGuardSearch:
     # -- stacks of guards ---------------------------------------------------------------------
 
     def _find_stack(self, kind: str, source: str, text: str) -> Stack:
-        """Return the user's stack at which Dynamo created a guard; empty if it was not recorded."""
+        """Return the user's stack at which Dynamo created a guard; empty if it was not recorded.
+
+        The guard is given by its class, the source of its value and its text.
+        """
         if self._origins is None:
             guards: tuple[Guard, ...] = getattr(self._manager, "_fullgraph_guards", ())
             self._origins = {}
@@ -279,8 +283,11 @@ def _changed_state(leaf: Any, value: Any) -> str:
 
 
 def _expected_and_actual(kind: str, expression: str, value: Any) -> tuple[str, str]:
-    """Return (expected value, actual value) of a guard as text; a value without a short form is
-    empty."""
+    """Return the expected and the actual value of a guard as text, each empty without a short form.
+
+    ``kind`` is the class of the guard, ``expression`` its condition, and ``value`` the actual
+    value.
+    """
     _, equals, expected = expression.rpartition(" == ")
     if kind in ("LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN"):
         if not equals:

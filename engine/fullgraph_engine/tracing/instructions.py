@@ -57,8 +57,10 @@ class InstructionListeners:
             listeners.after.append(listener)
 
     def attach(self, translator: Any) -> bool:
-        """Attach the listener functions to a new symbolic interpreter; return False if it runs code
-        of another file."""
+        """Call the listener functions for the code that a new symbolic interpreter runs.
+
+        Return False if it runs code of another file.
+        """
         if translator.f_code.co_filename != self.file:
             return False
         kind = type(translator)

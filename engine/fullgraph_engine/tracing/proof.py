@@ -243,8 +243,9 @@ def _trace_call(function: Callable[..., Any], *args: Any, **options: Any) -> Rec
 
 
 def _trace_two_calls(function: Callable[..., Any], x: torch.Tensor, limit: int = 8) -> Recording:
-    """Trace two calls of the self-check program with different values of a flag, which recompiles
-    the function."""
+    """Trace two calls of the self-check program; the second one recompiles it, because a flag
+    differs.
+    """
     dynamo.reset()
     watch = Recorder(drive.BOTTOM, file=_PATH)
     with watch.listen() as recording, dynamo.config.patch(recompile_limit=limit):

@@ -198,8 +198,10 @@ class Recorder:
             self.on_break(record)
 
     def record_unresumable_break(self) -> None:
-        """Record the last graph break when Dynamo restarts at an earlier instruction because it
-        cannot resume at the break."""
+        """Record the last graph break, at which Dynamo cannot resume.
+
+        Dynamo restarts at an earlier instruction.
+        """
         error = self._last_unlogged
         if error is not None:
             self.record_break(error, "rest-skipped", getattr(error, "_fullgraph_stack", ()))
@@ -265,7 +267,10 @@ class Recorder:
             self.witness.observe_skip(skip)
 
     def record_graph(self, output: Any, module: Any) -> None:
-        """Record a captured graph before the backend gets it."""
+        """Record a captured graph before the backend gets it.
+
+        ``output`` is Dynamo's ``OutputGraph``, and ``module`` the ``torch.fx.GraphModule``.
+        """
         shape_env = graphs.find_shape_env(output)
         graph = Graph(self.frame, *nodes.list_ops(module))
         self.recording.graphs.append(graph)
@@ -337,8 +342,10 @@ class Recorder:
         failed_guards.store_guards(tree, self.recording.guards[before:])
 
     def record_recompile(self, frame: Any, cache_entries: Any, reasons: Any) -> None:
-        """Record a recompile: no earlier compilation of a frame's code fits the values of
-        the call."""
+        """Record a recompile: no earlier compilation of a frame's code fits the values of the call.
+
+        ``cache_entries`` are the earlier compilations, and ``reasons`` Dynamo's messages.
+        """
         code = frame.f_code
         latest_first = sorted(cache_entries, key=_compile_id_numbers, reverse=True)
         self.recording.recompiles.append(
@@ -357,8 +364,10 @@ class Recorder:
         )
 
     def record_recompile_limit(self, setting: str) -> None:
-        """Record that Dynamo will not recompile the last recompiled code again, because it reached
-        the limit ``setting``."""
+        """Record that the last recompiled code reached the recompile limit that ``setting`` names.
+
+        Dynamo will not compile it again.
+        """
         limit = f"{setting} = {getattr(dynamo.config, setting)}"
         recompiles = self.recording.recompiles
         recompiles[-1] = dataclasses.replace(recompiles[-1], limit=limit)

@@ -171,7 +171,7 @@ class Specialization:
 
 @dataclass(frozen=True)
 class Limit:
-    """A symbol whose size a condition limits to the range from ``low`` to ``high``, both included.
+    """A symbolic size that a condition limits to the range from ``low`` to ``high``, both included.
 
     ``size`` is the symbol's size in this run.
     """
@@ -264,8 +264,10 @@ class CustomOp:
 
 @dataclass(frozen=True)
 class CompilerCheck:
-    """A call of ``torch.compiler.is_compiling``, or of a ``function`` like it, that Dynamo
-    evaluated to ``value``."""
+    """A call that asks whether code is compiled, such as ``torch.compiler.is_compiling()``.
+
+    Dynamo evaluated the call of ``function`` to ``value``.
+    """
 
     function: str
     value: bool

@@ -113,7 +113,11 @@ def _wrap_scalar_read(original: Callable[..., Any]) -> Callable[..., Any]:
 def _create_symbol(
     number: int | float, origin: _ScalarOrigin, environment: Any, output: Any
 ) -> Any:
-    """Create a symbol for a number, so that Dynamo can guard it."""
+    """Create a symbol for a number read from a fake tensor, so that Dynamo can guard it.
+
+    ``origin`` is the fake tensor, ``environment`` the ShapeEnv, and ``output`` Dynamo's
+    ``OutputGraph``.
+    """
     source = CallMethodItemSource(origin.source)
     symbol = environment.create_unspecified_symbol(
         number,

@@ -112,8 +112,11 @@ class ShapeRecorder:
         self._current.graph = graph
 
     def note_symbol(self, symbol: str, source: str, hint: int | None) -> str:
-        """Record a new symbolic size and return the user's name for it; empty if the user did not
-        name it."""
+        """Record a new symbolic size; return the user's name for it, or "" if the user did not name
+        it.
+
+        ``source`` is Dynamo's name of the size, and ``hint`` its value in this run.
+        """
         return self._names.note_symbol(self._current.names, symbol, source, hint)
 
     def format_size(self, size: Any) -> str:

@@ -44,8 +44,11 @@ class SizeNames:
         known[1][dim] = name
 
     def note_symbol(self, frame: FrameNames, symbol: str, source: str, hint: int | None) -> str:
-        """Record a new symbolic size and return the user's name for it; empty if the user did not
-        name it."""
+        """Record a new symbolic size; return the user's name for it, or "" if the user did not name
+        it.
+
+        ``source`` is Dynamo's name of the size, and ``hint`` its value in this run.
+        """
         frame.sources[symbol] = source, hint
         match = _SIZE_SOURCE.fullmatch(source)
         if match is None or not self._user_names:

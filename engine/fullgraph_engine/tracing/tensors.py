@@ -130,9 +130,9 @@ class RunTensorMode(FakeTensorMode):
         return self
 
     def restart(self, inverted_choices: frozenset[int] = frozenset()) -> None:
-        """Start over, so that equal reads get equal values, except for the bool choices to invert.
+        """Forget all choices before a new run, so that reads in the same order get the same values.
 
-        ``inverted_choices`` are the numbers of earlier bool choices that become True.
+        ``inverted_choices`` are the numbers of earlier bool choices that become True instead.
         """
         self.inverted_choices, self.bool_choices, self._choice_count = inverted_choices, [], 0
         self._reads_by_place.clear()
@@ -202,8 +202,10 @@ class RunTensorMode(FakeTensorMode):
                 tensor.constant = None
 
     def _compute_factory(self, func: Any, args: Any, kwargs: Any, out: Any) -> Any:
-        """Return the output of a factory, such as ``torch.arange``, with known values if it is
-        small and on the CPU."""
+        """Return the output of a factory, such as ``torch.arange``, with its values if it is small.
+
+        Only outputs on the CPU get values.
+        """
         if out.device.type != "cpu" or out.layout is not torch.strided or kwargs.get("out"):
             return out
         if any(not isinstance(size, int) for size in out.shape) or out.numel() > KNOWN_NUMEL:
@@ -301,8 +303,11 @@ class RunTensorMode(FakeTensorMode):
 
 
 def _keep_dynamic(inputs: Any, outputs: Any) -> None:
-    """Mark a dimension of an output as dynamic if an input has a marked one of equal index and
-    size."""
+    """Mark dimensions of an operator's outputs as dynamic, if they seem to come from a dynamic
+    input.
+
+    They do if an input has a dimension of the same index and size that is marked as dynamic.
+    """
     marked = {
         (dim, value.shape[dim])
         for value in pytree.tree_leaves(inputs)
@@ -473,8 +478,10 @@ def allow_constant_copies() -> Iterator[None]:
 
 
 def storage_bytes(values: Any) -> int:
-    """Return the total size in bytes of all tensors in nested data, including states of modules,
-    each tensor once."""
+    """Return the total size in bytes of all tensors in nested data, each counted once.
+
+    States of modules are included.
+    """
     seen: dict[int, int] = {}
     for tensor in _iterate_tensors(values):
         with contextlib.suppress(Exception):

@@ -73,12 +73,11 @@ class Inputs:
         sizes: Mapping[tuple[int, int], int] | None = None,
         values: Mapping[int, Any] | None = None,
     ) -> tuple[tuple[Any, ...], dict[str, Any], dict[int, torch.Tensor]]:
-        """Return the positional and keyword arguments of the call again, with new tensors and some
-        values changed.
+        """Return new arguments for the call, with new tensors and some values changed.
 
         ``sizes`` are changed sizes by (number of the leaf, dimension), ``values`` changed values by
-        number of the leaf. Arguments that share one tensor share the new one too. The third result
-        is the new tensor of each leaf, by number.
+        number of the leaf. Arguments that share one tensor share the new one too. The results are
+        the positional and the keyword arguments, and the new tensor of each leaf, by number.
         """
         sizes, values = sizes or {}, values or {}
         new_by_id: dict[int, Any] = {}
@@ -134,8 +133,7 @@ def replace_arguments(
 
 
 def can_be_resized(value: Any) -> bool:
-    """Whether :func:`resize_tensor` can change the sizes of a value: a strided tensor, not of a
-    user's subclass."""
+    """Whether a value is a strided tensor, not of a user's subclass, so that it can be resized."""
     return type(value) in _RESIZABLE_TYPES and value.layout is torch.strided
 
 

@@ -13,7 +13,7 @@ from fullgraph_engine.protocol.evidence import RecompileEvidence
 from fullgraph_engine.protocol.regions import MOST_CALLS
 
 _MOST_PARTS = 4
-"""Maximum number of call numbers, or ranges of them, that the text lists."""
+"""Maximum number of call numbers, or ranges of call numbers, in one message."""
 
 
 def headline(finding: Finding) -> str:

@@ -64,8 +64,10 @@ class Code:
 
     @property
     def anchor(self) -> str:
-        """Anchor that GitHub generates for the heading of this code in ``docs/codes.md``: lower
-        case, without punctuation."""
+        """Anchor of this code's heading in ``docs/codes.md``, as GitHub generates it.
+
+        It is in lower case, without punctuation.
+        """
         return re.sub(r"[^\w\- ]", "", self.name.lower()).replace(" ", "-")
 
 
@@ -673,8 +675,10 @@ def documentation_url(code: str) -> str:
 
 
 def graph_break_id(code: str) -> str:
-    """Return the id in a graph break's code: ``GB0059`` for ``graph-break/GB0059``; empty for codes
-    without an id."""
+    """Return the id in a graph break's code: ``GB0059`` for ``graph-break/GB0059``.
+
+    The result is empty for codes without an id.
+    """
     head, _, tail = code.partition("/")
     return tail if head == "graph-break" and GRAPH_BREAK_ID.fullmatch(tail) else ""
 
@@ -706,8 +710,8 @@ def may_be_selected(
 ) -> bool:
     """Whether the user's settings may show some finding code that begins with ``beginning``.
 
-    It is a code or a family such as ``graph-break/``. True if uncertain. ``chosen`` has the
-    severities set by the user.
+    It is a code or a family such as ``graph-break/``. True if uncertain. ``select`` and ``ignore``
+    are lists of codes, ``chosen`` the severities set by the user.
     """
     select, ignore = tuple(select), tuple(ignore)
     family = beginning.rstrip("/")

@@ -1,5 +1,7 @@
-"""A finding as the user sees it, merged from all runs (traces of a function with one set of inputs)
-that reported it."""
+"""A finding as the user sees it, merged from all runs that reported it.
+
+A run traces a function with one set of inputs.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from fullgraph_engine.protocol import Finding, Range, place_words
 
 @dataclass(frozen=True)
 class FileFinding:
-    """A finding as it is displayed: one for all runs (traces of a function with one set of inputs)
-    that reported it.
+    """A finding as it is displayed, merged from all runs that reported it.
 
-    ``finding.count`` is the sum over the runs. ``targets`` are the names of the traced functions,
-    ``finding.target`` is the first. ``href`` is the URL of the documentation.
+    A run traces a function with one set of inputs. ``finding.count`` is the sum over the runs.
+    ``targets`` are the names of the traced functions, ``finding.target`` is the first. ``href`` is
+    the URL of the documentation.
     """
 
     finding: Finding
@@ -27,7 +29,7 @@ class FileFinding:
     run_findings: tuple[Finding, ...] = ()
     """Findings that were merged into this one, one for each run."""
     id: str = ""
-    """Unique identifier in the file, which later traces repeat while only other lines change."""
+    """Unique identifier in the file; later traces give the same finding the same one."""
     same_as: Range | None = None
     """Range of the first finding in the file with the same causes; None if this finding is the
     first, or shares no cause."""

@@ -23,8 +23,7 @@ def kind_slug(kind: str) -> str:
 
 
 def guard_sentences(guard: FoundGuard) -> Iterator[str]:
-    """Yield sentences that describe what a guard checks, one for each condition, with the
-    expressions of the user's code."""
+    """Yield a sentence for each condition that a guard checks, in terms of the user's code."""
     if guard.kind == _MARKS and guard.source:
         # Dynamo checks the dimensions that ``mark_dynamic`` marked with five conditions on internal
         # attributes.

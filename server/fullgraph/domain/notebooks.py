@@ -77,14 +77,18 @@ def notebook_to_python(data: str) -> str:
 
 
 def find_cell_in_file(path: str, text: TextPositions, line: int) -> CellPlace | None:
-    """Return the cell and line for a zero-based line of a file's text; None if the file at ``path``
-    is not a notebook."""
+    """Return the cell and line for a zero-based line of a file's text.
+
+    The result is None if the file at ``path`` is not a notebook.
+    """
     return find_cell(text, line) if path.endswith(SUFFIX) else None
 
 
 def find_cell(text: TextPositions, line: int) -> CellPlace | None:
-    """Return the cell and line for a zero-based line of the Python text of a notebook; None above
-    the first cell."""
+    """Return the cell and line for a zero-based line of the Python text of a notebook.
+
+    The result is None above the first cell.
+    """
     for above in range(min(line, len(text) - 1), -1, -1):
         found = _MARK.match(text.line(above))
         if found is not None:

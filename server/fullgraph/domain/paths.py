@@ -24,8 +24,10 @@ def match_library_folder(path: str) -> re.Match[str] | None:
 
 
 def short_path(path: str, folder: str = "") -> str:
-    """Return a path relative to the folder of installed packages that contains it; other paths are
-    relative to ``folder``, such as the workspace."""
+    """Shorten a path, relative to the folder of installed packages that contains it.
+
+    Other paths are relative to ``folder``, such as the workspace.
+    """
     found = match_library_folder(path)
     if found:
         return path[found.end() :]
@@ -37,7 +39,7 @@ def short_path(path: str, folder: str = "") -> str:
 
 @functools.lru_cache(maxsize=4096)
 def shorten_paths(words: str, folder: str = "") -> str:
-    """Shorten each path that occurs in a message with :func:`short_path`."""
+    """Shorten each path in the message ``words`` with :func:`short_path`."""
     if "/" not in words and "\\" not in words:
         return words
     words = _IN_WORDS.sub("", words)

@@ -11,8 +11,10 @@ _MOST_BLOCKS = 4
 
 
 def amount(number: int | None, noun: str) -> str:
-    """Format a count with its noun: ``1 graph``, ``2 graphs``, ``no graphs``; ``graphs unknown`` if
-    the count is None."""
+    """Format a count with its noun: ``1 graph``, ``2 graphs``, ``no graphs``.
+
+    If the count is None, it is ``graphs unknown``.
+    """
     if number is None:
         return f"{noun}s unknown"
     if number == 0:

@@ -35,8 +35,10 @@ class ReproOutcome:
 
 @dataclass
 class ReductionState:
-    """Progress of a reduction: the line count of the first program that reproduced the finding (0
-    before it is known), and the latest progress event."""
+    """Progress of reducing a program: its first line count, and the latest progress event.
+
+    ``first_lines`` is 0 until a program has reproduced the finding.
+    """
 
     first_lines: int = 0
     last: ReproProgress | None = None

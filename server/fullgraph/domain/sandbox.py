@@ -8,8 +8,10 @@ from fullgraph_engine.protocol.sandbox import SandboxLevel
 
 
 def level_line(level: SandboxLevel) -> str:
-    """Return one line about the sandbox for the status display; empty until the engine has reported
-    which layers work."""
+    """Describe the sandbox in one line for the status display.
+
+    It is empty until the engine has reported which layers work.
+    """
     layers = level.layers
     if not layers:
         return ""

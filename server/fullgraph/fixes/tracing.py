@@ -101,8 +101,8 @@ class Traced:
         return any(_is_serious(one) or one.code.startswith("recompile") for one in self.findings)
 
 
-async def traced(tracer: Tracer, request: Analyze) -> Traced:
-    """Trace a file with the engine; return the findings and reports."""
+async def trace_file(tracer: Tracer, request: Analyze) -> Traced:
+    """Trace the file of a request with the engine; return the findings and reports."""
     results = await collect_results(events(tracer.analyze(request)))
     return Traced(
         request.text,
@@ -165,17 +165,17 @@ class Judgment:
 
 
 def _only_of_program(before: Traced, after: Traced) -> str:
-    """Return a function whose findings are unknown, because only running the whole program
-    compiles it.
+    """Return the name of a function that was only compiled by running the whole program.
 
-    It was not traced now. The result is empty without such a function.
+    It is one that the trace ``before`` covers and ``after`` does not, so its findings are unknown.
+    The result is empty if there is none.
     """
     traced_names = {one.name for one in after.reports if one.status == "traced"}
     missing = (one for one in before.reports if one.region and one.name not in traced_names)
     return next((one.name for one in missing), "")
 
 
-def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
+def judge_rewrite(before: Traced, after: Traced, finding: Finding) -> Judgment:
     """Return the effect of a rewrite on ``finding`` and on other findings.
 
     ``before`` and ``after`` are traces of the original and the rewritten code, with the same

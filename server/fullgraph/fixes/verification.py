@@ -1,5 +1,4 @@
-"""Verify rewrites that may fix a finding: trace each, compare its behavior with the original, and
-grade it.
+"""Verify rewrites that may fix a finding: trace them, compare their behavior, and grade them.
 
 A candidate is a rewrite before its verification.
 """
@@ -20,7 +19,7 @@ from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between
 from fullgraph.fixes.catalogue import candidates
 from fullgraph.fixes.site import Text, Unparsable
-from fullgraph.fixes.tracing import Asked, Judgment, Traced, events, judged, same, traced
+from fullgraph.fixes.tracing import Asked, Judgment, Traced, events, judge_rewrite, same, trace_file
 from fullgraph_engine.protocol import (
     Analyze,
     Compare,
@@ -380,26 +379,25 @@ class Verifier:
     ) -> Judgment | Refused:
         """Compare the findings of a rewritten file with the findings of the original.
 
-        ``parts`` are the parts of the analysis that were traced for the rewrite. Parts that were
-        not traced for the original are traced only if the original may have the same findings:
-        `torch.export` may take longer than all other parts.
+        ``before`` and ``after`` are their traces. ``parts`` are the parts of the analysis that were
+        traced for the rewrite. Parts that were not traced for the original are traced only if the
+        original may have the same findings: `torch.export` may take longer than all other parts.
         """
         lacking = _missing_kernel(after)
-        judgment = judged(before, after, finding)
+        judgment = judge_rewrite(before, after, finding)
         excused = lacking is None or ".library" in self._request.text
         if judgment.appeared and excused and parts != _parts_of_finding(finding):
             names = tuple(dict.fromkeys(one.name for one in before.reports))
-            judgment = judged(await self._trace_original(names, parts), after, finding)
+            judgment = judge_rewrite(await self._trace_original(names, parts), after, finding)
         guarded = judgment.gone and self._only_guards(judgment, finding, candidate)
         if judgment.better or guarded:
             return judgment
         return Refused(candidate, judgment.why, judgment.instead or lacking)
 
     def _only_guards(self, judgment: Judgment, finding: Finding, candidate: Candidate) -> bool:
-        """Whether all findings that a rewrite adds are about guards of code that it moves into
-        one graph.
+        """Whether a rewrite only adds findings about guards, in code that it moves into one graph.
 
-        These are sizes that become constants, and state that changes for the next call.
+        Such findings are sizes that become constants, and state that changes for the next call.
         """
         before, after = self._request.text.split("\n"), candidate.text.split("\n")
         # Disabled code was not compiled at all, so its guards are new.
@@ -421,34 +419,37 @@ class Verifier:
         targets: tuple[str, ...],
         parts: tuple[Part, ...],
     ) -> Judgment:
-        """Compare the findings of the last parts of the analysis, traced only for rewrites that
-        pass so far.
+        """Trace the parts of the analysis that were left for last, and compare their findings.
 
-        The original is traced only if the rewritten code has findings there which the original
-        may have as well: that trace takes as long as the other verification.
+        ``targets`` are the traced functions. The original is traced only if the rewritten code has
+        findings there which the original may have as well: that trace takes as long as the other
+        verification.
         """
         rest = tuple(part for part in _FURTHER if part not in parts)
         after = await self._trace_changed(candidate.text, targets, rest)
         before = Traced(self._request.text)
         if after.speaks_against:
             before = await self._trace_original(targets, rest)
-        return judged(before, after, finding)
+        return judge_rewrite(before, after, finding)
 
     def _look_ahead(
         self, candidate: Candidate, parts: tuple[Part, ...], targets: tuple[str, ...]
     ) -> None:
         text, parts = candidate.text, _parts_of(candidate, parts)
-        looking = traced(self._tracer, self._trace_request(targets, parts, text))
+        looking = trace_file(self._tracer, self._trace_request(targets, parts, text))
         self._ahead[text, targets, parts] = asyncio.create_task(looking)
 
     async def _trace_changed(
         self, text: str, targets: tuple[str, ...], parts: tuple[Part, ...]
     ) -> Traced:
-        """Return the trace of rewritten code; if it was started in advance, wait for that one."""
+        """Return the trace of the functions ``targets`` in the rewritten code ``text``.
+
+        If the trace was started in advance, wait for it.
+        """
         ahead = self._ahead.pop((text, targets, parts), None)
         if ahead is not None:
             return await ahead
-        return await traced(self._tracer, self._trace_request(targets, parts, text))
+        return await trace_file(self._tracer, self._trace_request(targets, parts, text))
 
     async def _trace_original(self, only: tuple[str, ...], parts: tuple[Part, ...]) -> Traced:
         """Return the trace of the functions ``only`` in the original code.
@@ -459,7 +460,9 @@ class Verifier:
             return self._known.of(only)
         known = self._before.get((only, parts))
         if known is None:
-            known = await traced(self._tracer, self._trace_request(only, parts, self._request.text))
+            known = await trace_file(
+                self._tracer, self._trace_request(only, parts, self._request.text)
+            )
             self._before[only, parts] = known
         return known
 
@@ -519,11 +522,12 @@ class Verifier:
         quick: bool = False,
         covering: bool = True,
     ) -> list[Compared] | Refused:
-        """Compare the behavior of the rewritten with the original code, for each function.
+        """Compare the behavior of the rewritten and the original code, for each of the functions
+        ``targets``.
 
         Return the comparisons, or the refusal at the first difference. A suggestion is not
-        compared: a person has to check it anyway. With ``quick``, a rewrite that probably differs
-        is first compared for a short time.
+        compared: a person has to check it anyway. ``seconds`` is the time limit. With ``quick``, a
+        rewrite that probably differs is first compared for a short time.
         """
         found: list[Compared] = []
         changed = candidate.text
@@ -569,7 +573,7 @@ class Verifier:
 
 
 def _parts_of(candidate: Candidate, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return the parts of the analysis that must be traced to verify a rewrite.
+    """Return the parts of the analysis (such as "paths" or "forecast") that verify a rewrite.
 
     They are ``parts``, which show the finding, and parts that the rewrite itself asks for.
     """
@@ -660,9 +664,9 @@ _OF_A_DTYPE = ("outcome", "result", "gradient", "state", "input")
 
 
 def _parts_of_finding(finding: Finding) -> tuple[Part, ...]:
-    """Return the parts of the analysis that show a finding, and the first trace.
+    """Return the parts of the analysis (such as "paths" or "forecast") that show a finding.
 
-    The first trace shows whether functions fail.
+    The first trace is always included: it shows whether functions fail.
     """
     if finding.path is not None:
         return "first", "paths"
@@ -673,7 +677,7 @@ def _parts_of_finding(finding: Finding) -> tuple[Part, ...]:
 def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, str]:
     """Return the grade of a rewrite that passed all comparisons, and why it is not better.
 
-    The reason is a sentence; empty for the grade "safe".
+    ``compared`` are the comparisons. The reason is a sentence; empty for the grade "safe".
     """
     doubts = [one.reason for one in compared if one.outcome == "unverified"]
     differs = [one.reason for one in compared if one.outcome == "differs"]

@@ -43,7 +43,7 @@ class KnownTarget:
 
     @property
     def definition(self) -> str:
-        """Name of the top-level function or class that contains the target; empty for an
+        """Name of the top-level function or class that contains this function or module; "" for an
         expression.
         """
         root = self.name.partition(".")[0]
@@ -55,10 +55,11 @@ def find_unaffected(
 ) -> frozenset[str]:
     """Return the names of the functions and modules (targets) that an edit does not affect.
 
-    Tracing them after the edit would give the same results. A trace depends on the code reachable
-    from its target and on code executed at import. Inputs from elsewhere also depend on the code
-    that uses the target, and on functions and variables searched for inputs. Decorators of other
-    modules may store definitions, so their uses count as well.
+    ``before`` and ``after`` are the file before and after it, ``change`` the difference. Tracing
+    the targets again would give the same results. A trace depends on the code reachable from its
+    target and on code executed at import. Inputs from elsewhere also depend on the code that uses
+    the target, and on functions and variables searched for inputs. Decorators of other modules may
+    store definitions, so their uses count as well.
     """
     sides = (_ChangedText(before, change.changed_before), _ChangedText(after, change.changed_after))
     kept = [side.kept_elsewhere() for side in sides]

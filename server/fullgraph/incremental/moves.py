@@ -46,9 +46,9 @@ class _MovedPart(Protocol):
 
     @property
     def is_formatted(self) -> bool:
-        """Whether the later version of these lines has another layout.
+        """Whether a formatter may have changed these lines.
 
-        It has other line breaks, or other brackets and commas that a formatter may add.
+        They have other line breaks, or other brackets and commas.
         """
 
     def move_line(self, line: int) -> int: ...
@@ -385,15 +385,14 @@ def _position_within(one: Token, other: Token, place: Position) -> Position:
 _MOST_ARGUMENTS = 30
 """Number of arguments at which Python compiles a method call in another way."""
 _HEADERS = ("test", "iter", "subject")
-"""AST fields with the condition or subject of a statement; findings use the range of this field
-instead of the statement's.
-"""
+"""AST fields with the condition or subject of a statement, whose range findings use."""
 
 
 @dataclass
 class _SeenNodes:
-    """AST nodes whose ranges need special treatment, by their ``id()``: attributes called as plain
-    functions, and conditions.
+    """AST nodes whose ranges need special treatment, by their ``id()``.
+
+    They are attributes called as plain functions, and conditions.
     """
 
     called: set[int] = field(default_factory=set)

@@ -83,7 +83,9 @@ class Relocation:
         self._mention = f"{self._name}:"
 
     def relocate_value(self, results: _T) -> _T:
-        """Return results with their new lines and ranges; they are dataclasses or tuples of them.
+        """Return results with their lines and ranges after an edit.
+
+        ``results`` are dataclasses or tuples of dataclasses.
 
         Raises:
             LineLost: A source range was removed, and the relocation is strict or it is the range of

@@ -294,8 +294,9 @@ class ParsedText:
 
     @cached_property
     def reached_on_import(self) -> frozenset[int]:
-        """Indices of the statements whose code may be executed, or whose objects may be modified,
-        while the module is imported.
+        """Indices of the statements that an import of the module may execute.
+
+        Statements that define objects which the import may modify count, too.
         """
         names: set[str] = set()
         for statement in self.statements:

@@ -28,7 +28,7 @@ class TextMap(Protocol):
 
     @property
     def first_line(self) -> int:
-        """First line that may have changed or moved; everything above it stays where it is."""
+        """First line that an edit may have changed or moved; lines above it keep their numbers."""
 
     def move_line(self, line: int) -> int:
         """Return the new number of a line.

@@ -29,10 +29,10 @@ MAX_ITEMS = 200
 """Maximum number of items in one completion list; further ones appear as the user types more."""
 
 CandidateKind = EntryKind | Literal["namespace", "overload", "keyword", "string"]
-"""Kind of a completion item: the kind of its index entry, or a kind without an entry."""
+"""Kind of a completion item: the kind of its entry in the operator index, or another kind."""
 
 OPERATORS = "torch.ops"
-"""Path below which operators are reached, for example ``torch.ops.aten.max``."""
+"""Path of the namespaces of operators, as in ``torch.ops.aten.max``."""
 _TENSOR = "torch.Tensor"
 
 # Kind of the constants (such as `torch.float32`) that a parameter accepts, by the parameter's type.
@@ -223,7 +223,11 @@ def _rank_key(named: tuple[str, Entry]) -> tuple[bool, bool, int, bool, str, str
 def _keyword_candidates(
     text: str, index: OperatorIndex, dotted: DottedName, call: ActiveCall | None, full: bool
 ) -> Iterator[CompletionCandidate]:
-    """Yield ``name=`` for each parameter of the called function without an argument yet."""
+    """Yield ``name=`` for each parameter of the called function without an argument yet.
+
+    ``dotted`` is the name at the cursor. Without ``full``, only functions written in C++ are
+    completed.
+    """
     if call is None or call.active >= len(call.arguments):
         return
     if not full and not _is_native_callee(call.subject):

@@ -360,7 +360,7 @@ class ExpressionEvaluator:
         """Whether an annotation ``X[Tensor, ...]`` means a tensor.
 
         It does if ``X`` is ``Optional``, ``Union``, ``Annotated``, ``Final`` or a type of
-        jaxtyping.
+        jaxtyping. ``first`` and ``opener`` are the token indices of ``X`` and its bracket.
         """
         code = place.code
         bound = self.imports.find_binding(code.tokens[first], place, first)

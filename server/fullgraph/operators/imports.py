@@ -1,5 +1,7 @@
-"""Resolve names of a text to paths in torch, through its imports and assignments such as
-``F = torch.nn.functional``."""
+"""Resolve names of a text to paths in torch, through its imports and assignments.
+
+An example is ``F = torch.nn.functional``.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _MAX_ALIASES = 8
 
 @dataclass(frozen=True)
 class BoundName:
-    """The statements that bind a name, as seen from one use of the name in a text."""
+    """The statements that bind a name, and the one that applies at a certain use of the name."""
 
     scope: NameScope
     """Innermost scope that binds the name."""

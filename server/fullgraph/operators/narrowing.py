@@ -1,5 +1,4 @@
-"""Select the signatures of a function that accept the arguments typed so far, and the parameter at
-the cursor.
+"""Select the signatures that accept the arguments typed so far, and the parameter at the cursor.
 
 Only literals and torch's constants have a known type; other expressions are assumed to fit every
 parameter. Follows the rules of torch's argument parser (torch/csrc/utils/python_arg_parser.cpp).

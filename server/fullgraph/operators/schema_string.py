@@ -66,8 +66,10 @@ class SchemaString:
 
 
 def schema_string_at(text: str, offset: int) -> SchemaString | None:
-    """Return the string around an offset; None unless a ``torch.library`` call takes it as a schema
-    or name."""
+    """Return the string around an offset.
+
+    The result is None unless a ``torch.library`` call takes it as a schema or name.
+    """
     if "library" not in text and "Library" not in text:
         return None
     source = TokenizedText.for_text(text)

@@ -421,8 +421,10 @@ def separating_commas(code: StatementTokens, first: int, stop: int, opener: int)
 
 
 def suite_colon(code: StatementTokens) -> int | None:
-    """Return the index of the colon after the header of a compound statement such as ``if``; None
-    without one."""
+    """Return the index of the colon after the header of a compound statement such as ``if``.
+
+    The result is None without one.
+    """
     in_lambda = False
     for index, token in enumerate(code.tokens):
         if code.parent[index] < 0:

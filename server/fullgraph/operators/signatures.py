@@ -55,8 +55,10 @@ def call_around(
 
 
 def call_forms(subject: Subject) -> tuple[CallForm, ...]:
-    """Return all signatures of a name or operator of torch, in the order in which torch tries them,
-    deprecated ones last."""
+    """Return all signatures of a name or operator of torch, in the order in which torch tries them.
+
+    Deprecated signatures come last.
+    """
     if subject.operator is not None:
         overloads = (
             (subject.overload,) if subject.overload is not None else subject.operator.overloads

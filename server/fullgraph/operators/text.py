@@ -275,7 +275,7 @@ class TokenizedText:
         self.firsts: list[int] = []
         """Index of the first token of each statement."""
         self.stops: list[int] = []
-        """Index after the last token of each statement."""
+        """For each statement, the index after its last token."""
         self.columns: list[int] = []
         """Indentation of each statement."""
         if unclosed := self._split_statements(structure, frozenset()):

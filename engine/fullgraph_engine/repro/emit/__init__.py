@@ -1,1 +1,1 @@
-"""Source text of a program that recreates live values, functions and classes."""
+"""Source text of a generated program that recreates live values, functions and classes."""

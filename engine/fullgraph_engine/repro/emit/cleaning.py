@@ -26,10 +26,10 @@ def needs_annotations(cls: type) -> bool:
 def clean_definition(
     tree: Any, keep_annotations: bool, lazy_annotations: bool, known: Callable[[str], bool]
 ) -> Any:
-    """Return the syntax tree of a definition without docstrings and unused annotations.
+    """Remove docstrings and unused annotations from the syntax tree of a definition; return it.
 
-    ``known`` says whether a name is defined in the program. With ``lazy_annotations`` an annotation
-    with unknown names becomes a string.
+    ``known`` says whether a name is defined in the generated program. ``keep_annotations`` keeps
+    all annotations. With ``lazy_annotations``, an annotation with unknown names becomes a string.
     """
     return _Cleaning(keep_annotations, lazy_annotations, known).visit(tree)
 

@@ -26,7 +26,8 @@ _PLAIN_NAMES = frozenset(
 
 @dataclass(frozen=True)
 class WantedDefinition:
-    """A function or class that the program must define; ``name`` is its name in the program.
+    """A function or class that the generated program must define; ``name`` is its name in the
+    program.
 
     ``module`` and ``qualified`` are its own module and qualified name. ``found`` is the module and
     name under which the user's code refers to it. ``inside`` is the class whose body defines it.
@@ -78,7 +79,7 @@ class NameContext:
 
 
 def is_referable(value: object) -> bool:
-    """Whether a program uses a value by its name (like a function), not by an expression for it."""
+    """Whether programs refer to a value by name (like a function), not by an expression for it."""
     # Python 3.10 treats `list[int]` as a class.
     if is_bound_builtin(value) or type(value) is types.GenericAlias:
         return False
@@ -121,7 +122,7 @@ def is_defined(found: ResolvedName) -> bool:
 def import_of(found: ResolvedName) -> tuple[str, str] | None:
     """Return the module and name with which the user's code imports a value, or None.
 
-    The program then imports it with ``from module import name``.
+    The generated program then imports it with ``from module import name``.
     """
     home = found.home
     if home is None or home.text is None:
@@ -139,7 +140,7 @@ def import_of(found: ResolvedName) -> tuple[str, str] | None:
 
 
 def describe_definition(thing: Any, found: ResolvedName | None) -> WantedDefinition:
-    """Describe a function or class for a program, without reading its source.
+    """Describe a function or class for a generated program, without reading its source.
 
     ``found`` is the variable under which the user's code refers to it, or None.
     """
@@ -220,10 +221,10 @@ def _owner_class(thing: Any, module: str, qualified: str) -> type | None:
 
 
 def write_definition(program: ProgramBuilder, wanted: WantedDefinition) -> None:
-    """Add the definition of a function or class to the program.
+    """Add the definition of a function or class to the generated program.
 
     Raises:
-        UnwritableValue: it cannot be written as source text.
+        UnwritableValue: It cannot be written as source text.
     """
     thing = wanted.thing
     if isinstance(thing, type):
@@ -242,7 +243,7 @@ def write_definition(program: ProgramBuilder, wanted: WantedDefinition) -> None:
 def _copy_definition(
     program: ProgramBuilder, wanted: WantedDefinition, found: ResolvedName
 ) -> bool:
-    """Copy the ``def`` statement of a function into the program, with its decorators.
+    """Copy the ``def`` statement of a function into the generated program, with its decorators.
 
     ``found`` is the module-level variable with the function. Return False if the statement is not
     found.
@@ -461,9 +462,7 @@ def _method_assignment(
 
 
 def is_better_copied(found: ResolvedName) -> bool:
-    """Whether a program should copy the statement that assigned a variable, not recreate its
-    value.
-    """
+    """Whether to copy the statement that assigned a variable, instead of recreating its value."""
     value = found.value
     if type(value).__module__ != "typing" and type(value).__name__ != "Library":
         return False
@@ -488,7 +487,7 @@ def copy_binding(program: ProgramBuilder, found: ResolvedName) -> bool:
 def copy_statement(
     program: ProgramBuilder, home: Home, node: ast.stmt, *, is_effect: bool = False
 ) -> None:
-    """Add a copy of a module-level statement of the user's module ``home`` to the program.
+    """Copy a module-level statement of the user's module ``home`` into the generated program.
 
     Names in it are replaced by the program's names. ``is_effect`` marks a statement that the
     program needs for its effect, not for a name.
@@ -503,7 +502,7 @@ def copy_statement(
 
 
 def add_function(program: ProgramBuilder, home: Home, node: ast.FunctionDef) -> str:
-    """Add a function to the program; return its name in the program.
+    """Add a function to the generated program; return its name in the program.
 
     The values of names in ``node`` come from the user's module ``home``.
     """
@@ -526,7 +525,8 @@ def rewrite_names(
     keep_annotations: bool,
     inside: Collection[str] = (),
 ) -> Any:
-    """Replace the names in a syntax tree by the names that the program uses for their values.
+    """Replace the names in a syntax tree by the names that the generated program uses for their
+    values.
 
     Definitions of these values are added to the program. ``context`` gives the values. ``inside``
     are the names of the enclosing class body.
@@ -548,7 +548,7 @@ def rewrite_names(
 def _local_imports(home: Home, tree: ast.AST) -> tuple[dict[str, Any], set[int]]:
     """Find imports inside functions; return the values that they bind and the ids of their nodes.
 
-    Only imports of modules whose definitions the program copies are included.
+    Only imports of modules whose definitions the generated program copies are included.
     """
     local: dict[str, Any] = {}
     ignored: set[int] = set()
@@ -591,7 +591,9 @@ def _imported_modules(node: ast.Import) -> dict[str, Any] | None:
 
 
 def _drop_compilers(context: NameContext, tree: ast.AST) -> None:
-    """Remove decorators such as ``torch.compile``: the program itself calls ``torch.compile``."""
+    """Remove decorators such as ``torch.compile``: the generated program itself calls
+    ``torch.compile``.
+    """
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             node.decorator_list = [
@@ -690,7 +692,9 @@ class _NameRewriter(ast.NodeTransformer):
         return ast.Global([name for name in names if name.isidentifier()] or ["_"])
 
     def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:
-        """Turn ``nonlocal`` into ``global``, since the program makes closure variables global."""
+        """Turn ``nonlocal`` into ``global``, since the generated program makes closure variables
+        global.
+        """
         outer = [name for name in node.names if name in self._context.cells]
         inner = [name for name in node.names if name not in outer]
         result: list[ast.stmt] = [ast.Nonlocal(inner)] if inner else []

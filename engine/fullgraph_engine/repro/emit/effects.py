@@ -1,4 +1,4 @@
-"""Module-level statements that affect a program: settings of torch, registrations and patches."""
+"""Module-level statements that affect a generated program, such as changes of torch's settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _CALLS = (
 
 
 def copy_effects(program: ProgramBuilder, home: Home, operators: Collection[str]) -> None:
-    """Copy module-level statements that affect how the program runs, such as settings of torch.
+    """Copy module-level statements that affect how the generated program runs, such as settings of
+    torch.
 
     ``home`` is the user's module. ``operators`` are the namespaces of the custom operators that the
     program calls.
@@ -55,7 +56,8 @@ def operator_namespaces(node: ast.AST) -> set[str]:
 def has_needed_effect(
     program: ProgramBuilder, home: Home, node: ast.stmt, operators: Collection[str]
 ) -> bool:
-    """Whether the program must contain a copy of a top-level statement because of its effect.
+    """Whether the generated program must contain a copy of a top-level statement because of its
+    effect.
 
     It must if the statement sets attributes of torch (``torch._dynamo.config.x = ...``) or calls a
     function in ``_CALLS``. It must also if the statement patches or calls something in the program
@@ -97,7 +99,9 @@ def has_needed_effect(
 
 
 def _is_known(program: ProgramBuilder, home: Home, node: ast.AST) -> bool:
-    """Whether the program already contains all values of user modules that a statement reads."""
+    """Whether the generated program already contains all values of user modules that a statement
+    reads.
+    """
     for name in free_names(node):
         if name not in home.namespace:
             continue

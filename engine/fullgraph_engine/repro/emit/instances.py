@@ -1,7 +1,7 @@
 """Instances of user classes, written with a class of only the used members.
 
-The program does not call the original constructor. A new ``__init__`` without parameters assigns
-the attributes of the live instance that the remaining methods use.
+The generated program does not call the original constructor. A new ``__init__`` without parameters
+assigns the attributes of the live instance that the remaining methods use.
 """
 
 from __future__ import annotations
@@ -92,11 +92,10 @@ def attribute_assignment(
 
 
 def take_own_statements(printer: Printer, before: int, place: str | None) -> list[str]:
-    """Remove and return statements of the program that only change the object at the path
-    ``place``.
+    """Remove and return statements that only change the object at the path ``place``.
 
-    Only statements after the first ``before`` are considered: they were added while the object
-    was written.
+    Only statements after the first ``before`` of the generated program are considered: they were
+    added while the object was written.
     """
     if place is None:
         return []
@@ -112,10 +111,11 @@ def synthesize_instance(
     statements: list[str],
     bases: list[type],
 ) -> str:
-    """Add a class with the given members to the program; return the call that creates its instance.
+    """Add a class to the generated program; return the call that creates its instance.
 
-    ``statements`` are the body of its ``__init__``. The call is written without arguments:
-    ``Block()``.
+    ``kind`` is the original class, and ``found`` has the members to copy. ``statements`` are the
+    body of the new ``__init__``, and ``bases`` the base classes. The call is written without
+    arguments: ``Block()``.
     """
     program = printer.program
     owners = [kind]
@@ -143,7 +143,8 @@ def _add_class(
 ) -> str:
     """Add a class with the members ``kept``, or reuse an identical class; return its name.
 
-    ``statements`` are the body of its ``__init__``.
+    ``owner`` is the original class. ``statements`` are the body of the new ``__init__``, and
+    ``bases`` is the source of the base classes.
     """
     parts: list[str] = []
     code: list[str] = []

@@ -33,7 +33,7 @@ _INTERNAL_WORDS = (
     "_load_state_dict_post_hooks _compiled_call_impl _forward_module_hooks"
 )
 INTERNAL = frozenset(_INTERNAL_WORDS.split())
-"""Attributes that every module has; the program never assigns them."""
+"""Attributes that every module has; the generated program never assigns them."""
 
 _UNCOMPARED = frozenset({"_flat_weights", "_flat_weight_refs", "_parameters", "_buffers"})
 
@@ -399,7 +399,8 @@ def _write_buffer_differences(
 
 
 def _fill_contents(printer: Printer, item: torch.Tensor, where: str | None) -> None:
-    """Write a statement that loads the contents of a weight, if the program stores tensor data.
+    """Write a statement that loads the contents of a weight, if the generated program stores tensor
+    data.
 
     ``where`` is the path to the weight ``item``, which a constructor has created.
     """

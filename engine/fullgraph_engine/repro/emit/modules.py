@@ -223,7 +223,7 @@ def _super_init_call(
 def _remaining_attributes(
     module: torch.nn.Module, done: frozenset[str]
 ) -> list[tuple[str, object]]:
-    """Return the attributes that the program must still set, with their values.
+    """Return the attributes that the generated program must still set, with their values.
 
     Attributes in ``done`` are already set. The order is the order of creation, where it is known.
     """

@@ -11,7 +11,7 @@ from ...scopes import bound_names, uses
 
 @dataclass(frozen=True)
 class Piece:
-    """A statement of the program, with the names that it binds and reads.
+    """A statement of the generated program, with the names that it binds and reads.
 
     ``is_step`` means that it may change the values that it reads, for example by a method call.
     ``is_effect`` means that it is kept although nothing uses its names.

@@ -1,4 +1,4 @@
-"""Names by which a program refers to values of torch and the standard library."""
+"""Names by which a generated program refers to values of torch and the standard library."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ _PLACES = _SEARCHED.split()
 
 
 def needs_import(module: str) -> bool:
-    """Whether a program must import a module of torch in addition to ``import torch``."""
+    """Whether a generated program must import a module of torch in addition to ``import torch``."""
     return module not in _WITH_TORCH
 
 
 def public_path(value: Any) -> tuple[str, str] | None:
-    """Return the module and name by which a program can import an object of torch or Python.
+    """Return the module and name by which a generated program can import an object of torch or
+    Python.
 
     Return None for other objects.
     """

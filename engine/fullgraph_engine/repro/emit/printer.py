@@ -61,7 +61,7 @@ class ProgramBuilder(ProgramStatements, ABC):
 
     @abstractmethod
     def refer_to(self, thing: object) -> str:
-        """Return the name by which the program can use a class, function or module.
+        """Return the name by which the generated program can use a class, function or module.
 
         Raises:
             UnwritableValue: It cannot be written as source text, and cannot be imported either.
@@ -71,10 +71,11 @@ class ProgramBuilder(ProgramStatements, ABC):
     def method(self, owner: type, name: str) -> str:
         """Return the source text of a method for a class body, with decorators.
 
-        It includes a property's setter. Definitions that the code uses are added to the program.
+        It includes a property's setter. Definitions that the code uses are added to the generated
+        program.
 
         Raises:
-            UnwritableValue: it cannot be written as source text.
+            UnwritableValue: It cannot be written as source text.
         """
 
     @abstractmethod
@@ -140,7 +141,7 @@ class Printer:
 
     A *place* is the path from the whole value to an item in it, such as ``.layers[0].weight``. It
     is None if the item cannot be assigned, as in a tuple. ``words`` are the names that the
-    program's code uses: other attributes are not needed.
+    generated program's code uses: other attributes are not needed.
     """
 
     def __init__(self, program: ProgramBuilder, writers: Writers) -> None:
@@ -228,7 +229,7 @@ class Printer:
         """Inside the block, change what :class:`Printer` assumes about the value.
 
         ``outer`` is the state that a call on the whole module sets; ``words`` are the names that
-        the program's code uses.
+        the generated program's code uses.
         """
         before = self.outer, self.words
         self.outer = self.outer if outer is None else outer
@@ -273,8 +274,8 @@ Writer = Callable[[Printer, Any, str | None], str | None]
 """Function that returns an expression for a value at a path; None makes the next writer try."""
 
 Writers = Sequence[tuple[type | Callable[[Any], bool], Writer]]
-"""Table of writers in the order of use, each with the class of values it writes, or a condition on
-the value.
+"""Table of writers in the order of use, each with a class, or a condition, for the values it can
+write.
 """
 
 

@@ -21,8 +21,8 @@ from .sources import ResolvedName
 from .unwritable import UnwritableValue
 
 THIRD_PARTY_LINES = 400
-"""Maximum number of lines to copy from a third-party package; beyond it, the program imports the
-package.
+"""Maximum number of lines to copy from a third-party package; beyond it, the generated program
+imports the package.
 """
 
 T = TypeVar("T")
@@ -86,7 +86,9 @@ class ProgramDraft(ProgramBuilder):
         return text
 
     def text(self, calls: Sequence[str]) -> str:
-        """Return the source text of the program, with the statements ``calls`` at the end."""
+        """Return the source text of the generated program, with the statements ``calls`` at the
+        end.
+        """
         self._write_queued()
         self._add_effects()
         ending = ast.parse("\n".join(calls)).body
@@ -171,8 +173,8 @@ class ProgramDraft(ProgramBuilder):
     ) -> tuple[str, int]:
         """Return an expression that reads a chain of attributes starting at a module.
 
-        ``name`` is the program's name of the module. Return also how many of ``attributes`` the
-        expression covers. ``hidden`` are names that local variables hide.
+        ``name`` is the generated program's name of the module. Return also how many of
+        ``attributes`` the expression covers. ``hidden`` are names that local variables hide.
         """
         depth = 0
         inner = module
@@ -198,7 +200,7 @@ class ProgramDraft(ProgramBuilder):
         return path, depth + 1 + covered
 
     def _is_imported(self, module: types.ModuleType) -> bool:
-        """Whether the program imports a module, instead of copying its definitions."""
+        """Whether the generated program imports a module, instead of copying its definitions."""
         origin = sources.origin_of(module.__name__, getattr(module, "__file__", None))
         if origin in ("torch", "standard"):
             return True
@@ -341,7 +343,7 @@ class ProgramDraft(ProgramBuilder):
         return local
 
     def _make_checkpoint(self) -> Callable[[], None]:
-        """Return a function that undoes all later changes of the program."""
+        """Return a function that undoes all later changes of the generated program."""
         state, written = _copy_collections(self._state), _copy_collections(self.written)
         waiting = [(queue, len(queue)) for queue in (self._definitions, self._values)]
 
@@ -410,7 +412,8 @@ class ProgramDraft(ProgramBuilder):
             self.written.name(found.value, name)
 
     def _add_placeholder(self, name: str, reason: str) -> None:
-        """Bind a name to None because its value cannot be written; the program may work without it.
+        """Bind a name to None because its value cannot be written; the generated program may work
+        without it.
 
         ``reason`` is for a note to the reader.
         """
@@ -418,7 +421,9 @@ class ProgramDraft(ProgramBuilder):
         self.append(ast.parse(f"{name} = None").body[0])
 
     def _add_effects(self) -> None:
-        """Add the module-level statements of the user's modules whose effects the program needs."""
+        """Add the module-level statements of the user's modules whose effects the generated program
+        needs.
+        """
         while True:
             count = len(self._state.pieces)
             for home in list(self._state.homes.values()):

@@ -26,7 +26,7 @@ LOCKS: dict[type, str] = {
     threading.Condition: "Condition",
     threading.Event: "Event",
 }
-"""Constructors of locks by class; the program creates them unlocked."""
+"""Constructors of locks by class; the generated program creates them unlocked."""
 
 
 # -- functions ----------------------------------------------------------------------------------
@@ -35,7 +35,8 @@ LOCKS: dict[type, str] = {
 def write_compiled(printer: Printer, value: Any, place: str | None) -> str | None:
     """Return an expression for a function or module that ``torch.compile`` returned.
 
-    The program writes the original and compiles it itself. The result is None for other values.
+    The generated program writes the original and compiles it itself. The result is None for other
+    values.
     """
     original = unwrap_compiled(value)
     return None if original is value else printer.expression(original, place)
@@ -47,7 +48,7 @@ def write_bound_method(printer: Printer, value: Any, place: str | None) -> str:
 
 
 def write_reference(printer: Printer, value: Any, place: str | None) -> str:
-    """Return the program's name for a function, class or module."""
+    """Return the generated program's name for a function, class or module."""
     return printer.refer_to(value)
 
 

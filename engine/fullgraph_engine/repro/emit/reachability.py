@@ -1,4 +1,4 @@
-"""The attributes and methods of an object that the code of a program may use.
+"""The attributes and methods of an object that the code of a generated program may use.
 
 The decision uses all names in the bytecode, whatever object they belong to, so it keeps too many
 members rather than too few.
@@ -157,7 +157,9 @@ def may_look_up(words: frozenset[str], name: str) -> bool:
 
 @dataclass(frozen=True)
 class Member:
-    """A member of a user's class that the program copies, with the class that defines it."""
+    """A member of a user's class that the generated program copies, with the class that defines
+    it.
+    """
 
     owner: type
     name: str
@@ -172,7 +174,7 @@ class Member:
 
 @dataclass(frozen=True)
 class ReachedMembers:
-    """The members of a class that the program must copy, base classes last.
+    """The members of a class that the generated program must copy, base classes last.
 
     ``words`` are the names and strings in their code.
     """
@@ -183,7 +185,9 @@ class ReachedMembers:
 
 
 def user_classes(kind: type) -> list[type]:
-    """Return the classes in a class's MRO that the program defines, most derived first."""
+    """Return the classes in a class's MRO that the generated program defines, most derived
+    first.
+    """
     return [one for one in kind.__mro__ if not is_library(one)]
 
 
@@ -282,7 +286,9 @@ _LEAVES = (type, types.FunctionType, types.ModuleType, str, bytes, int, float, c
 
 
 def library_bases(kind: type) -> list[type]:
-    """Return the base classes from torch or Python that the program's copy of a class needs."""
+    """Return the base classes from torch or Python that the generated program's copy of a class
+    needs.
+    """
     found: list[type] = []
     for one in kind.__mro__:
         if not is_library(one) or one in (object, abc.ABC, typing.Generic, typing.Protocol):

@@ -19,16 +19,16 @@ _OFF = "# fullgraph: off  # Run it with Python: it exits 1 if it shows this, els
 def assemble_script(program: str, candidates: Candidates, notes: Sequence[str] = ()) -> str:
     """Return the text of a script: header, program and check.
 
-    The candidates give the facts for the header; ``notes`` are further lines of it.
+    ``candidates`` has the facts for the header; ``notes`` are further lines of it.
     """
     lines = [f"# {line}" for line in header_lines(candidates, notes)]
     return "\n".join([*lines, _OFF, "", assemble_check(program, candidates.check)])
 
 
 def header_lines(candidates: Candidates, notes: Sequence[str] = ()) -> list[str]:
-    """Return a short header that says what the script shows and where it was found.
+    """Return the comment lines at the top of a script: what it shows, and where it was found.
 
-    It links to the finding's documentation page if there is one.
+    They link to the finding's documentation page if there is one. ``notes`` are further lines.
     """
     all_notes = [*notes, *([candidates.flaky] if candidates.flaky else [])]
     # The documentation page explains the part after the semicolon.

@@ -1,4 +1,4 @@
-"""The statements of a program, with the names that they bind and the values behind the names."""
+"""The statements of a generated program, the names that they bind, and the values of the names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"torch", STO
 
 
 class NamedValues:
-    """The values with a variable in the program, and the program's classes."""
+    """The values with a variable in the generated program, and the program's classes."""
 
     def __init__(self) -> None:
         self._names: dict[int, tuple[object, str]] = {}
@@ -42,14 +42,14 @@ class NamedValues:
         return None if known is None else known[1]
 
     def add_mentioned(self, code: object) -> None:
-        """Add the names and strings in a function or statement to the names that the code uses.
+        """Note which names and strings a function or statement mentions.
 
-        Objects written later need the attributes with these names.
+        Objects that are written later must have the attributes with these names.
         """
         self.mentioned |= words_of_syntax(code) if isinstance(code, ast.AST) else words_of(code)
 
     def reached_members(self, kind: type, words: frozenset[str]) -> ReachedMembers:
-        """Return the members of a class that the program must copy.
+        """Return the members of a class that the generated program must copy.
 
         ``words`` are the names in code that uses the class; if it is empty, all members are
         returned.
@@ -92,7 +92,7 @@ class ProgramStatements:
 
     @property
     def notes(self) -> list[str]:
-        """Notes for the reader of the program."""
+        """Notes for the reader of the generated program."""
         return self._state.notes
 
     def note(self, text: str) -> None:
@@ -138,17 +138,19 @@ class ProgramStatements:
         return name
 
     def knows(self, thing: object) -> bool:
-        """Whether the program already defines or imports a class or function."""
+        """Whether the generated program already defines or imports a class or function."""
         return id(thing) in self._state.things
 
     def bind(self, thing: object, name: str) -> None:
-        """Record the name of a class or function that the caller adds to the program."""
+        """Record the name of a class or function that the caller adds to the generated program."""
         self._state.names.add(name)
         self._state.things[id(thing)] = (thing, name)
 
     @contextmanager
     def alias(self, thing: object, name: str) -> Iterator[None]:
-        """Inside the block, use ``name`` as the program's name for a class or function."""
+        """Inside the block, use ``name`` as the generated program's name for a class or
+        function.
+        """
         outer = self._aliases.get(id(thing))
         self._aliases[id(thing)] = name
         try:
@@ -160,26 +162,31 @@ class ProgramStatements:
                 self._aliases[id(thing)] = outer
 
     def visit(self, home: Home) -> None:
-        """Remember a user module, because the program may need its module-level statements."""
+        """Remember a user module, because the generated program may need its module-level
+        statements.
+        """
         self._state.homes.setdefault(id(home.namespace), home)
 
     def add_mentioned(self, function: object) -> None:
-        """Record the names in a function of the program: objects written later need these
-        attributes.
+        """Note which names a function mentions, because the generated program now contains it.
+
+        Objects that are written later must have the attributes with these names.
         """
         if isinstance(function, types.FunctionType):
             self.written.add_mentioned(function)
 
     def mark_copied(self, node: ast.AST) -> bool:
-        """Record that the program copies a statement; return False if that was recorded before."""
+        """Record that the generated program copies a statement; return False if that was recorded
+        before.
+        """
         if id(node) in self._state.copied:
             return False
         self._state.copied.add(id(node))
         return True
 
     def key_name(self, key: Key, avoid: Collection[str] = ()) -> str:
-        """Return the program's name for a variable of a user module; reserve a name if it has
-        none.
+        """Return the generated program's name for a variable of a user module; reserve a name if it
+        has none.
         """
         if key not in self._state.keys:
             self._state.keys[key] = self.fresh_name(key[1], avoid)
@@ -187,7 +194,7 @@ class ProgramStatements:
         return self._state.keys[key]
 
     def has_definition(self, home: Home, name: str) -> bool:
-        """Whether the program defines the variable ``name`` of the module ``home``."""
+        """Whether the generated program defines the variable ``name`` of the module ``home``."""
         known = self._state.things.get(id(home.namespace.get(name)))
         if known is not None and known[1].isidentifier():
             return True

@@ -101,7 +101,8 @@ def _extract_by_code(tracee: Tracee, wanted: Wanted, until: float) -> Extraction
 def _extract_repeated_calls(tracee: Tracee, wanted: Wanted, until: float) -> ExtractionOutcome:
     """Write programs that may show a recompile that was predicted for later calls.
 
-    The calls are made here, to find the recompile.
+    The calls are made here, to find the recompile. ``tracee`` is the function or module, ``wanted``
+    the predicted finding, and ``until`` the ``time.monotonic()`` time to stop.
     """
     with tracing.tensor_mode(tracee.fake):
         calls = repeated_calls.repeated_calls_of(wanted, tracee.call())
@@ -146,7 +147,7 @@ def count_calls_with(
 
 
 def _tensor_stores(tracee: Tracee, wanted: Wanted) -> tuple[TensorStore | None, ...]:
-    """Return the stores of tensor contents with which to write programs; None writes no contents.
+    """Return the folders in which programs may store tensor contents; None for a program without.
 
     Fake tensors do not have contents.
     """

@@ -1,7 +1,7 @@
 """The variables of a frame when a line was reached, captured by running the call eagerly.
 
-Dynamo only simulates user code. A program that starts in the middle of a function needs the values
-that exist when the same call runs without Dynamo.
+Dynamo only simulates user code. A generated program that starts in the middle of a function needs
+the values that exist when the same call runs without Dynamo.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...tracing.stacks import is_machinery, is_torch
 from .statements import Definition, Layer, beginning_lines, function_around, layers_around
 
 AHEAD = (0, 1, 2, 4)
-"""Numbers of preceding statements to include when a statement becomes a program."""
+"""Numbers of preceding statements to include when a statement becomes a generated program."""
 
 _DEEPEST = 2
 MOST = 12

@@ -1,4 +1,4 @@
-"""The statements at the end of a program: calls that show the finding."""
+"""The statements at the end of a generated program: calls that show the finding."""
 
 from __future__ import annotations
 
@@ -40,19 +40,20 @@ class CallInputs:
 
 @dataclass(frozen=True)
 class CallableUnit:
-    """A function that a program calls: its expression, and the inputs of each call."""
+    """A function that a generated program calls: its expression, and the inputs of each call."""
 
     entry: str
     calls: tuple[CallInputs, ...]
 
 
 class Invocation(Protocol):
-    """Interface for ways to call a function in a program: eager, compiled, or with dynamic
-    sizes.
+    """Interface for ways to call a function: eager, compiled, or with dynamic sizes.
+
+    It writes the calls at the end of a generated program.
     """
 
     def statements(self, program: ProgramDraft, unit: CallableUnit) -> list[str]:
-        """Return the statements that make the calls; the inputs are added to the program.
+        """Return the statements that make the calls; add the inputs to the generated program.
 
         Raises:
             UnwritableValue: An input cannot be written as source text.

@@ -1,4 +1,4 @@
-"""Functions made from the user's code for a program: an expression, statements, or a function."""
+"""Functions made from parts of the user's code: an expression, statements, or a function."""
 
 from __future__ import annotations
 
@@ -140,7 +140,10 @@ class _Operands:
             raise UnwritableValue(f"an operand cannot be evaluated: {error}") from None
 
     def pass_operand(self, node: ast.expr, name: str = "") -> ast.expr:
-        """Return a parameter to use for an operand; constants and global names stay unchanged."""
+        """Return what replaces an operand in the new function: usually a new parameter.
+
+        Constants and names of modules, functions and classes are returned unchanged.
+        """
         if isinstance(node, (ast.Constant, ast.Lambda)) or self.is_global(node):
             return node
         if isinstance(node, ast.Name) and node.id not in self._point.variables_at(0):
@@ -270,7 +273,9 @@ def _add_function(
     captured: CapturedFrame,
     program: ProgramDraft,
 ) -> str:
-    """Add a function with this body to the program and return its name."""
+    """Add a function with this body and these parameters to the generated program; return its
+    name.
+    """
     names = ", ".join(each.name for each in parameters)
     text = "\n".join(f"    {line}" for each in body for line in ast.unparse(each).split("\n"))
     node = ast.parse(f"def f({names}):\n{text}").body[0]
@@ -324,8 +329,8 @@ _PLAIN = (torch.Tensor, torch.nn.Module, int, float, bool, str, type(None), list
 class _AttributeFlattener(ast.NodeTransformer):
     """A transformer that turns ``self.norm.weight`` into a variable ``weight``.
 
-    The program then does not need the object ``self``. ``paths`` maps the new variables to the
-    names that lead to their values.
+    The generated program then does not need the object ``self``. ``paths`` maps the new variables
+    to the names that lead to their values.
     """
 
     def __init__(self, variables: FrameVariables, whole: ast.AST, taken: set[str]) -> None:

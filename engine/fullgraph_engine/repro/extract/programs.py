@@ -174,7 +174,9 @@ class CandidatePrograms:
         return CallableUnit(program.expression(call.function), self._calls_to_make(call))
 
     def _calls_to_make(self, call: Call) -> tuple[invocation.CallInputs, ...]:
-        """Return the calls that the finding is about: the user's inputs once, or later calls."""
+        """Return the calls that show the finding: one with the user's inputs, or predicted later
+        calls.
+        """
         if self._further is not None:
             return self._further.calls
         return (invocation.CallInputs.from_arguments(call.args, call.kwargs),)
@@ -227,8 +229,8 @@ class CandidatePrograms:
                 yield ReproCandidate(text, "file", (*program.notes, *_import_notes(text)))
 
     def _leave_out(self, origin: CandidateOrigin, error: Exception) -> None:
-        """Record why a program could not be written; ``origin`` is the part of the code it was
-        made from.
+        """Record why a program could not be written; ``origin`` is the part of the user's code that
+        it is from.
 
         Any exception is accepted, because methods of user objects may raise it.
         """
@@ -238,7 +240,9 @@ class CandidatePrograms:
         )
 
     def _text_unit(self) -> CallableUnit:
-        """Return the analyzed function or module, to be called by its name in the user's file."""
+        """Return the analyzed function or module as the user's file names it, and the calls to
+        make.
+        """
         call = self.tracee.call()
         return CallableUnit(self._entry_text(call), self._calls_to_make(call))
 

@@ -1,4 +1,4 @@
-"""Capture the graphs that Dynamo makes of a target, and write each as a program for a backend."""
+"""Capture the graphs of a function or module, and write each as a program for a backend."""
 
 from __future__ import annotations
 

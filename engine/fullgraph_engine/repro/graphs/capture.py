@@ -57,7 +57,7 @@ def is_dynamic(graph: torch.fx.GraphModule) -> bool:
 
 
 def is_random(graph: torch.fx.GraphModule) -> bool:
-    """Whether the name of an operation suggests that it draws random numbers."""
+    """Whether a graph has an operation that draws random numbers, judging by its name."""
     targets = (str(getattr(node.target, "__name__", node.target)) for node in graph.graph.nodes)
     nodes = zip(graph.graph.nodes, targets, strict=True)
     return any(node.op.startswith("call") and _RANDOM.search(name) for node, name in nodes)

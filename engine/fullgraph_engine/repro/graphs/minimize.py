@@ -153,7 +153,7 @@ class GraphMinimizer(minimize.ProgramMinimizer):
 
 
 def _describe_failure(candidates: Candidates, shown: ShownFinding) -> Candidates:
-    """Return the candidates with the failure described by the exception that was raised."""
+    """Add the exception that the backend raised to the facts for the script's header."""
     kind, (words, *_) = shown.signature.kind, shown.signature.reason
     compiler = _COMPILER_ERROR.search(words)
     words = compiler[1] if compiler else words

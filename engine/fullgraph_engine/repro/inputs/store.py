@@ -29,7 +29,7 @@ class TensorStore:
 
     @classmethod
     def choices(cls, *, always: bool, if_needed: bool) -> tuple[TensorStore | None, ...]:
-        """Return the stores of tensor contents to write programs with, in order of preference.
+        """Return the folders in which programs may store tensor contents, in order of preference.
 
         None means programs without contents. ``always``: every program needs the contents.
         ``if_needed``: programs with contents are tried last.

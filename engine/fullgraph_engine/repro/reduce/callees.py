@@ -28,7 +28,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Method:
-    """An attribute that evaluates to a bound method."""
+    """An expression such as ``self.forward`` that evaluates to a bound method."""
 
     function: Function
 

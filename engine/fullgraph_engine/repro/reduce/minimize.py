@@ -1,4 +1,6 @@
-"""Minimization of candidates to a verified script: choose, reduce, run in a fresh Python."""
+"""Minimize programs that may show a finding: choose one, make it smaller, verify it in a fresh
+Python.
+"""
 
 from __future__ import annotations
 
@@ -275,7 +277,9 @@ class ProgramMinimizer:
             self.report_script(ahead.program, notes, verified=True, output=ended.output)
 
     def verify(self, requirement: Requirement) -> None:
-        """Verify the smallest program in a fresh Python; if it fails, verify earlier programs."""
+        """Run the smallest program in a fresh Python; if it lacks the finding, try earlier
+        programs.
+        """
         self.report_progress("verifying", now=True)
         late = False
         for number, program in enumerate(_earlier_programs(self.history)):

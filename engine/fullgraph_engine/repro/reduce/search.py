@@ -93,10 +93,10 @@ class _Position:
 
 @dataclass(eq=False)
 class _CandidateAttempt:
-    """A program to test, with the next positions of the search if it succeeds or fails.
+    """A program to test, and where the search continues: ``then`` if it succeeds, else
+    ``otherwise``.
 
-    They are ``then`` and ``otherwise``. ``expected`` is the outcome that the search assumes until
-    the test has ended.
+    ``expected`` is the outcome that the search assumes until the test has ended.
     """
 
     program: ParsedProgram
@@ -282,8 +282,10 @@ class ReductionSearch:
                 at = replace(at, groups=None, number=at.number + 1)
 
     def _make_candidate(self, at: _Position, group: _Group, step: Pass) -> ParsedProgram | None:
-        """Apply a group of edits to the best program; None if the result is invalid or not
-        smaller.
+        """Apply a group of edits to the best program; None if the result is invalid or not smaller.
+
+        ``at`` is the position of the search with the best program, and ``step`` the pass that
+        proposed the edits.
         """
         try:
             text = format_tree(apply_edits(at.base.tree, (*at.accepted, *group)))
@@ -320,7 +322,7 @@ def _split_group(group: _Group, finest: int) -> tuple[_Group, ...]:
 
 
 def _change_key(name: str, before: ParsedProgram, after: ParsedProgram) -> object:
-    """Return a key for the difference between two programs.
+    """Return a key for the change that the pass ``name`` made from ``before`` to ``after``.
 
     A change that failed is not tried again if another one has an equal key. The key ignores
     numbers, because a change that fails also fails for other sizes.

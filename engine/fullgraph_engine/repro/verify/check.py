@@ -17,7 +17,7 @@ Dynamo counts graph breaks in one counter, and breaks that skip a function in an
 """
 
 LOOKED_FOR = "Looked for "
-"""First words that every script prints when it reaches its check."""
+"""First words of the output of every script that reaches its check."""
 
 _VARYING = re.compile(r"[\d\"'`\[\](){}<>%=,:;\n\\]+")
 

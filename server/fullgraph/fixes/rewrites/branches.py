@@ -19,14 +19,14 @@ from fullgraph.fixes.rewrites.conditions import (
     argument,
     asked_by,
 )
-from fullgraph.fixes.rewrites.early_returns import returned
+from fullgraph.fixes.rewrites.early_returns import convert_returns
 from fullgraph.fixes.rewrites.effects import watches
 from fullgraph.fixes.rewrites.if_conversion import (
     Converter,
     Statement,
-    above,
+    add_comments,
+    add_leading_lines,
     all_below,
-    below,
     block,
     is_message,
     other_side,
@@ -164,7 +164,7 @@ def _one_call(site: Site, node: cst.If) -> Iterator[Candidate]:
     yield Candidate(
         "one-call",
         "Choose the arguments with `torch.where`",
-        site.replaced(in_place_of(site, node, [below(line, node)]), imports=["torch"]),
+        site.replaced(in_place_of(site, node, [add_leading_lines(line, node)]), imports=["torch"]),
         gives_up="Both arguments are always computed, and what is chosen is a tensor of its own.",
         loses=("state-aliasing",),
     )
@@ -229,7 +229,7 @@ def _early_return(site: Site, node: cst.If) -> Iterator[Candidate]:
         return
     body, index = place
     converter = Converter(site)
-    new = returned(converter, body[index:])
+    new = convert_returns(converter, body[index:])
     changes = in_place_of(site, node, all_below(new, node))
     changes += [(one, cst.RemoveFromParent()) for one in body[index + 1 :]]
     yield Candidate(
@@ -447,7 +447,7 @@ def _by_cond(site: Site, node: cst.If) -> Iterator[Candidate]:
         "cond",
         "Make the sides functions for `torch.cond`",
         site.replaced(
-            in_place_of(site, top, [above(new[0], top.leading_lines), *new[1:]]),
+            in_place_of(site, top, [add_comments(new[0], top.leading_lines), *new[1:]]),
             imports=["torch"],
         ),
         gives_up="Both sides have to give tensors of the same shape, dtype and device.",

@@ -21,7 +21,7 @@ from fullgraph.fixes.rewrites.conditions import (
 )
 from fullgraph.fixes.rewrites.if_conversion import (
     Statement,
-    above,
+    add_comments,
     block,
     is_message,
     statements_of,
@@ -70,7 +70,7 @@ def _rewrite_raise(site: Site, node: cst.If, raised: cst.Raise) -> Iterator[Cand
             "assert-async",
             "Check with `torch._assert_async` in compiled code",
             site.replaced(
-                in_place_of(site, node, [above(both, node.leading_lines)]), imports=["torch"]
+                in_place_of(site, node, [add_comments(both, node.leading_lines)]), imports=["torch"]
             ),
             gives_up=f"Compiled code raises RuntimeError, not {name}.",
         )
@@ -81,7 +81,7 @@ def _rewrite_raise(site: Site, node: cst.If, raised: cst.Raise) -> Iterator[Cand
         gives_up="Compiled code does not check.",
     )
     if checked and node.orelse is None:
-        new = [above(checked[0], node.leading_lines), *checked[1:]]
+        new = [add_comments(checked[0], node.leading_lines), *checked[1:]]
         yield Candidate(
             "assert-async",
             "Check with `torch._assert_async`",

@@ -33,7 +33,15 @@ from fullgraph.fixes.rewrites.operands import (
     tensor_type,
 )
 from fullgraph.fixes.rewrites.placing import siblings
-from fullgraph.fixes.rewrites.syntax import Syntax, bound, callee, dotted, names_in, reads, targets
+from fullgraph.fixes.rewrites.syntax import (
+    Syntax,
+    bound_variables,
+    callee,
+    dotted_name,
+    names_in,
+    reads,
+    targets,
+)
 from fullgraph.fixes.site import Change, Replacing, Site
 from fullgraph_engine.protocol.evidence import (
     BreakEvidence,
@@ -51,16 +59,16 @@ Several = Union[int, Literal["list"]]
 a list of any length."""
 
 
-def wrapped(site: Site) -> Iterator[Candidate]:
+def wrap_calls(site: Site) -> Iterator[Candidate]:
     """Yield rewrites that wrap a call of a function that Dynamo cannot trace in a custom operator.
 
-    Later, ``faked`` adds the fake kernel, from recorded calls of the operator.
+    Later, :func:`add_fake_kernels` adds the fake kernel, from recorded calls of the operator.
     """
     syntax = Syntax(site)
     call = smallest_call(syntax)
     if not isinstance(call, cst.Call):
         return
-    function = dotted(call.func)
+    function = dotted_name(call.func)
     root = function.partition(".")[0]
     package = syntax.imported.get(root, "").partition(".")[0]
     evidence = site.finding.evidence
@@ -206,7 +214,7 @@ def _changed_in_place(body: cst.CSTNode) -> set[str]:
             place = one.func.value if method.endswith("_") and method[0] != "_" else None
         elif isinstance(one, (cst.AssignTarget, cst.AugAssign)):
             place = one.target.value if isinstance(one.target, cst.Subscript) else None
-        found.add(dotted(place).removesuffix(".data"))
+        found.add(dotted_name(place).removesuffix(".data"))
     return found - {""}
 
 
@@ -216,10 +224,10 @@ _BLOCKS = (cst.If, cst.For, cst.While)
 
 
 def _enclosing_function(syntax: Syntax) -> tuple[cst.FunctionDef | None, tuple[cst.CSTNode, ...]]:
-    """Return the function around a graph break, and the statement with the break with its
-    ancestors.
+    """Return the function around a graph break, and the nodes from the break up to that function.
 
-    Return None and an empty tuple if no part of the function can become an operator.
+    The first node is the statement with the break. Return None and an empty tuple if no part of the
+    function can become an operator.
     """
     function, statement = syntax.function, syntax.site.statement
     if function is None or statement is None or function.asynchronous is not None:
@@ -514,7 +522,9 @@ def _as_operator(
 
 def _moved_decorators(function: cst.FunctionDef) -> list[cst.Decorator]:
     """Return the decorators that move with the body of a function to the new function."""
-    return [one for one in function.decorators if dotted(callee(one.decorator)) != "staticmethod"]
+    return [
+        one for one in function.decorators if dotted_name(callee(one.decorator)) != "staticmethod"
+    ]
 
 
 def _returned_tensors(
@@ -572,7 +582,7 @@ def _arguments(call: cst.Call) -> tuple[list[str], list[str], list[str]]:
         if isinstance(arg.value, _LITERALS) or code in _CONSTANTS:
             inside.append(keyword + code)
             continue
-        last = dotted(arg.value).rpartition(".")[2]
+        last = dotted_name(arg.value).rpartition(".")[2]
         name = last if last and last not in parameters else f"input{number}"
         parameters.append(name)
         arguments.append(code)
@@ -587,11 +597,15 @@ def _taken_apart(syntax: Syntax, call: cst.Call) -> int:
     small = syntax.small
     if small is None or getattr(small.node, "value", None) is not call:
         return 0
-    names = [bound(one) for one in targets(small.node) if isinstance(one, (cst.Tuple, cst.List))]
+    names = [
+        bound_variables(one)
+        for one in targets(small.node)
+        if isinstance(one, (cst.Tuple, cst.List))
+    ]
     return len(names[0]) if names and names[0] else 0
 
 
-def faked(site: Site) -> Iterator[Candidate]:
+def add_fake_kernels(site: Site) -> Iterator[Candidate]:
     """Yield a rewrite that adds a fake kernel for a custom operator of the file.
 
     Each size of its result must be the size of an input, or a constant, in all recorded calls.

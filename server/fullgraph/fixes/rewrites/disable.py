@@ -13,8 +13,8 @@ from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.names import descendants
 from fullgraph.fixes.rewrites.syntax import (
     Syntax,
-    assigned,
-    dotted,
+    assigned_value,
+    dotted_name,
     import_name,
     names_in,
 )
@@ -116,7 +116,7 @@ def smallest_call(syntax: Syntax) -> cst.BaseExpression | None:
         if isinstance(node, cst.Call):
             return node
     small = syntax.small
-    value = assigned(small.node) if small is not None else None
+    value = assigned_value(small.node) if small is not None else None
     # Without a column, the finding may be anywhere in the statement.
     return value if isinstance(value, cst.Call) and not syntax.around else None
 
@@ -136,7 +136,7 @@ def _used_variables(syntax: Syntax, part: cst.BaseExpression) -> list[str] | Non
     unmovable = (cst.Await, cst.Yield, cst.NamedExpr, cst.StarredElement)
     own: set[str] = set()
     for node in inner:
-        if isinstance(node, unmovable) or dotted(node) in ("super", "locals", "__class__"):
+        if isinstance(node, unmovable) or dotted_name(node) in ("super", "locals", "__class__"):
             return None
         if isinstance(node, (cst.Param, cst.CompFor)):
             target = node.name if isinstance(node, cst.Param) else node.target
@@ -242,7 +242,7 @@ def free_name(site: Site, part: cst.BaseExpression, prefix: str) -> str:
     It begins with ``prefix``, and is derived from the expression ``part``.
     """
     called = part.func if isinstance(part, cst.Call) else part
-    last = called.attr.value if isinstance(called, cst.Attribute) else dotted(called)
+    last = called.attr.value if isinstance(called, cst.Attribute) else dotted_name(called)
     name = prefix + (last.strip("_") or "value")
     number = 1
     while re.search(rf"\b{name}\b", site.text.text):

@@ -1,5 +1,5 @@
-"""Rewrites that make sizes dynamic from the first call on, which Dynamo would otherwise do at the
-second call.
+"""Rewrites that make sizes dynamic from the first call on; Dynamo does so only at the second
+call.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.placing import before
-from fullgraph.fixes.rewrites.syntax import Syntax, callee, dotted
+from fullgraph.fixes.rewrites.placing import insert_before
+from fullgraph.fixes.rewrites.syntax import Syntax, callee, dotted_name
 from fullgraph.fixes.site import Site
 from fullgraph_engine.protocol.evidence import RecompileEvidence
 
@@ -62,7 +62,7 @@ def _compile_calls(syntax: Syntax, function: str) -> list[cst.BaseExpression]:
     for call in m.findall(syntax.module, m.Call()):
         assert isinstance(call, cst.Call)
         if syntax.called(call) == "torch.compile" and call.args:
-            given = dotted(call.args[0].value).rpartition(".")[2]
+            given = dotted_name(call.args[0].value).rpartition(".")[2]
             # Compiling a module compiles its ``forward``.
             if given == function or (function == "forward" and call.args[0].keyword is None):
                 found.append(call)
@@ -134,7 +134,7 @@ def _mark_arguments(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Can
     calls = [
         call
         for call in m.findall(syntax.module, m.Call())
-        if isinstance(call, cst.Call) and dotted(call.func).rpartition(".")[2] in called
+        if isinstance(call, cst.Call) and dotted_name(call.func).rpartition(".")[2] in called
     ]
     for call in calls[:_MOST_PLACES]:
         given = _arguments_by_name(call, names)
@@ -153,7 +153,7 @@ def _mark_arguments(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Can
         eager = cst.If(test, cst.IndentedBlock([cst.SimpleStatementLine([one]) for one in lines]))
         imports = [one for mark in marks.values() for one in syntax.imports_for(mark)]
         for new in (lines, [eager]):
-            changes = before(syntax.site, call, new)
+            changes = insert_before(syntax.site, call, new)
             if changes is not None:
                 yield Candidate(
                     "mark-unbacked" if True in marks else "mark-dynamic",
@@ -171,8 +171,8 @@ def _compiled_names(syntax: Syntax, function: str) -> Iterator[str]:
         value = cst.ensure_type(assign.value, cst.Call)
         given = value.args[0].value if value.args else None
         compiled = syntax.called(value) == "torch.compile"
-        if compiled and dotted(given).rpartition(".")[2] == function:
-            yield from (dotted(one.target).rpartition(".")[2] for one in assign.targets)
+        if compiled and dotted_name(given).rpartition(".")[2] == function:
+            yield from (dotted_name(one.target).rpartition(".")[2] for one in assign.targets)
 
 
 def _arguments_by_name(call: cst.Call, names: list[str]) -> dict[str, cst.BaseExpression]:

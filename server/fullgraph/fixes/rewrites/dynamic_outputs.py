@@ -11,7 +11,7 @@ from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.names import descendants
 from fullgraph.fixes.rewrites.syntax import (
     Syntax,
-    bound,
+    bound_variables,
     reads,
     same,
     targets,
@@ -88,7 +88,7 @@ def _through_variable(
     small = syntax.small
     if small is None or not isinstance(small.node, cst.Assign) or small.node.value is not node:
         return
-    names = bound(small.node.targets[0].target) if len(small.node.targets) == 1 else None
+    names = bound_variables(small.node.targets[0].target) if len(small.node.targets) == 1 else None
     if not names or len(names) != 1 or syntax.function is None:
         return
     if not isinstance(small.block, cst.SimpleStatementLine) or len(small.block.body) != 1:
@@ -114,8 +114,10 @@ def _through_variable(
 def _selection(
     syntax: Syntax, node: cst.CSTNode
 ) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
-    """Return the tensor and the mask of ``x[mask]`` or ``x.masked_select(mask)``; None for other
-    expressions."""
+    """Return the tensor and the mask of ``x[mask]`` or ``x.masked_select(mask)``.
+
+    The result is None for other expressions.
+    """
     if isinstance(node, cst.Subscript) and len(node.slice) == 1:
         index = node.slice[0].slice
         if isinstance(index, cst.Index) and not isinstance(index.value, cst.BaseNumber):
@@ -301,7 +303,7 @@ def padded_places(site: Site) -> Iterator[Candidate]:
         return
 
 
-def captured(site: Site) -> Iterator[Candidate]:
+def capture_sizes(site: Site) -> Iterator[Candidate]:
     """Yield a rewrite that sets Dynamo to capture data-dependent sizes as symbols."""
     title = getattr(site.finding.evidence, "title", "").lower()
     syntax = Syntax(site)

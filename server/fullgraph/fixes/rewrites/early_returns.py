@@ -1,5 +1,7 @@
-"""Rewrites of functions whose early ``return`` depends on data: all results are computed, and one
-is chosen."""
+"""Rewrites of functions whose early ``return`` depends on tensor data.
+
+All results are computed, and one is chosen.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,12 @@ from fullgraph.fixes.rewrites.if_conversion import (
     other_side,
     statements_of,
 )
-from fullgraph.fixes.rewrites.names import code_of, names_bound, names_read, renamed, walk
+from fullgraph.fixes.rewrites.names import code_of, names_bound, names_read, rename_variables, walk
 
 _LARGE = 3
 
 
-def returned(converter: Converter, statements: Sequence[Statement]) -> list[Statement]:
+def convert_returns(converter: Converter, statements: Sequence[Statement]) -> list[Statement]:
     """Return statements that compute the values of all ``return`` statements and return one of
     them.
 
@@ -79,7 +81,7 @@ def _choose_returns(
     read = {*names_read(*others), *names_read(cst.parse_expression(f"({other_value})"))}
     clashes = [name for name in names_bound(*taken) if name in read]
     changed, names = converter.side(taken, clashes) if clashes else (taken, {})
-    then_value = code_of(renamed(cst.parse_expression(f"({then_value})"), names))[1:-1]
+    then_value = code_of(rename_variables(cst.parse_expression(f"({then_value})"), names))[1:-1]
     code = condition.code
     first: list[Statement] = []
     if changed or others:

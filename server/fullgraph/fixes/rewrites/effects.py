@@ -19,9 +19,9 @@ from fullgraph.fixes.rewrites.syntax import (
     COMPILING,
     Small,
     Syntax,
-    assigned,
-    bound,
-    dotted,
+    assigned_value,
+    bound_variables,
+    dotted_name,
     reads,
     targets,
     words,
@@ -143,12 +143,12 @@ class _Slice:
             return True
         if isinstance(node, cst.AnnAssign) and node.value is None:
             return False
-        value = assigned(node)
+        value = assigned_value(node)
         if value is None or isinstance(node, cst.Expr) or not _is_pure(self._syntax, value):
             return False
         names: list[str] = []
         for target in targets(node):
-            variables = bound(target)
+            variables = bound_variables(target)
             if variables is None:
                 # The element may be an element of a tensor, and other code may read the attribute.
                 if not self._only_set(target, value):
@@ -167,7 +167,7 @@ class _Slice:
         """
         by_key = isinstance(target, cst.Subscript)
         attribute = target.value if isinstance(target, cst.Subscript) else target
-        if not isinstance(attribute, cst.Attribute) or dotted(attribute.value) != "self":
+        if not isinstance(attribute, cst.Attribute) or dotted_name(attribute.value) != "self":
             return False
         if not (_has_clock(self._syntax, value) if by_key else _is_number(self._syntax, value)):
             return False
@@ -196,9 +196,9 @@ class _Slice:
 
 def _is_read(small: Small, name: str) -> bool:
     """Whether a statement reads the variable ``name``; binding it does not count."""
-    value = assigned(small.node)
+    value = assigned_value(small.node)
     if isinstance(small.node, (cst.Assign, cst.AnnAssign)) and value is not None:
-        stored = [target for target in targets(small.node) if bound(target) is None]
+        stored = [target for target in targets(small.node) if bound_variables(target) is None]
         return any(reads(one, name) for one in (value, *stored))
     return True
 
@@ -216,14 +216,14 @@ def _lost_effect(syntax: Syntax, node: cst.BaseSmallStatement) -> str:
     if name in _DEBUGGERS:
         return "the debugger"
     if name in _SYNCHRONIZATION:
-        return f"`{dotted(call.func)}`"
+        return f"`{dotted_name(call.func)}`"
     if name in _SEEDS:
         return "this seed"
     if isinstance(call.func, cst.Attribute):
         method, owner = call.func.attr.value, call.func.value
         if isinstance(owner, cst.Call):
             owner = owner.func
-        last = dotted(owner).rpartition(".")[2]
+        last = dotted_name(owner).rpartition(".")[2]
         if method in _LOGGING and _LOGGER.match(last):
             return "this output"
         if method in _BARS or (method.startswith("add_") and last in ("writer", "tb", "tb_writer")):
@@ -253,7 +253,7 @@ def _is_query(call: cst.Call) -> bool:
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _QUERIES:
         return False
     # ``self.norm(x)`` is a layer rather than a method of a tensor.
-    owner = dotted(call.func.value).partition(".")
+    owner = dotted_name(call.func.value).partition(".")
     return owner[0] != "self" or bool(owner[1] and not call.args)
 
 
@@ -317,7 +317,7 @@ def reordered_output(site: Site) -> Iterator[Candidate]:
     syntax = Syntax(site)
     functions = sorted({syntax.called(node) for node in syntax.here} & _REORDERED)
     if syntax.small is not None and not functions:
-        whole = assigned(syntax.small.node)
+        whole = assigned_value(syntax.small.node)
         functions = [syntax.called(whole)] if whole is not None else []
     for name in functions:
         if name not in _REORDERED:
@@ -376,7 +376,7 @@ def _behind_definition(syntax: Syntax, name: str, line: str) -> str | None:
         if not isinstance(statement, cst.SimpleStatementLine):
             continue
         for node in statement.body:
-            if any(name in (bound(target) or ()) for target in targets(node)):
+            if any(name in (bound_variables(target) or ()) for target in targets(node)):
                 new = cst.parse_statement(line, syntax.module.config_for_parsing)
                 assert isinstance(new, cst.SimpleStatementLine)
                 return syntax.site.replaced(

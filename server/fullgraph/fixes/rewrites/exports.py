@@ -9,13 +9,13 @@ import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.names import code_of
-from fullgraph.fixes.rewrites.placing import before
+from fullgraph.fixes.rewrites.placing import insert_before
 from fullgraph.fixes.rewrites.syntax import Syntax, names_in
 from fullgraph.fixes.site import Site
 from fullgraph_engine.protocol.evidence import ExportEvidence
 
 
-def checked(site: Site) -> Iterator[Candidate]:
+def add_checks(site: Site) -> Iterator[Candidate]:
     """Yield a rewrite that adds a ``torch._check`` of a condition that ``torch.export`` cannot
     decide.
 
@@ -38,7 +38,7 @@ def checked(site: Site) -> Iterator[Candidate]:
         [cst.Arg(condition)],
     )
     here = site.expression or site.statement
-    changes = before(site, here, [cst.Expr(call)]) if here is not None else None
+    changes = insert_before(site, here, [cst.Expr(call)]) if here is not None else None
     if changes is None:
         return
     spelled = f"`torch._check({evidence.check})`"

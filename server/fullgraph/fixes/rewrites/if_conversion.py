@@ -1,5 +1,4 @@
-"""If-conversion: code that computes both sides of a branch, and chooses between the results with
-``torch.where``.
+"""If-conversion: compute both sides of a branch, and choose the results with ``torch.where``.
 
 It replaces an ``if`` whose condition depends on the data of a tensor. A value that one side assigns
 gets a new name if the other side needs the old value.
@@ -30,7 +29,7 @@ from fullgraph.fixes.rewrites.names import (
     descendants,
     names_bound,
     names_read,
-    renamed,
+    rename_variables,
     walk,
 )
 from fullgraph.fixes.site import Site
@@ -54,9 +53,9 @@ _LARGE = 3
 
 @dataclass
 class _Value:
-    """The value that one side of an ``if`` assigns to a variable: its code and its statement.
+    """The value that one side of an ``if`` assigns to a variable, as source code.
 
-    The statement is an index, -1 if none.
+    It has also the index of the statement that assigns it, -1 if none.
     """
 
     code: str
@@ -86,7 +85,7 @@ def statements_of(suite: cst.BaseSuite | None) -> list[Statement]:
     assert isinstance(suite, cst.IndentedBlock)
     body: list[Statement] = list(suite.body)  # type: ignore[arg-type]
     if body and suite.header.comment is not None:
-        body[0] = above(body[0], [cst.EmptyLine(comment=suite.header.comment)])
+        body[0] = add_comments(body[0], [cst.EmptyLine(comment=suite.header.comment)])
     return body
 
 
@@ -97,7 +96,7 @@ def other_side(node: cst.If) -> list[Statement]:
     return [node.orelse] if node.orelse is not None else []
 
 
-def above(statement: Statement, lines: Iterable[cst.EmptyLine]) -> Statement:
+def add_comments(statement: Statement, lines: Iterable[cst.EmptyLine]) -> Statement:
     """Return the statement with the comment lines added before it."""
     kept = [line for line in lines if line.comment is not None]
     new = statement.with_changes(leading_lines=[*kept, *statement.leading_lines])
@@ -105,7 +104,7 @@ def above(statement: Statement, lines: Iterable[cst.EmptyLine]) -> Statement:
     return new
 
 
-def below(statement: Statement, node: Statement) -> Statement:
+def add_leading_lines(statement: Statement, node: Statement) -> Statement:
     """Return a statement with the comments and blank lines above ``node``."""
     lines = [*node.leading_lines, *statement.leading_lines]
     new = statement.with_changes(leading_lines=lines)
@@ -115,7 +114,7 @@ def below(statement: Statement, node: Statement) -> Statement:
 
 def all_below(statements: Sequence[Statement], node: Statement) -> list[Statement]:
     """Return statements; the first one gets the comments and blank lines above ``node``."""
-    return [below(statements[0], node), *statements[1:]] if statements else []
+    return [add_leading_lines(statements[0], node), *statements[1:]] if statements else []
 
 
 def block(statements: Sequence[Statement]) -> cst.IndentedBlock:
@@ -335,7 +334,7 @@ class Converter:
             bound = [key for key in names_bound(small) if key in apart]
             if not isinstance(small, (cst.Assign, cst.AnnAssign)) or not _targets_are_names(small):
                 raise NotConvertible(code_of(small))
-            value = renamed(small, known)
+            value = rename_variables(small, known)
             targets = {key: self._name(side, key, suffix) for key in bound}
             side.items.append(line.with_changes(body=[_with_targets(value, small, targets)]))
             for key in bound:
@@ -344,9 +343,9 @@ class Converter:
         key, code_node = assigned
         if isinstance(code_node, _NOT_TENSORS) or code_of(code_node) == "None":
             raise NotConvertible(code_of(small))
-        code = code_of(renamed(code_node, known))
+        code = code_of(rename_variables(code_node, known))
         if key not in apart:
-            side.items.append(line.with_changes(body=[renamed(small, known)]))
+            side.items.append(line.with_changes(body=[rename_variables(small, known)]))
             return
         new = self._name(side, key, suffix)
         made = self.statement(f"{new} = {code}")
@@ -370,7 +369,7 @@ class Converter:
                 side.items.append(self.statement(f"{new} = {key}"))
                 side.values[key] = _Value(new)
         known = {key: side.names[key] for key in side.values}
-        side.items.append(renamed(statement, known))
+        side.items.append(rename_variables(statement, known))
         for key in names_bound(statement):
             if key in apart:
                 side.values[key] = _Value(side.names[key])
@@ -451,7 +450,8 @@ def _merged_places(
 ) -> list[str]:
     """Return the variables, attributes and elements whose value depends on the side taken.
 
-    They are in the order of the code.
+    ``then`` and ``other`` are the statements of both sides; ``outside`` are the names that the rest
+    of the function uses.
     """
     first, second = _assigned_places(then), _assigned_places(other)
     return [
@@ -466,9 +466,10 @@ def _merged_places(
 def _is_own(
     key: str, then: Sequence[Statement], other: Sequence[Statement], outside: Outside
 ) -> bool:
-    """Whether an element (``x[0]``) belongs to a tensor that the side itself created.
+    """Whether an element ``key``, such as ``x[0]``, is of a tensor that the side itself created.
 
-    Then other code does not see that the element changes.
+    Then other code does not see that the element changes. ``then`` and ``other`` are the statements
+    of both sides; ``outside`` are the names that the rest of the function uses.
     """
     root = re.split(r"[.\[]", key)[0]
     sides = [side for side in (then, other) if key in _assigned_places(side)]
@@ -632,7 +633,7 @@ def _with_targets(
     ``original`` is the assignment in the original code.
     """
     if isinstance(original, cst.Assign):
-        targets = [renamed(target, names) for target in original.targets]
+        targets = [rename_variables(target, names) for target in original.targets]
         return value.with_changes(targets=targets)
     assert isinstance(original, cst.AnnAssign)
-    return value.with_changes(target=renamed(original.target, names))
+    return value.with_changes(target=rename_variables(original.target, names))

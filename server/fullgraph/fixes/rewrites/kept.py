@@ -12,7 +12,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.if_conversion import above, statements_of
+from fullgraph.fixes.rewrites.if_conversion import add_comments, statements_of
 from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, names_read
 from fullgraph.fixes.rewrites.placing import in_place_of, siblings
 from fullgraph.fixes.rewrites.syntax import names_in, reads, targets
@@ -30,7 +30,7 @@ _OF_SIZES = ("shape", "device", "dtype", "ndim", "size", "dim")
 _ASSIGNS = (cst.Assign, cst.AnnAssign, cst.AugAssign)
 
 
-def kept(site: Site) -> Iterator[Candidate]:
+def recompute_cached(site: Site) -> Iterator[Candidate]:
     """Yield rewrites that compute a value in each call instead of caching it.
 
     They remove the condition of ``if self.mask is None or …: self.mask = …``.
@@ -50,7 +50,7 @@ def kept(site: Site) -> Iterator[Candidate]:
         yield from _by_key(site, function, branch)
         if _is_kept(branch, body):
             first, *rest = body
-            changes = in_place_of(site, branch, [above(first, branch.leading_lines), *rest])
+            changes = in_place_of(site, branch, [add_comments(first, branch.leading_lines), *rest])
             yield _candidate(site, changes)
 
 
@@ -84,8 +84,9 @@ def _caching_branches(site: Site, function: cst.FunctionDef) -> Iterator[cst.If]
 
 
 def _is_kept(branch: cst.If, body: Sequence[cst.CSTNode]) -> bool:
-    """Whether an ``if`` tests an attribute or entry that its body assigns, and that lasts between
-    calls.
+    """Whether an ``if`` is a cache: it tests an attribute or entry that its body assigns.
+
+    The attribute or entry must keep its value until later calls.
     """
     bound = [name for name in names_bound(*body) if not name.isidentifier()]
     asked = set(names_read(branch.test))
@@ -121,7 +122,7 @@ def _by_key(site: Site, function: cst.FunctionDef, branch: cst.If) -> Iterator[C
     made = small.with_changes(targets=[cst.AssignTarget(cst.Name(name))])
     *before, _ = body
     new = [*before, cst.SimpleStatementLine([made])]
-    changes = in_place_of(site, branch, [above(new[0], branch.leading_lines), *new[1:]])
+    changes = in_place_of(site, branch, [add_comments(new[0], branch.leading_lines), *new[1:]])
     changes += [(one, cst.Name(name)) for one in uses]
     removed = _key_alone(function, key, branch, uses)
     if removed is not None:

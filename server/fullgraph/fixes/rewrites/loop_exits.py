@@ -94,7 +94,9 @@ class RunningOn:
     tensors: str = field(default="", init=False)
     """Part of the ``while`` condition that depends on the data of tensors, as source code."""
     ends: bool = field(default=False, init=False)
-    """True if Python can also end the loop, without reading the data of tensors."""
+    """True if the original loop can also end without reading tensor data, for example after a
+    ``range``.
+    """
 
     def __post_init__(self) -> None:
         self.converter = Converter(self.site)
@@ -236,7 +238,8 @@ class RunningOn:
     ) -> list[Statement]:
         """Return the statements that replace an ``if`` with a ``break``.
 
-        ``then`` are the statements of its body; the other arguments are as in the caller.
+        ``then`` are the statements of its body. ``skipped`` names a boolean tensor, true after a
+        ``continue``, or is empty; ``started`` is true if the loop may have ended already.
         """
         if isinstance(condition, Either):
             tensors, plain = split(condition, Either)
@@ -261,6 +264,8 @@ class RunningOn:
         """Return statements that store whether the loop is left here, and that run ``then`` if so.
 
         ``name`` is the variable to store it in, and ``code`` the condition, a boolean tensor.
+        ``skipped`` names a boolean tensor, true after a ``continue``, or is empty; ``started`` is
+        true if the loop may have ended already.
         """
         out = [f"~{operand(one)}" for one in (self.done if started else "", skipped) if one]
         met = " & ".join([*out, operand(code)])

@@ -19,9 +19,9 @@ from fullgraph.fixes.rewrites.conditions import (
 from fullgraph.fixes.rewrites.if_conversion import (
     Converter,
     Statement,
-    above,
+    add_comments,
+    add_leading_lines,
     all_below,
-    below,
     block,
     statements_of,
 )
@@ -33,7 +33,7 @@ from fullgraph.fixes.rewrites.loop_exits import (
     loop_around,
     split,
 )
-from fullgraph.fixes.rewrites.names import code_of, names_bound, renamed, walk
+from fullgraph.fixes.rewrites.names import code_of, names_bound, rename_variables, walk
 from fullgraph.fixes.rewrites.placing import in_place_of, siblings
 from fullgraph.fixes.site import Replacing, Site
 
@@ -96,7 +96,7 @@ def _running_on(site: Site, node: cst.If | cst.While) -> Iterator[Candidate]:
         return
     running = RunningOn(site, loop, asked)
     converter, (first, *others) = running.converter, running.first
-    start = [above(first, loop.leading_lines), *others]
+    start = [add_comments(first, loop.leading_lines), *others]
     body = running.body
     if running.tensors:
         body = [running.noted(f"~{operand(running.tensors)}"), *body]
@@ -178,7 +178,7 @@ def _by_while_loop(
     target = f"({listed},)" if len(carried) == 1 else listed
     for function in ("torch.while_loop", "torch._higher_order_ops.while_loop"):
         call = converter.statement(f"{target} = {function}({goes_on}, {step}, {given})")
-        new = [above(functions[0], loop.leading_lines), *functions[1:], call]
+        new = [add_comments(functions[0], loop.leading_lines), *functions[1:], call]
         yield Candidate(
             "while-loop",
             f"Make the loop a `{function}`",
@@ -217,7 +217,7 @@ def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
         return
     own = list(names_bound(*then[:-1]))
     steps, names = converter.side(then[:-1], own) if own else (then[:-1], {})
-    value = code_of(renamed(first, names))
+    value = code_of(rename_variables(first, names))
     if isinstance(first, cst.Tuple) and not first.lpar:
         value = f"({value})"
     met, result = converter.fresh("returned"), converter.fresh("result")
@@ -229,7 +229,7 @@ def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
     if plain:
         test = cst.parse_expression(" and ".join(plain))
         noted = [cst.If(test=test, body=block(noted))]
-    noted[0] = below(noted[0], node)
+    noted[0] = add_leading_lines(noted[0], node)
     choice = f"torch.where({chosen}, {later}, {result})"
     if isinstance(first, cst.Tuple) or isinstance(last, cst.Tuple):
         pair = converter.fresh("a"), converter.fresh("b")
@@ -245,7 +245,7 @@ def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
         ),
         converter.statement(f"return {result}"),
     ]
-    start = above(converter.statement(f"{met} = []"), loop.leading_lines)
+    start = add_comments(converter.statement(f"{met} = []"), loop.leading_lines)
     changes = in_place_of(site, loop, [start, changed])
     changes += in_place_of(site, rest[-1], all_below(behind, rest[-1]))
     yield Candidate(

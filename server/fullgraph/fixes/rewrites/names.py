@@ -164,7 +164,7 @@ class _Renaming(cst.CSTTransformer):
         return updated_node.with_changes(keyword=original_node.keyword)
 
 
-def renamed(node: _Node, names: Mapping[str, str]) -> _Node:
+def rename_variables(node: _Node, names: Mapping[str, str]) -> _Node:
     """Return a node with variables, attributes and elements renamed.
 
     ``names`` maps their old code to the new code.

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import libcst as cst
 
 from fullgraph.fixes.rewrites.names import code_of, descendants, walk
-from fullgraph.fixes.rewrites.syntax import Syntax, arguments, bound, dotted, targets
+from fullgraph.fixes.rewrites.syntax import Syntax, arguments, bound_variables, dotted_name, targets
 
 PLAIN = ("int", "float", "bool", "str")
 """Types of plain Python values."""
@@ -105,12 +105,14 @@ def _of_calls(syntax: Syntax, function: cst.FunctionDef, number: int) -> str:
     name, place = function.name.value, number
     owner = syntax.text.around(function, _SCOPES)
     if isinstance(owner, cst.ClassDef):
-        place -= not any(dotted(one.decorator) == "staticmethod" for one in function.decorators)
+        place -= not any(
+            dotted_name(one.decorator) == "staticmethod" for one in function.decorators
+        )
         name = owner.name.value if name == "__init__" else name
     parameter = function.params.params[number].name.value
     kinds: set[str] = set()
     for call in syntax.text.once(_calls_of_function):
-        if dotted(call.func).rpartition(".")[2] != name:
+        if dotted_name(call.func).rpartition(".")[2] != name:
             continue
         named = [one.value for one in call.args if _keyword_value(one) == parameter]
         plain = [one.value for one in call.args if one.keyword is None]
@@ -270,7 +272,7 @@ def _assigned_before(
             continue
         for target in targets(node):
             sizes = isinstance(target, (cst.Tuple, cst.List)) and is_shape(node.value)
-            names = _each_of(target) if sizes else bound(target) or []
+            names = _each_of(target) if sizes else bound_variables(target) or []
             kind = "int" if sizes else kind_of(syntax, node.value, found)
             if isinstance(node.value, cst.List) and not node.value.elements:
                 kind = _list_of(syntax, _appended_values(function, target), found)
@@ -285,11 +287,11 @@ def _appended_values(
     function: cst.FunctionDef, target: cst.BaseExpression
 ) -> list[cst.BaseExpression]:
     """Return the values that a function appends to the list ``target``."""
-    method = f"{dotted(target)}.append"
+    method = f"{dotted_name(target)}.append"
     return [
         one.args[0].value
         for one in walk(function.body)
-        if isinstance(one, cst.Call) and dotted(one.func) == method and len(one.args) == 1
+        if isinstance(one, cst.Call) and dotted_name(one.func) == method and len(one.args) == 1
     ]
 
 
@@ -351,7 +353,7 @@ def asked_for(
     if not isinstance(cls, cst.ClassDef) or not first:
         return []
     made = {
-        dotted(target)
+        dotted_name(target)
         for one in cls.body.body
         if isinstance(one, cst.FunctionDef) and one.name.value == "__init__"
         for line in one.body.body
@@ -363,7 +365,7 @@ def asked_for(
     itself = first[0].name.value
     found: list[cst.Call] = []
     for node in (one for each in nodes for one in descendants(each)):
-        if not isinstance(node, cst.Call) or dotted(node.func) != "hasattr":
+        if not isinstance(node, cst.Call) or dotted_name(node.func) != "hasattr":
             continue
         given = arguments(node)
         if given is None or len(given) != 2 or code_of(given[0]) != itself:
@@ -399,7 +401,7 @@ def _assigned_types(syntax: Syntax, cls: cst.ClassDef) -> Iterator[tuple[str, st
             for number, one in enumerate(method.params.params)
         }
         for node in walk(method.body):
-            if isinstance(node, cst.Call) and dotted(node.func) in (
+            if isinstance(node, cst.Call) and dotted_name(node.func) in (
                 f"{itself}.register_buffer",
                 f"{itself}.register_parameter",
             ):
@@ -411,7 +413,7 @@ def _assigned_types(syntax: Syntax, cls: cst.ClassDef) -> Iterator[tuple[str, st
             if not isinstance(node, (cst.Assign, cst.AnnAssign, cst.AugAssign)):
                 continue
             for target in targets(node):
-                head, _, name = dotted(target).partition(".")
+                head, _, name = dotted_name(target).partition(".")
                 if head == itself and name and "." not in name and node.value is not None:
                     yield name, _of_value(syntax, node.value, known)
 

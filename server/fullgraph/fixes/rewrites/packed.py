@@ -12,7 +12,7 @@ from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.disable import BLANK, global_names
 from fullgraph.fixes.rewrites.dynamic_outputs import CAPTURE
 from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound
-from fullgraph.fixes.rewrites.syntax import Syntax, bound, dotted, targets
+from fullgraph.fixes.rewrites.syntax import Syntax, bound_variables, dotted_name, targets
 from fullgraph.fixes.site import Change, Site
 
 _PACK = "torch.nn.utils.rnn.pack_padded_sequence"
@@ -23,7 +23,7 @@ _NUMBERS = ("tolist", "numpy", "cpu")
 """Methods that convert a tensor of lengths to what ``pack_padded_sequence`` takes."""
 
 
-def padded(site: Site) -> Iterator[Candidate]:
+def pad_sequences(site: Site) -> Iterator[Candidate]:
     """Yield a rewrite of recurrent layers so that they get padded instead of packed sequences.
 
     They still return the states at the end of each sequence. The calls that pack, compute and pad
@@ -139,7 +139,7 @@ def _layers(syntax: Syntax, packs: Sequence[cst.Call], calls: Sequence[cst.Call]
         if not plain or first is None or len(call.args) > 2 or not names <= {"hx"}:
             continue
         place = call.func.value if isinstance(call.func, cst.Subscript) else call.func
-        root, _, path = dotted(place).partition(".")
+        root, _, path = dotted_name(place).partition(".")
         name = path.rpartition(".")[2]
         own = (syntax.text.around(call, cst.ClassDef), path)
         known = own in recurrent if root == "self" and name == path else name in everywhere
@@ -173,7 +173,7 @@ def _of_classes(syntax: Syntax) -> tuple[_Owned, _Owned]:
         assert isinstance(small, cst.Assign)
         calls = {syntax.called(one) for one in descendants(small.value)} - {""}
         for target in targets(small):
-            root, _, name = dotted(target).partition(".")
+            root, _, name = dotted_name(target).partition(".")
             if root != "self" or not name or "." in name:
                 continue
             if calls & set(_LAYERS):
@@ -196,7 +196,7 @@ def _bound_to(
         if small.value not in calls:
             continue
         for target in targets(small):
-            names = bound(target) or []
+            names = bound_variables(target) or []
             found |= set(names[:1] if first and isinstance(target, cst.Tuple) else names)
     return found
 

@@ -40,7 +40,7 @@ def in_place_of(
     return [(node, cst.FlattenSentinel(new))]
 
 
-def before(
+def insert_before(
     site: Site,
     node: cst.CSTNode,
     new: Sequence[cst.BaseSmallStatement | cst.BaseCompoundStatement],

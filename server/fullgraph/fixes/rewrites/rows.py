@@ -14,7 +14,7 @@ import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.constants import Size
-from fullgraph.fixes.rewrites.if_conversion import Statement, above, block, statements_of
+from fullgraph.fixes.rewrites.if_conversion import Statement, add_comments, block, statements_of
 from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, names_read, walk
 from fullgraph.fixes.rewrites.syntax import names_in, reads
 from fullgraph.fixes.site import Change, Replacing, Site
@@ -344,9 +344,9 @@ def _rewrite_loop(
 
 
 def _are_own(function: cst.FunctionDef, loop: cst.For, body: Sequence[Statement]) -> bool:
-    """Whether each iteration of a loop uses its own values of the variables that the body assigns.
+    """Whether no value of a variable that a loop body assigns is used outside of its iteration.
 
-    Then the body assigns them before it reads them, and other code does not read them.
+    Then the body assigns the variable before it reads it, and other code does not read it.
     """
     bound = set(names_bound(*body))
     if not all(name.isidentifier() for name in bound):
@@ -366,8 +366,8 @@ def _as_function(
 ) -> tuple[list[Statement], str]:
     """Return the computation for one row as a function: statements that define it, and its name.
 
-    The statements are empty if the function is a ``lambda``, which is then returned instead of the
-    name.
+    ``mapped`` has the parameters, ``steps`` the body, and ``result`` the code of the returned
+    value. Without steps, no statements are returned, and a ``lambda`` instead of the name.
     """
     if not steps:
         return [], f"lambda {', '.join(mapped.names)}: {result}"
@@ -392,7 +392,7 @@ def _in_place(loop: cst.For, new: Sequence[cst.CSTNode]) -> cst.FlattenSentinel[
     first, *rest = (
         one for one in new if isinstance(one, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
     )
-    return cst.FlattenSentinel([above(first, loop.leading_lines), *rest])
+    return cst.FlattenSentinel([add_comments(first, loop.leading_lines), *rest])
 
 
 def _rewrite_list(

@@ -14,10 +14,10 @@ from fullgraph.fixes.rewrites.names import descendants
 from fullgraph.fixes.rewrites.syntax import (
     Syntax,
     arguments,
-    assigned,
-    bound,
+    assigned_value,
+    bound_variables,
     callee,
-    dotted,
+    dotted_name,
     reads,
     targets,
     words,
@@ -53,7 +53,7 @@ _CONSTANT = words(
     floor ceil round isnan isinf isfinite data nonzero bincount
     """
 )
-"""Methods whose results do not have a gradient."""
+"""Methods of a tensor whose results do not have a gradient."""
 _CASTS = {"float": ".float()", "int": ".long()", "bool": ".bool()"}
 _READS = ("item", "tolist")
 
@@ -254,7 +254,7 @@ def _without_gradient(syntax: Syntax, value: cst.BaseExpression) -> bool:
         else:
             break
     decorators = syntax.function.decorators if syntax.function is not None else ()
-    names = [dotted(callee(one.decorator)) for one in decorators]
+    names = [dotted_name(callee(one.decorator)) for one in decorators]
     return any("no_grad" in name or "inference" in name for name in names)
 
 
@@ -305,7 +305,7 @@ def comparisons(site: Site) -> Iterator[Candidate]:
         yield Candidate("compare-as-tensor", "Keep the result as a tensor", compared)
         symbol = f"{code}.item()" if name != "torch.is_nonzero" else f"({code}).item()"
         if name == "torch.equal":
-            if not all(dotted(arg.value) for arg in call.args):
+            if not all(dotted_name(arg.value) for arg in call.args):
                 continue  # the new code evaluates both expressions twice
             if operands[0] != operands[1]:
                 symbol = f"{operands[0]}.shape == {operands[1]}.shape and {symbol}"
@@ -339,7 +339,7 @@ def _of_scalars(site: Site) -> bool:
     return "loop" in title and any(_is_read(node) for node in Syntax(site).here)
 
 
-def captured(site: Site) -> Iterator[Candidate]:
+def capture_numbers(site: Site) -> Iterator[Candidate]:
     """Yield a rewrite that sets Dynamo to capture numbers from tensors as symbols."""
     syntax = Syntax(site)
     reading = [node for node in syntax.here if _is_read(node) or syntax.called(node) in _CASTS]
@@ -401,10 +401,10 @@ def _size_checks(syntax: Syntax) -> list[str]:
     They check that a size is not negative, and fits if a tensor is sliced up to it.
     """
     small = syntax.small
-    value = assigned(small.node) if small is not None else None
+    value = assigned_value(small.node) if small is not None else None
     if small is None or value is None or syntax.function is None or len(targets(small.node)) != 1:
         return []
-    names = bound(targets(small.node)[0])
+    names = bound_variables(targets(small.node)[0])
     if not names or len(names) != 1:
         return []
     name = names[0]

@@ -53,7 +53,7 @@ class Syntax:
 
         It is empty for other expressions.
         """
-        path = dotted(node)
+        path = dotted_name(node)
         root, dot, rest = path.partition(".")
         return self.imported.get(root, root) + dot + rest
 
@@ -141,8 +141,10 @@ class Syntax:
         return self.small_of(node) if node is not None else None
 
     def small_of(self, node: cst.CSTNode) -> Small | None:
-        """Return the simple statement that contains a node; None if the node is in the header of a
-        compound statement."""
+        """Return the simple statement that contains a node.
+
+        The result is None if the node is in the header of a compound statement.
+        """
         for one in (node, *self.text.ancestors(node)):
             if isinstance(one, cst.BaseSmallStatement):
                 block = self.text.parent(one)
@@ -333,21 +335,21 @@ def _imported_names(module: cst.Module) -> Mapping[str, str]:
             continue
         prefix = ""
         if isinstance(node, cst.ImportFrom):
-            package = dotted(node.module)
+            package = dotted_name(node.module)
             prefix = "." * len(node.relative) + (f"{package}." if package else "")
         for alias in node.names:
-            name = prefix + dotted(alias.name)
+            name = prefix + dotted_name(alias.name)
             if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
                 found[alias.asname.name.value] = name
             elif prefix:
-                found[dotted(alias.name)] = name
+                found[dotted_name(alias.name)] = name
             else:
                 root = name.partition(".")[0]
                 found[root] = root
     return found
 
 
-def dotted(node: cst.CSTNode | None) -> str:
+def dotted_name(node: cst.CSTNode | None) -> str:
     """Return ``a.b.c`` for a dotted name; empty for other expressions."""
     parts: list[str] = []
     while isinstance(node, cst.Attribute):
@@ -367,7 +369,7 @@ def _without_parentheses(node: cst.CSTNode) -> str:
     return "".join(code_of(node).split())
 
 
-def bound(target: cst.CSTNode) -> list[str] | None:
+def bound_variables(target: cst.CSTNode) -> list[str] | None:
     """Return the variables that an assignment target binds.
 
     None if it also changes attributes or elements.
@@ -377,7 +379,7 @@ def bound(target: cst.CSTNode) -> list[str] | None:
     if isinstance(target, (cst.Tuple, cst.List)):
         names: list[str] = []
         for element in target.elements:
-            inner = bound(element.value) if isinstance(element, cst.Element) else None
+            inner = bound_variables(element.value) if isinstance(element, cst.Element) else None
             if inner is None:
                 return None
             names += inner
@@ -394,7 +396,7 @@ def targets(node: cst.BaseSmallStatement) -> list[cst.BaseExpression]:
     return []
 
 
-def assigned(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
+def assigned_value(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
     """Return the value of an assignment, or the expression of an expression statement."""
     if isinstance(node, (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.Expr)):
         return node.value
@@ -445,4 +447,4 @@ def names_in(node: cst.CSTNode) -> set[str]:
 def import_name(alias: cst.ImportAlias) -> str:
     """Return the name that an item of an import statement binds, such as ``np``."""
     named = alias.asname.name if alias.asname is not None else alias.name
-    return dotted(named).partition(".")[0]
+    return dotted_name(named).partition(".")[0]

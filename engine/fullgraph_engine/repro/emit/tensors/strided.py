@@ -201,8 +201,8 @@ class TensorExpression:
 
 
 def with_contents(program: ProgramBuilder, text: str, data: torch.Tensor | None) -> str:
-    """Wrap the expression ``text`` in a call that loads ``data``, if the program stores tensor
-    data.
+    """Wrap the expression ``text`` in a call that loads ``data``, if tensor data is stored in
+    files.
     """
     if program.store is None or data is None or not is_readable(data):
         return text
