@@ -160,7 +160,9 @@ class Analysis:
         if self._supervisor.reports_too_much(module.watched, line):
             return
         if isinstance(message, StageBegun):
-            self._supervisor.begin_stage(module.watched, message, self._most_seconds(message))
+            self._supervisor.begin_stage(
+                module.watched, message, _stage_seconds(self.request, message)
+            )
         elif isinstance(message, RunsPlanned):
             self._add_runs(module, message)
         elif isinstance(message, (LateImports, ChildForked, ForkFailed, ChildExited)):
@@ -188,11 +190,6 @@ class Analysis:
         message = wire.parse_message(line)
         number = self.request.request
         return message if getattr(message, "request", number) == number else None
-
-    def _most_seconds(self, begun: StageBegun) -> float:
-        """Return the time limit of a process stage: of module execution or of a run."""
-        limits = self.request.limits
-        return limits.module_seconds if begun.stage == "module" else limits.seconds
 
     def _add_runs(self, module: ModuleExecution, message: RunsPlanned) -> None:
         if self._plan.planned:
@@ -343,7 +340,9 @@ class Analysis:
         if self._supervisor.reports_too_much(launched.watched, line):
             return
         if isinstance(message, StageBegun):
-            self._supervisor.begin_stage(launched.watched, message, self._most_seconds(message))
+            self._supervisor.begin_stage(
+                launched.watched, message, _stage_seconds(self.request, message)
+            )
         elif isinstance(message, OperatorCalls):
             self._processes.add_calls(message)
         elif isinstance(message, RunDone):
@@ -480,3 +479,9 @@ class Analysis:
             self._host.send(Analyzed(request.request, request.generation, seconds, cancelled, cpu))
         self._host.remove_request(request.request)
         self._host.clean_up(pids, self.scratch)
+
+
+def _stage_seconds(request: Analyze, begun: StageBegun) -> float:
+    """Return the time limit of a process stage: of module execution or of a run."""
+    limits = request.limits
+    return limits.module_seconds if begun.stage == "module" else limits.seconds

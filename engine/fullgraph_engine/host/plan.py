@@ -46,6 +46,26 @@ class _Calls:
     """Numbers of the targets for which the engine traces every call, not only the first."""
 
 
+class _PartTimes:
+    """The time that remains for all forecasts of an analysis together, and for all further
+    execution paths together."""
+
+    def __init__(self, request: Analyze) -> None:
+        self._limits = {"forecast": request.forecast_seconds, "paths": request.path_seconds}
+        self._ends: dict[Part, float] = {}
+        """Time by which all runs of a kind must have ended. Set when the first run of that kind is
+        launched."""
+
+    def limit(self, part: Part) -> float:
+        """Return the seconds for all runs of a kind; 0 without a limit."""
+        return self._limits.get(part, 0.0)
+
+    def seconds_left(self, part: Part, now: float) -> float:
+        """Return the seconds that remain for the runs of a kind; infinite without a limit."""
+        most = self.limit(part)
+        return self._ends.setdefault(part, now + most) - now if most else float("inf")
+
+
 class RunPlan:
     """The plan of the runs of one analysis. ``next_task`` returns the task to perform next; the
     other methods take outcomes, and return reports to send.
@@ -85,9 +105,7 @@ class RunPlan:
         self._firsts: dict[tuple[int, int], RunResult] = {}
         """Successful first runs by target number and input number, whose reports are sent again
         with the results of further execution paths."""
-        self._ends: dict[Part, float] = {}
-        """Time by which all runs of a kind (forecast or further paths) must have ended. Set when
-        the first run of that kind is launched."""
+        self._times = _PartTimes(request)
         self._enclosing: dict[EnclosingKey, _Calls | None] = {}
         """Recorded calls of the enclosing runs; None if the process could not be started."""
         self._given = {one.target: one for one in request.given}
@@ -106,7 +124,7 @@ class RunPlan:
         """Plan the runs that the module process has reported, those near the last edit first."""
         self.planned = True
         parts, observe = self._request.parts, self._request.observe
-        nearest = sorted(runs, key=self._distance_of)
+        nearest = sorted(runs, key=lambda planned: _distance(planned, self._lines))
         last = observe.last_probe if observe is not None else -1
         waiting = [one for one in nearest if one.waits and one.probe > last]
         needed = [one for one in nearest if not one.waits or one.probe <= last]
@@ -125,14 +143,8 @@ class RunPlan:
         self._lines = first, last
         parts = self._request.parts
         self._pending.sort(
-            key=lambda attempt: (parts.index(attempt.part), self._distance_of(attempt.plan))
+            key=lambda attempt: (parts.index(attempt.part), _distance(attempt.plan, self._lines))
         )
-
-    def _distance_of(self, planned: PlannedRun) -> int:
-        """Return the number of lines between a target and the lines that the user looks at."""
-        first, last = self._lines
-        body = planned.body
-        return max(body.start.line - last, first - body.end.line, 0)
 
     def restart(self) -> None:
         """Discard the state of all runs, because the module is executed again."""
@@ -287,7 +299,7 @@ class RunPlan:
             self._speculations.begin(attempt)
         else:
             self._pending.remove(attempt)
-            left = self._seconds_left(attempt.part, now)
+            left = self._times.seconds_left(attempt.part, now)
             last = left <= 0 and bool(attempt.answers)
             seconds = seconds if last else min(seconds, left)
             if left <= 0 and not last:
@@ -315,21 +327,10 @@ class RunPlan:
         self._running[self._number] = launch
         return launch
 
-    def _seconds_left(self, part: Part, now: float) -> float:
-        """Return the seconds that remain for all forecasts together, or for all further execution
-        paths together; infinite for other runs."""
-        most = self._limit_of(part)
-        return self._ends.setdefault(part, now + most) - now if most else float("inf")
-
-    def _limit_of(self, part: Part) -> float:
-        request = self._request
-        limits = {"forecast": request.forecast_seconds, "paths": request.path_seconds}
-        return limits.get(part, 0.0)
-
     def _skip(self, attempt: Attempt) -> Task:
         """Return the report that a run is not launched, because the time for all runs of its kind
         is used up."""
-        reason = f"others had taken {self._limit_of(attempt.part):g} seconds"
+        reason = f"others had taken {self._times.limit(attempt.part):g} seconds"
         if attempt.part == "forecast":
             return ReportMissingForecast(attempt.plan, f"Not tried: {reason}.")
         return ReportMissingPaths(self._firsts[attempt.plan.at], "late", reason)
@@ -557,3 +558,10 @@ def _mode_after(request: Analyze, attempt: Attempt, done: RunDone) -> Mode | Non
         return "real"
     missed = devices.is_missing_gpu_error(done.report.error or "")
     return "fake" if attempt.mode == "real" and missed and request.mode != "real" else None
+
+
+def _distance(planned: PlannedRun, lines: tuple[int, int]) -> int:
+    """Return the number of lines between a target and the lines that the user looks at."""
+    first, last = lines
+    body = planned.body
+    return max(body.start.line - last, first - body.end.line, 0)

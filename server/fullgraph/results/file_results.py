@@ -228,14 +228,14 @@ class Results:
         """Apply an event of the current run; return whether the displayed results changed."""
         if isinstance(event, FindingFound):
             name = event.finding.target
-            self._new[name] = self._get_part(name).add_finding(event.finding)
+            self._new[name] = self._new.get(name, _TargetPart()).add_finding(event.finding)
             return True
         if isinstance(event, TargetDone):
             name = event.report.name
-            self._new[name] = self._get_part(name).add_report(event.report)
+            self._new[name] = self._new.get(name, _TargetPart()).add_report(event.report)
             return True
         if isinstance(event, DETAIL_EVENTS):
-            part = self._get_part(event.target)
+            part = self._new.get(event.target, _TargetPart())
             details = part.details.merge_with(TargetDetails.from_event(event))
             self._new[event.target] = replace(part, details=details)
             return False
@@ -254,7 +254,10 @@ class Results:
             self.forecasts.keep_targets(names)
             return bool(gone or self.untold)
         if isinstance(event, CalledAgain) and self._called is not None:
-            self._adopt_called(self._called, event.target, event.sources)
+            # The inputs come from the same calls, whose lines may have moved.
+            called = self._called._shown_part(event.target)
+            self._new[event.target] = called.with_callers(event.sources)
+            self.forecasts.adopt_targets(self._called.forecasts, frozenset([event.target]))
             return True
         if isinstance(event, Timings):
             self.timings.append(event)
@@ -308,9 +311,6 @@ class Results:
         does not check the whole file.
         """
         return name in self._kept or bool(self._only and name not in self._only)
-
-    def _get_part(self, name: str) -> _TargetPart:
-        return self._new.get(name, _TargetPart())
 
     def _merge_new_into_old(self) -> None:
         """Merge the results of the current run into the results of the last one."""
@@ -366,13 +366,6 @@ class Results:
         for name in names:
             self._old[name] = other._shown_part(name)
         self.forecasts.adopt_targets(other.forecasts, names)
-
-    def _adopt_called(self, other: Results, name: str, sources: Sequence[str]) -> None:
-        """Copy the results of a target from ``other``; ``sources`` are the calls that provide the
-        inputs, as new descriptions of their positions.
-        """
-        self._new[name] = other._shown_part(name).with_callers(sources)
-        self.forecasts.adopt_targets(other.forecasts, frozenset([name]))
 
     def list_events(self, *, forecasts: bool = False) -> tuple[Event, ...]:
         """Return the engine events that would produce these results again. ``forecasts`` includes

@@ -500,10 +500,6 @@ class Guesses:
             found += ["zeros", "same"]
         return [*dict.fromkeys(found), "", "none"]
 
-    def compared_in(self, kind: type) -> list[str]:
-        """Return the strings that the code of a class compares anything with."""
-        return list(dict.fromkeys(_compared_texts(r"\w+", _source_of(kind))))[:8]
-
     def layers(self, name: str) -> list[str]:
         """Return names of layers, for a parameter used in ``getattr(nn, name)``."""
         found = [one.name for one in self.callables(name.lower()) if isinstance(one, Reference)]
@@ -875,3 +871,8 @@ def _distinct_values(values: list[Value]) -> list[Value]:
             known.add(repr(value))
             found.append(value)
     return found
+
+
+def compared_in(kind: type) -> list[str]:
+    """Return the strings that the code of a class compares anything with."""
+    return list(dict.fromkeys(_compared_texts(r"\w+", _source_of(kind))))[:8]

@@ -11,7 +11,7 @@ import torch
 
 from ..notation import Arguments, LiteralValue, Mapping, Reference, Sequence, TensorText
 from .candidate import InputCandidate, Path, make_tensor_text
-from .guesses import BATCH, SignatureParameter
+from .guesses import BATCH, SignatureParameter, compared_in
 from .obstacle import WrongChoice, WrongType, error_words, implicated_paths
 from .subject import Repair, SearchSubject, put_value
 from .trial import TrialOutcome
@@ -166,7 +166,7 @@ def _try_attributes(subject: SearchSubject, outcome: TrialOutcome, text: str) ->
         for frame, _, _ in reversed(outcome.frames):
             owner = type(frame.f_locals.get("self"))
             if unset is None or owner.__name__ == unset[1]:
-                for at, one in enumerate(subject.guesses.compared_in(owner)):
+                for at, one in enumerate(compared_in(owner)):
                     for path, _ in given:
                         yield 0.8 + 0.1 * at, candidate.with_value(path, LiteralValue(one))
                 break
