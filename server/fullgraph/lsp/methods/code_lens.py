@@ -66,7 +66,7 @@ def _target_lenses(
         words = _lens_words(unit, shown, with_probe=comment is None)
         title = with_icon(icon, words)
         tooltip = lens_tooltip(report) or None
-        # A skipped function has no trace to show, so its lens traces it.
+        # The lens of a skipped function traces it, because there is not a trace to show yet.
         opens = ANALYZE if report.status == "skipped" else command
         shows = types.Command(title, opens, tooltip=tooltip, arguments=[argument])
         yield types.CodeLens(range_, shows)
