@@ -451,7 +451,7 @@ class Analysis:
     # -- the end ------------------------------------------------------------------------------
 
     def prioritize(self, first: int, last: int) -> None:
-        """Launch the runs of the targets that are nearest to these lines first."""
+        """Launch the runs of the targets nearest to these lines first."""
         self._plan.prioritize(first, last)
 
     def cancel(self) -> None:

@@ -138,7 +138,7 @@ class RunPlan:
             self._queue([planned for planned in nearest if planned.waits])
 
     def prioritize(self, first: int, last: int) -> None:
-        """Launch the runs of the targets that are nearest to these lines first, without changing
+        """Launch the runs of the targets nearest to these lines first, without changing
         the order of the parts."""
         self._lines = first, last
         parts = self._request.parts

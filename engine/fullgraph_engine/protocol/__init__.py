@@ -348,8 +348,8 @@ class Limits:
     """Maximum factor by which ``seconds`` and ``module_seconds`` grow while a process waits for a
     processor, because other programs keep the machine busy."""
     file_seconds: float = 0.0
-    """Wall time in seconds after which no further target of a request is traced; 0 for no limit.
-    The other targets have the status "skipped". Requests for named targets have no limit."""
+    """Maximum wall time in seconds until the first run of a target starts; 0 for no limit. Later
+    targets get the status "skipped". The limit does not apply to requests for named targets."""
 
 
 @dataclass(frozen=True)

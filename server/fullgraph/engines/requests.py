@@ -110,7 +110,7 @@ class AnalysisRequest(PendingRequest[Analyze]):
         self._send_priority = prioritize
 
     def prioritize(self, first: int, last: int) -> None:
-        """Trace the targets that are nearest to these lines first."""
+        """Trace the targets nearest to these lines first."""
         if not self.cancelled and not self._ended:
             # In case the request was not sent yet, or is sent again.
             self.request = dataclasses.replace(self.request, focus=first)

@@ -192,7 +192,7 @@ class UnitRun:
         return not self.obsolete and self.now.is_as(basis) and self.files.is_current()
 
     def prioritize(self, first: int, last: int) -> None:
-        """Trace the targets that are nearest to these lines of the current text first."""
+        """Trace the targets nearest to these lines of the current text first."""
         # Edits of comments may have moved the lines, but only by a few.
         if not self.obsolete:
             self._analysis.prioritize(first, last)

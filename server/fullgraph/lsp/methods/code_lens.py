@@ -132,7 +132,7 @@ def _target_lenses(
         words = _lens_words(unit, shown, shown_breaks, with_probe=comment is None)
         title = with_icon(context, icon, words)
         tooltip = lens_tooltip(report, shown=shown_breaks) or None
-        # A skipped function has no trace to show, so its lens traces it.
+        # The lens of a skipped function traces it, because there is not a trace to show yet.
         opens = ANALYZE if report.status == "skipped" else command
         shows = types.Command(title, opens, tooltip=tooltip, arguments=[argument])
         yield types.CodeLens(range_, shows)
