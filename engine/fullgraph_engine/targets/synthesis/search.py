@@ -166,15 +166,18 @@ class InputSearch:
                     for cost, changed in usual_ranks(candidate, self.subject.width(candidate)):
                         push(cost - 1e3, cost, changed, None)
                 continue
-            first = first or outcome
             if is_shape_error(self.subject, outcome):
                 doubtful.setdefault((outcome.place, unequal_sizes(outcome)), outcome)
+                if len(doubtful) > _MOST_DOUBTFUL:
+                    # A trial's exception refers to its module, which may be large.
+                    del doubtful[min(reversed(doubtful), key=lambda key: doubtful[key].score)]
             is_bug = is_about_names(self.subject, outcome) or is_without_arguments(
                 self.subject, outcome
             )
+            first = first or (outcome if is_bug else None)
             reasons.add(outcome.place if is_bug else None)
             remaining -= 1
-            if remaining <= 0 and len(reasons) == 1 and None not in reasons:
+            if remaining <= 0 and len(reasons) == 1 and first is not None and is_bug:
                 return self._make_error(first)
             if best is None or outcome.score > best.score:
                 best = outcome
@@ -219,8 +222,8 @@ class InputSearch:
     ) -> CertainError | None:
         """Return an error that the trials raised due to the code, not due to their inputs.
 
-        ``first`` is the first trial, ``best`` the trial with the most progress. ``doubtful`` has
-        the trials whose sizes differ.
+        ``first`` is the first trial with such an error, ``best`` the trial with the most progress.
+        ``doubtful`` has the trials whose sizes differ.
         """
         if first is not None and is_without_arguments(self.subject, first):
             return self._make_error(first)
