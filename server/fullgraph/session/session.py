@@ -220,6 +220,9 @@ class Session:
             # Without a trace, results stored by an earlier session cannot be confirmed, so discard
             # them.
             unit.traces.leave_untraced(refusal, forget=due.reason is Reason.OPENED)
+            if self.permission.may_execute:
+                # The file is not about to be traced any more, and clients show why.
+                self._listener.results_changed(unit, final=True)
             return
         if self.files.update(unit).traces.settle_without_engine(due):
             self.files.reconsider_importers(unit)

@@ -266,6 +266,10 @@ class Neovim:
         status = self.lua('return (require("fullgraph").status() or {}).state')
         return str(status)
 
+    def statusline(self) -> str:
+        """What the client says in the statusline of the current buffer."""
+        return str(self.lua('return require("fullgraph").statusline()'))
+
     def settled(self) -> None:
         """Wait until the engine is there and nothing is being traced."""
         self.until("nothing is traced", lambda: self.status() == "ready")
@@ -339,7 +343,11 @@ def environment(folder: Path) -> dict[str, str]:
     programs.mkdir(parents=True, exist_ok=True)
     program = programs / "fullgraph"
     if not program.exists():
-        script = f'#!/bin/sh\nexec "{Path(sys.executable).parent / "fullgraph"}" "$@"\n'
+        # A checkout that PYTHONPATH names is tested, rather than the one that is installed.
+        checkout = os.environ.get("PYTHONPATH", "")
+        variable = f'export PYTHONPATH="{checkout}"\n' if checkout else ""
+        server = Path(sys.executable).parent / "fullgraph"
+        script = f'#!/bin/sh\n{variable}exec "{server}" "$@"\n'
         program.write_text(script)
         program.chmod(0o755)
     return {"PATH": f"{programs}:/usr/bin:/bin"}

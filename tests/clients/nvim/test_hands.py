@@ -447,6 +447,45 @@ def test_status_and_log(net: Neovim) -> None:
     net.type("q")
 
 
+PARTLY = (
+    NET.replace(
+        "        print(y.shape)\n",
+        "        if x is None:\n            print(y.shape)\n",
+    )
+    + """
+
+    def predict(self, x):
+        return self(x).argmax(-1)
+"""
+)
+
+
+def test_the_statusline_says_what_was_traced(nvim: Neovim, workspace: Path) -> None:
+    opened(nvim, workspace / f"partly_{nvim.terminal}.py", PARTLY)
+    nvim.until(
+        "the statusline says how much was traced",
+        lambda: "ready, no findings, 1 of 1 traced" in nvim.statusline(),
+    )
+    nvim.command("Fullgraph file")
+    nvim.until("the summary is open", lambda: nvim.lua(BUFFER) == "fullgraph-file")
+    text = "\n".join(nvim.text())
+    assert "1 line was not reached: line 14." in text
+    assert "line 18: Net.predict is not traced, no trace calls this method" in text
+    nvim.type("q")
+
+
+def test_a_file_that_was_not_traced_says_so(nvim: Neovim, workspace: Path) -> None:
+    packages = workspace / f"site-packages_{nvim.terminal}" / "site-packages"
+    packages.mkdir(parents=True)
+    opened(nvim, packages / "installed.py", NET)
+    nvim.sees("Not traced: installed packages are traced only on command")
+    nvim.until("the statusline says so", lambda: "not traced" in nvim.statusline())
+    assert "findings" not in nvim.statusline()
+
+
+BUFFER = "return vim.fn.bufname()"
+
+
 def test_help_is_found(net: Neovim) -> None:
     net.command("help :Fullgraph")
     net.until("help is open", lambda: net.lua("return vim.bo.filetype") == "help")
