@@ -20,8 +20,8 @@ PARTLY_COMPILED = ("pyyaml==6.0.3", "libcst==1.8.2")
 
 # Only LibCST's own command line uses these.
 LIBCST_TOOLS = ("codegen", "display")
-# Of no use to a server that is started by an editor.
-LEFT_OUT = ("bin", "cattr")
+# Not used by a server that an editor starts.
+LEFT_OUT = ("bin", "cattr", "fullgraph/testing")
 CLI = {
     *("__init__.py", "command_line.py", "exit_status.py", "options.py", "terminal.py"),
     *("commands/__init__.py", "commands/server.py"),
@@ -63,9 +63,11 @@ def main() -> None:
     for path in cli.rglob("*.py"):
         if path.relative_to(cli).as_posix() not in CLI:
             path.unlink()
-    # The server that comes with the extension has to start without the modules left out.
+    # The server of the extension must start, and find fixes, without the modules left out.
     start = [sys.executable, "-I", "-S", str(HERE / "bundled" / "start.py"), "server", "--help"]
     subprocess.run(start, check=True, stdout=subprocess.DEVNULL)
+    imported = f"import sys; sys.path.insert(0, {str(LIBS)!r}); import fullgraph.fixes.measuring"
+    subprocess.run([sys.executable, "-I", "-S", "-c", imported], check=True)
     for info in LIBS.glob("*.dist-info"):
         _only_licenses(info)
 
