@@ -67,7 +67,7 @@ def main() -> None:
     start = [sys.executable, "-I", "-S", str(HERE / "bundled" / "start.py"), "server", "--help"]
     subprocess.run(start, check=True, stdout=subprocess.DEVNULL)
     imported = f"import sys; sys.path.insert(0, {str(LIBS)!r}); import fullgraph.fixes.measuring"
-    subprocess.run([sys.executable, "-I", "-S", "-c", imported], check=True)
+    subprocess.run([sys.executable, "-B", "-I", "-S", "-c", imported], check=True)
     for info in LIBS.glob("*.dist-info"):
         _only_licenses(info)
 
