@@ -13,9 +13,9 @@ from fullgraph.domain.file_summary import FileSummary, FindingCounts, Gap, NotTr
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.phrases import line_blocks
 from fullgraph.render.file_summary import finding_words, summary_lines, summary_title
-from fullgraph.render.summary import ShownBreaks, lens_title
+from fullgraph.render.summary import ShownBreaks, lens_title, lens_tooltip
 from fullgraph.session.definitions import is_switched_off, list_definitions
-from fullgraph_engine.protocol import Finding, Position, Range, TargetReport
+from fullgraph_engine.protocol import Finding, Position, ProbeInfo, Range, TargetReport
 
 NET = "class Net(nn.Module):\n    call()  # break: A break\n"
 OTHER = "class Other(nn.Module):  # stub: no-probe\n    pass\n"
@@ -109,6 +109,15 @@ def test_a_lens_agrees_with_the_lines_that_are_underlined(
     place = Range(Position(0, 0), Position(0, 1))
     report = TargetReport("Net", "module", place, "traced", graphs=3, breaks=2)
     assert lens_title(report, shown=shown) == f"3 graphs · {words}"
+
+
+def test_the_lens_of_a_function_inside_compiled_code_does_not_hide_its_breaks() -> None:
+    place = Range(Position(0, 0), Position(0, 1))
+    probe = ProbeInfo("program", inputs="", source="inside compiled code")
+    report = TargetReport("Block", "module", place, "traced", probe=probe, breaks=1, compiled=True)
+    # The finding on its line is one of the function that is compiled.
+    assert lens_title(report, shown=ShownBreaks(0)) == "1 break · inside compiled code"
+    assert "hides" not in lens_tooltip(report, shown=ShownBreaks(0))
 
 
 # -- definitions --------------------------------------------------------------------------------
@@ -213,6 +222,15 @@ async def test_lines_that_no_trace_reached(editor: Any) -> None:
     assert (await summary(editor, uri))["missedLines"] == [2]
     tooltip = (await editor.lenses(uri))[0].command.tooltip
     assert tooltip.split("\n")[0] == "1 of 4 lines was not reached: line 3"
+
+
+async def test_without_trust_no_function_has_a_reason_of_its_own(open_editor: Any) -> None:
+    editor = await open_editor(says_trusted=False)
+    uri = editor.open("model.py", f"def helper(x):\n    return x\n\n{NET}")
+    await editor.until_state("untrusted")
+    found = await summary(editor, uri)
+    assert found["lines"][0].startswith("Not traced: this workspace is not trusted")
+    assert found["notTraced"] == []
 
 
 async def test_an_ignored_break_has_a_lens_that_agrees(editor: Any) -> None:

@@ -33,6 +33,7 @@ from fullgraph_engine.protocol import (
     Measurement,
     Position,
     ProbeInfo,
+    ProbeOrigin,
     Range,
     RunId,
     TargetDone,
@@ -964,6 +965,17 @@ def test_targets_are_timed_as_they_are_and_with_what_fixes_them(
     assert (timed.plain.compiled, timed.fixed.compiled) == (2.0, 1.0)
     timing = [one for one in engine.analyzed if one.parts == ("measure",)]
     assert [(one.mode, one.jobs, one.only) for one in timing] == [("real", 1, ("f",))] * 2
+
+
+@pytest.mark.parametrize(
+    ("origin", "reason"),
+    [("comment", "It was not called a second time."), ("program", "Only the program has inputs")],
+)
+def test_the_reason_why_nothing_was_measured(origin: ProbeOrigin, reason: str) -> None:
+    done = dataclasses.replace(report(), probe=ProbeInfo(origin, "f32[4]"))
+    engine = Engine(compares_as("same"))
+    (timed,) = asyncio.run(measured(engine, request_of("a = 1\n"), [done]))
+    assert timed.plain.reason.startswith(reason)
 
 
 def test_times_are_said_with_the_device_and_what_there_is_not() -> None:

@@ -375,6 +375,12 @@ def test_the_last_resort_is_the_smallest_call() -> None:
     assert list(found)[-3:] == ["nonstrict-trace", "disable", "allow-in-graph"]
 
 
+def test_a_call_without_a_used_result_is_not_put_into_the_graph() -> None:
+    source = "def f(x):\n    «logger.info(x.shape[0])»\n    return x + 1\n"
+    found = tried(IMPORTS + source, SKIPPED)
+    assert "disable" in found and "allow-in-graph" not in found
+
+
 def test_what_stays_the_same_in_a_program_is_computed_once() -> None:
     found = tried(IMPORTS + "def f(x, n):\n    return x * len(«os.getenv(n)»)\n", SKIPPED)
     (candidate,) = found["assume-constant"]

@@ -580,6 +580,8 @@ async def test_without_trust_nothing_is_executed(open_editor: Any, counter: Any,
     assert "not trusted" in status["message"] and status["nextStep"]
     answer = await editor.command("fullgraph.server.analyze", uri)
     assert not answer["completed"] and "not trusted" in answer["reason"]
+    answer = await editor.command("fullgraph.server.measure", uri)
+    assert not answer["shown"] and "not trusted" in answer["reason"]
     assert counter.lines == []
     editor.client.protocol.notify("fullgraph/trust", {"trusted": True})
     await editor.until_seen(uri, BREAK)

@@ -219,6 +219,7 @@ M.commands = {
     about = "execute the code of this workspace, now and later",
     run = function(on)
       on:notify("fullgraph/trust", { trusted = true })
+      journal.say("Trusted. The first trace imports torch.")
     end,
   },
   distrust = {

@@ -4,6 +4,21 @@ local options = require("fullgraph.options")
 
 local M = {}
 
+local OFFERS = { "fullgraph.server.measure", "fullgraph.server.applyMeasured" }
+
+--- Lenses with those that make a target faster first: Neovim draws all lenses of a line behind its
+--- text, so the last ones are often outside of the window.
+---@param lenses lsp.CodeLens[]
+---@return lsp.CodeLens[]
+local function offers_first(lenses)
+  local first, rest = {}, {}
+  for _, lens in ipairs(lenses) do
+    local offer = vim.list_contains(OFFERS, vim.tbl_get(lens, "command", "command"))
+    table.insert(offer and first or rest, lens)
+  end
+  return vim.list_extend(first, rest)
+end
+
 ---@param client vim.lsp.Client
 ---@param bufnr integer
 function M.refresh(client, bufnr)
@@ -13,7 +28,7 @@ function M.refresh(client, bufnr)
   local shown = options.get().code_lens
   M.request(client, bufnr, function(err, lenses, ctx)
     if not err and shown then
-      vim.lsp.codelens.on_codelens(err, lenses, ctx)
+      vim.lsp.codelens.on_codelens(err, offers_first(lenses or {}), ctx)
     end
   end)
 end

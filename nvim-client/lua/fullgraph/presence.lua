@@ -52,6 +52,12 @@ function M.register()
 
   local group = vim.api.nvim_create_augroup("fullgraph", {})
   vim.api.nvim_create_autocmd("LspAttach", { group = group, callback = attached })
+  vim.api.nvim_create_autocmd("LspProgress", {
+    group = group,
+    callback = function(event)
+      require("fullgraph.progress").on_progress(event)
+    end,
+  })
   vim.api.nvim_create_autocmd("BufWritePost", {
     group = group,
     callback = function(event)

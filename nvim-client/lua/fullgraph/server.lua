@@ -23,6 +23,20 @@ function M.missing()
   end
 end
 
+--- The folder of a file outside of projects: a workspace without folders cannot be trusted for the
+--- next time. Not the home folder, which `:Fullgraph trust` would trust with all that is in it, and
+--- not the folders of installed packages, which would have a server each.
+---@param bufnr integer
+---@return string?
+local function folder_of(bufnr)
+  local folder = vim.fs.dirname(vim.api.nvim_buf_get_name(bufnr))
+  if (folder .. "/"):find("/lib/python3[%d.]*/") or folder:find("[/\\\\]site%-packages") then
+    return nil
+  end
+  local home = vim.uv.os_homedir()
+  return folder ~= "/" and folder ~= (home and vim.fs.normalize(home)) and folder or nil
+end
+
 --- |lsp-root_dir()|: where a buffer belongs, or no call of `on_dir` where it is left alone.
 ---@param bufnr integer
 ---@param on_dir fun(root: string?)
@@ -36,7 +50,8 @@ function M.root_dir(bufnr, on_dir)
     return
   end
   require("fullgraph.presence").register()
-  on_dir(vim.fs.root(bufnr, vim.lsp.config.fullgraph.root_markers or { "pyproject.toml", ".git" }))
+  local markers = vim.lsp.config.fullgraph.root_markers or { "pyproject.toml", ".git" }
+  on_dir(vim.fs.root(bufnr, markers) or folder_of(bufnr))
 end
 
 --- Why a buffer is left alone, if it is.

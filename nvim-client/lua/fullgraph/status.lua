@@ -33,7 +33,7 @@ function M.set(client_id, status)
   known[client_id] = status
   if status.state == "untrusted" and (not before or before.state ~= "untrusted") then
     require("fullgraph.journal").say(
-      "This workspace is not trusted, so none of its code is executed; `:Fullgraph trust`."
+      "Workspace not trusted: `:Fullgraph trust` runs its code."
     )
   end
   vim.api.nvim_exec_autocmds("User", {

@@ -80,7 +80,9 @@ function M.scratch(name, lines, filetype)
   vim.bo[bufnr].modifiable = false
   vim.bo[bufnr].filetype = filetype or ""
   M.reading_keys(bufnr)
-  return M.show(bufnr, true)
+  local window = M.show(bufnr, true)
+  vim.wo[window][0].linebreak = true
+  return window
 end
 
 return M

@@ -17,6 +17,7 @@ from fullgraph_engine.protocol import (
     Failed,
     Measured,
     Measurement,
+    ProbeInfo,
     TargetDone,
     TargetReport,
 )
@@ -87,7 +88,12 @@ async def measured(
     same: dict[str, Compared] = {}
     if any(one.breaks or one.skips for one, _ in traced):
         tell("looking for fixes")
-        changed = await fixed(tracer, request, grades=("safe", "unsafe"), tell=tell)
+        changed = await fixed(
+            tracer,
+            request,
+            grades=("safe", "unsafe"),
+            tell=lambda finding: tell(f"looking for fixes, {finding}"),
+        )
         text, applied = changed.text, changed.applied
     before = await _measure_targets(tracer, request, tuple(last_probes), tell)
     if applied:
@@ -102,7 +108,7 @@ async def measured(
         Timed(
             one.name,
             probe.inputs,
-            before.get((one.name, one.probe_number), Measurement(reason=_NOTHING)),
+            before.get((one.name, one.probe_number), _missing_measurement(probe)),
             after.get((one.name, one.probe_number)),
             applied,
             text,
@@ -124,6 +130,16 @@ async def _compare_texts(
 
 
 _NOTHING = "It was not called a second time."
+_OF_PROGRAM = "Only the program has inputs for it. Write a probe comment above it to measure it."
+
+
+def _missing_measurement(probe: ProbeInfo) -> Measurement:
+    """Return the result for a function that the engine did not measure with these inputs.
+
+    Programs are not run again for measurements, so functions whose inputs only exist in the
+    program are not called.
+    """
+    return Measurement(reason=_OF_PROGRAM if probe.origin == "program" else _NOTHING)
 
 
 async def _measure_targets(

@@ -18,6 +18,7 @@ from fullgraph.lsp.virtual_documents import VirtualDocuments
 from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.listener import MessageLevel
 from fullgraph.session.session import Session
+from fullgraph.session.unit_events import Reason
 
 if TYPE_CHECKING:
     from fullgraph.fixes.measuring import Timed
@@ -51,6 +52,8 @@ class Measures:
         reports = [
             shown.report for shown in unit.view.reports() if target in ("", shown.report.name)
         ]
+        if refusal := self._session.permission.explain_refusal(unit, Reason.ASKED):
+            return self._refuse(refusal)
         if not any(report.status == "traced" for report in reports):
             why = f"`{target}` was not" if target else f"no target of {short_name(unit)} was"
             return self._refuse(f"There is nothing to measure: {why} traced.")

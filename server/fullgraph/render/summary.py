@@ -132,7 +132,7 @@ def lens_tooltip(report: TargetReport, *, shown: ShownBreaks | None = None) -> s
         found.append(f"The guessed inputs are unusual: {probe.unusual}.")
     if probe is not None and probe.shortened:
         found.append(f"The code loops over a size, so a smaller one was traced: {probe.shortened}.")
-    if report.breaks and shown is not None and not shown.lines:
+    if report.breaks and shown is not None and not shown.lines and not _is_inside(report):
         found.append("The breaks are in another file, or a comment or a setting hides them.")
     found += [words] if (words := reach_words(report)) else []
     return "\n".join([*found, *paths_words(report)])
@@ -211,7 +211,8 @@ def _break_words(report: TargetReport, shown: ShownBreaks | None = None) -> Iter
 def _break_place(report: TargetReport, shown: ShownBreaks | None) -> str:
     """Return where the editor shows the breaks, if a reader would look for another number of
     lines."""
-    if shown is None:
+    # The findings inside a compiled function name that function, so the count of lines is too low.
+    if shown is None or _is_inside(report):
         return ""
     words = ""
     if report.breaks and shown.lines != report.breaks:

@@ -30,7 +30,8 @@ def summarize_file(session: Session, unit: AnalysisUnit) -> FileSummary:
         if gap is not None
     ]
     traced = len(gaps) - len(not_traced)
-    not_traced += _find_unreached(unit.document.text, reports)
+    if session.permission.may_execute:
+        not_traced += _find_unreached(unit.document.text, reports)
     tracing = unit.busy or unit.waiting or _is_starting(session, unit)
     relevant = bool(reports) or may_have_targets(unit.document.text)
     return FileSummary(

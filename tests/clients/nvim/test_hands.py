@@ -120,14 +120,15 @@ def test_hover_shows_the_tensor(net: Neovim) -> None:
 
 
 def test_lenses_say_what_came_of_it(net: Neovim) -> None:
-    net.sees("# fullgraph: f32[4, 16] 2 graphs · 1 break", "guards")
+    net.sees("# fullgraph: f32[4, 16] make faster | 2 graphs · 1 break", "guards")
 
 
 def test_a_lens_opens_the_trace(net: Neovim) -> None:
     net.to("# fullgraph: f32[4, 16]")
     net.choose([":lua vim.lsp.codelens.run()", "<CR>"], "2 graphs")
     net.sees("graph 1", "break  line 13", "graph 2")
-    net.sees("# fullgraph: f32[4, 16] 2 graphs · 1 break")
+    # The window is half as wide now.
+    net.sees("# fullgraph: f32[4, 16] make faster | 2 graphs · 1")
 
 
 def test_inlay_hints_show_sizes(net: Neovim) -> None:
@@ -396,6 +397,25 @@ def test_a_long_trace_can_be_cancelled(nvim: Neovim, workspace: Path) -> None:
     nvim.settled()
     nvim.sees("fullgraph: ready")
     nvim.lua("vim.cmd.bwipeout()")
+
+
+ECHOED = """
+  _G.echoed = {}
+  local echo = vim.api.nvim_echo
+  vim.api.nvim_echo = function(chunks, ...)
+    table.insert(_G.echoed, chunks[1][1])
+    return echo(chunks, ...)
+  end
+"""
+
+
+def test_the_command_line_shows_the_progress_of_a_measurement(net: Neovim) -> None:
+    net.lua(ECHOED)
+    net.to("class Net")
+    net.command("Fullgraph measure")
+    net.until("it is shown", lambda: "fullgraph: Measuring Net" in str(net.lua("return _G.echoed")))
+    net.command("Fullgraph cancel")
+    net.until("it is removed", lambda: net.lua("return _G.echoed[#_G.echoed]") == "")
 
 
 def test_the_engine_can_be_restarted(net: Neovim) -> None:

@@ -165,11 +165,25 @@ def test_an_untrusted_workspace_executes_nothing(one: Callable[..., Neovim]) -> 
     assert server is not None
     assert server.children(recursive=True) == []
     assert nvim.findings() == []
+    nvim.forget_messages()
     nvim.command("Fullgraph trust")
+    nvim.until("it answers", lambda: any("Trusted" in said for said in nvim.messages()))
     nvim.finds("graph-break/")
     nvim.settled()
     nvim.command("Fullgraph distrust")
     nvim.until("it says so again", lambda: nvim.status() == "untrusted")
+
+
+def test_trust_in_a_folder_without_a_project_lasts(open_neovim: Open, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NET)
+    nothing = "vim.fn.delete(vim.env.HOME .. '/.config/fullgraph/trusted-folders')\n"
+    nvim = open_neovim(tmp_path, "net.py", configuration=nothing + FOUR_LINES)
+    nvim.until("it is not trusted", lambda: nvim.status() == "untrusted")
+    nvim.command("Fullgraph trust")
+    nvim.finds("graph-break/")
+    nvim.command("Fullgraph restart-server")
+    nvim.until("the findings are gone", lambda: not nvim.findings())
+    nvim.finds("graph-break/")
 
 
 def test_what_is_left_alone(one: Callable[..., Neovim], folder: Path) -> None:

@@ -88,8 +88,11 @@ def left_untraced(site: Site) -> Iterator[Candidate]:
     nonstrict = _NONSTRICT
     if not names or syntax.called(part).startswith(_CHANGING):
         nonstrict = replace(nonstrict, suggestion=True)
-    ways = [nonstrict, _DISABLE, _IN_GRAPH]
     is_statement = isinstance(syntax.text.parent(part), cst.Expr)
+    ways = [nonstrict, _DISABLE]
+    if not is_statement:
+        # A call whose result is not used is called for its side effects, which a graph drops.
+        ways.append(_IN_GRAPH)
     if syntax.called(part).startswith(_STEADY) and not is_statement:
         ways.insert(0, replace(_CONSTANT, suggestion=False))
     elif not names and not is_statement:
