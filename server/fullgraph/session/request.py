@@ -20,7 +20,9 @@ _TARGET_WORDS = re.compile(
 
 
 NICE = 15
-"""Operating system priority (nice value) of forecasts; they run with low priority."""
+"""Nice value (operating system priority) of processes that forecast recompiles, so that they do not
+slow other work.
+"""
 
 FORECAST_SECONDS = 120.0
 """Time limit in seconds for all forecasts of one file."""
