@@ -90,7 +90,7 @@ class EngineConnection(LineProtocol):
             self._transport.write(encode_message(message))
 
     async def close(self) -> None:
-        """Close the connection after the background engine has read all messages."""
+        """Close the connection after the background engine has received all messages."""
         self._lost = True
         if self._transport is not None and not self._transport.is_closing():
             # An immediate close could lose messages in both directions.
