@@ -1,4 +1,6 @@
-"""Show documents in a way that the client supports: by a URI scheme, as a file, or as text."""
+"""Show documents about traced functions in a way that the client supports: by a URI scheme, as a
+file, or as text.
+"""
 
 from __future__ import annotations
 
