@@ -118,7 +118,9 @@ class DocumentDraft:
 
     @property
     def saved(self) -> tuple[SavedEvents, ...]:
-        """Saved shape events of the runs, with which the engine can compare a later run."""
+        """Saved symbolic shape events of the runs, with which the engine can compare the events of
+        a later run.
+        """
         return tuple(
             SavedEvents(id_, part.number, part.archive)
             for id_ in sorted(self._runs)
@@ -128,8 +130,9 @@ class DocumentDraft:
 
     @property
     def differs(self) -> bool:
-        """Whether the shape events of a run differ from the saved events of an earlier run that
-        they were compared with."""
+        """Whether the shape events of a run differ from saved events of an earlier run, if they
+        were compared.
+        """
         return any(part.differs for run in self._runs.values() for part in run.parts)
 
     @property
@@ -152,8 +155,9 @@ class DocumentDraft:
 
     @property
     def problem(self) -> str:
-        """Sentence that explains why the document is empty; empty if the document has content or no
-        error is known."""
+        """Sentence that explains why the document is empty; an empty string if it has content or no
+        error is known.
+        """
         if self.written:
             return ""
         if self._problem:
