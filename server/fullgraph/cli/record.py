@@ -21,7 +21,7 @@ from fullgraph.domain.phrases import amount
 from fullgraph_engine.protocol.recorded import FILE, MOST_BYTES, Recorded, Unreadable, parse
 
 _NOT_FOUND, _NOT_EXECUTABLE, _UNWRITTEN = 127, 126, 2
-"""Exit statuses if the command does not exist, cannot be executed, or its calls cannot be saved.
+"""Exit statuses: the command does not exist, cannot be executed, or its calls cannot be saved.
 
 Shells use the first two for commands that do not start.
 """
@@ -134,8 +134,9 @@ def _forward_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _part_order(part: Path) -> tuple[int, ...]:
-    """Return a sort key for the file with the calls of one process; earlier processes come
-    first."""
+    """Return the sort key of a file with the recorded calls of one process; files of earlier
+    processes come first.
+    """
     return tuple(int(number) for number in part.stem.split("-"))
 
 
