@@ -68,7 +68,7 @@ class OperatorIndex:
     # -- one ----------------------------------------------------------------------------------
 
     def entry(self, key: str) -> Entry | None:
-        """Return the encoded entry of a path (``torch.max``) or operator (``aten::max``).
+        """Return the still encoded entry of a path (``torch.max``) or operator (``aten::max``).
 
         None if the index does not contain it.
         """

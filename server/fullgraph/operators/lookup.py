@@ -67,10 +67,11 @@ def _find_name(index: OperatorIndex, path: str) -> Iterator[Subject]:
 
 
 def _find_by_leaf(index: OperatorIndex, leaf: str) -> Iterator[Subject]:
-    """Yield the functions and classes whose name ends with ``leaf``, such as ``add``.
+    """Yield the functions and classes whose dotted path ends with ``leaf``: ``torch.add`` for
+    ``add``.
 
     Each object is yielded under one path only. Names of ``torch`` come first, followed by methods
-    of tensors. Private names are yielded only without public ones.
+    of tensors. Private names are yielded only if there are not any public ones.
     """
     paths = [
         path for path in index.paths_ending_with(leaf) if not _is_private(path)
