@@ -23,8 +23,9 @@ class Expected:
 
 @dataclass(frozen=True)
 class Place:
-    """A finding as text: its code, whether installed code causes it, and its rendered form with
-    the source, the reason and the fix."""
+    """A finding as text: its code, whether installed code causes it, and its full text for the
+    terminal.
+    """
 
     code: str
     in_library: bool
