@@ -183,7 +183,9 @@ class Conditions:
         return OfTensor(f"torch.tensor({code})")
 
     def asks(self, test: cst.BaseExpression) -> bool:
-        """Whether the value of the expression ``test`` seems to depend on the data of a tensor."""
+        """Whether the value of the expression ``test`` seems to depend on the data of a tensor,
+        judging by the code.
+        """
         return _asks(self.read(test, broke=False))
 
     def _read(
@@ -441,9 +443,9 @@ def _join_parts(parts: Sequence[Condition], conjunction: bool) -> Condition:
 
 
 def _in_parentheses(part: Plain, conjunction: bool) -> str:
-    """Return the code of a condition, in parentheses if joining it by ``and`` or ``or`` needs them.
+    """Return the code of a condition, in parentheses if a join with other conditions needs them.
 
-    With ``conjunction``, it will be joined by ``and``.
+    ``conjunction``: the conditions will be joined by ``and``, else by ``or``.
     """
     node = cst.parse_expression(part.code)
     loose = (
@@ -455,7 +457,8 @@ def _in_parentheses(part: Plain, conjunction: bool) -> str:
 
 
 def asked_by(site: Site) -> cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf | None:
-    """Return the statement or expression (such as ``if``) whose condition contains the finding.
+    """Return the statement or expression (such as ``if``) whose condition contains the code of the
+    finding.
 
     None if no condition contains it.
     """

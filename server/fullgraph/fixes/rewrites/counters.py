@@ -58,7 +58,8 @@ def counters(site: Site) -> Iterator[Candidate]:
 
 
 def _changed_place(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
-    """Return what a statement changes: an assignment target, or the container of a method call.
+    """Return the code whose value a statement changes: an assignment target, or the container of a
+    method call.
 
     None for other statements.
     """

@@ -62,7 +62,8 @@ a list of any length."""
 def wrap_calls(site: Site) -> Iterator[Candidate]:
     """Yield rewrites that wrap a call of a function that Dynamo cannot trace in a custom operator.
 
-    Later, :func:`add_fake_kernels` adds the fake kernel, from recorded calls of the operator.
+    Its fake kernel is added by a later rewrite, :func:`add_fake_kernels`, from recorded calls of
+    the operator.
     """
     syntax = Syntax(site)
     call = smallest_call(syntax)
@@ -353,7 +354,7 @@ def _operator_of_rest(
 class _Given:
     """The parameters of a custom operator as (name, type), and the arguments of its call.
 
-    It has also the replacements that make the moved statements read the parameters.
+    ``changes`` are replacements in the moved statements, which make them read the parameters.
     """
 
     parameters: Sequence[tuple[str, str]]
@@ -438,8 +439,8 @@ def _read_later(syntax: Syntax, function: cst.FunctionDef, node: cst.CSTNode) ->
 class _Values:
     """The values that code reads from ``self``, as parameters of a custom operator.
 
-    A parameter is (name, type, code that reads the value). It has also the replacements that make
-    the code read the parameters.
+    A parameter is (name, type, code that reads the value). ``changes`` are replacements in the
+    code, which make it read the parameters.
     """
 
     of_module: Sequence[tuple[str, str, str]]
@@ -533,7 +534,8 @@ def _returned_tensors(
     """Return the form in which a function returns tensors: their number, 0 for one tensor, or
     "list".
 
-    None if its ``return`` statements differ, or if the end may be reached without ``return``.
+    None if its ``return`` statements differ in this, or if the end may be reached without
+    ``return``.
     """
     listed = f"list[{tensor_type(syntax)}]"
     counts: set[Several | None] = {None} if _is_passed(nodes[-1]) else set()
@@ -591,8 +593,8 @@ def _arguments(call: cst.Call) -> tuple[list[str], list[str], list[str]]:
 
 
 def _taken_apart(syntax: Syntax, call: cst.Call) -> int:
-    """Return the number of variables into which the result of a call is unpacked; 0 if it is
-    not.
+    """Return the number of variables into which an assignment unpacks the result of a call; 0
+    without unpacking.
     """
     small = syntax.small
     if small is None or getattr(small.node, "value", None) is not call:
@@ -803,7 +805,7 @@ def _registered_kernels(syntax: Syntax) -> set[str]:
 def _kernel_results(
     syntax: Syntax, calls: Sequence[OperatorCall], parameters: Sequence[str]
 ) -> Iterator[str]:
-    """Yield the code of each result of a fake kernel, so that all recorded calls are right.
+    """Yield the code of each result of a fake kernel; its sizes are right for all recorded calls.
 
     Yield nothing if the sizes of inputs do not determine the results.
     """

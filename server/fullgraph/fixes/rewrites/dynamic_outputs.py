@@ -271,7 +271,9 @@ def _is_default(arg: cst.Arg) -> bool:
 
 
 def _is_dynamic(syntax: Syntax, node: cst.CSTNode) -> bool:
-    """Whether the size of an expression's value depends on data of tensors."""
+    """Whether the size of an expression's value depends on the data of tensors, as for
+    ``x[mask]``.
+    """
     if _listed_condition(syntax, node) is not None or syntax.called(node) in (
         "torch.unique",
         "torch.bincount",

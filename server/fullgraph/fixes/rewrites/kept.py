@@ -84,9 +84,9 @@ def _caching_branches(site: Site, function: cst.FunctionDef) -> Iterator[cst.If]
 
 
 def _is_kept(branch: cst.If, body: Sequence[cst.CSTNode]) -> bool:
-    """Whether an ``if`` is a cache: it tests an attribute or entry that its body assigns.
+    """Whether an ``if`` fills a cache: it tests an attribute or entry that its body assigns.
 
-    The attribute or entry must keep its value until later calls.
+    The attribute or entry must keep its value until later calls of the function.
     """
     bound = [name for name in names_bound(*body) if not name.isidentifier()]
     asked = set(names_read(branch.test))
@@ -136,9 +136,10 @@ def _key_alone(
     branch: cst.If,
     uses: Sequence[cst.CSTNode],
 ) -> cst.SimpleStatementLine | None:
-    """Return the statement that computes the key of a cache, if only the cache uses the key.
+    """Return the statement that computes the key of a cache; None if code other than the cache uses
+    the key.
 
-    ``uses`` are the nodes that use the cache. Return None if other code needs the key.
+    ``uses`` are the nodes that use the cache.
     """
     if not isinstance(key, cst.Name):
         return None
@@ -173,7 +174,9 @@ def _of_sizes(function: cst.FunctionDef, body: Sequence[cst.CSTNode]) -> bool:
 
 
 def _read(node: cst.CSTNode) -> set[str]:
-    """Return the variables whose elements the code reads; reading only a size does not count."""
+    """Return the variables whose elements the code reads; reading only a tensor's size does not
+    count.
+    """
     asked: list[tuple[cst.CSTNode, Change]] = [
         (one, cst.Name("_"))
         for one in descendants(node)

@@ -38,7 +38,7 @@ from fullgraph.fixes.rewrites.placing import in_place_of, siblings
 from fullgraph.fixes.site import Replacing, Site
 
 _BOUND = 100
-"""Number of iterations in a suggestion that the user has to adapt."""
+"""Number of iterations in a suggested ``for`` loop, which the user has to adapt."""
 _ALWAYS = f"It always runs {_BOUND} iterations, and never more: choose the bound."
 
 

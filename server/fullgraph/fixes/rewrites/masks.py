@@ -23,8 +23,10 @@ from fullgraph.fixes.site import Site
 
 _NEUTRAL = {"sum": "0", "prod": "1", "max": "-torch.inf", "min": "torch.inf"}
 _NEUTRAL |= {"amax": _NEUTRAL["max"], "amin": _NEUTRAL["min"]}
-"""Value that does not change a reduction, by its name; it replaces elements that the mask leaves
-out."""
+"""Value that does not change the result of a reduction, by the reduction's name.
+
+It replaces elements that a mask leaves out.
+"""
 _GIVES_UP = "All elements are computed, also those that the mask leaves out."
 
 
@@ -46,7 +48,7 @@ def masks(site: Site) -> Iterator[Candidate]:
 
 
 def _asked_masks(test: cst.BaseExpression) -> list[str]:
-    """Return the masks (source code) that a condition tests for any selected element."""
+    """Return the masks, as source code, if a condition asks whether they select any element."""
     found = []
     for node in walk(test):
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):

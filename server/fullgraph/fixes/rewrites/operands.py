@@ -128,9 +128,10 @@ def _calls_of_function(module: cst.Module) -> tuple[cst.Call, ...]:
 
 
 def _known_at(syntax: Syntax, node: cst.CSTNode) -> dict[str, str]:
-    """Return the types of variables and attributes that the code at ``node`` can read.
+    """Return the types of variables and attributes that the code at ``node`` can read, as far as
+    the source shows them.
 
-    They are known if the function and the class around it show them.
+    The function around the code and its class are searched for assignments.
     """
     function = syntax.text.around(node, cst.FunctionDef)
     span = syntax.text.span(node)
@@ -244,9 +245,9 @@ def _is_index(node: cst.Subscript) -> bool:
 
 
 def of_locals(syntax: Syntax, function: cst.FunctionDef, before: int) -> dict[str, str]:
-    """Return the types of a function's local variables, except tensors.
+    """Return the types of a function's local variables, except tensors, by name.
 
-    Only assignments before the byte ``before`` of the file are considered.
+    Only assignments that end before byte ``before`` of the file are considered.
     """
     found: dict[str, str] = {}
     tensor = tensor_type(syntax)
@@ -296,7 +297,9 @@ def _appended_values(
 
 
 def _each_of(target: cst.CSTNode) -> list[str]:
-    """Return the variables of an assignment target such as ``a, b``, which unpacks a value."""
+    """Return the variables among the parts of an assignment target such as ``a, b``, which unpacks
+    a value.
+    """
     return [
         one.value.value
         for one in getattr(target, "elements", ())
@@ -312,9 +315,9 @@ def of_module(
 ) -> dict[str, tuple[str, list[cst.Attribute]]] | None:
     """Return the tensors and constants of ``self`` that code of a method reads, with their types.
 
-    The result maps the name of an attribute to its type and the nodes that read it. None if types
-    are unknown, or if the code uses more of ``self`` than these and the attributes tested by the
-    ``hasattr`` calls in ``asked``.
+    The result maps the name of an attribute to its type and the nodes that read the attribute. None
+    if types are unknown, or if the code uses more of ``self`` than these attributes and the ones
+    tested by the ``hasattr`` calls in ``asked``.
     """
     cls = syntax.text.around(function, _SCOPES)
     first = function.params.params[:1]
@@ -347,7 +350,9 @@ def of_module(
 def asked_for(
     syntax: Syntax, function: cst.FunctionDef, nodes: Sequence[cst.CSTNode]
 ) -> list[cst.Call]:
-    """Return the calls of ``hasattr(self, …)`` in a method whose attribute ``__init__`` assigns."""
+    """Return the calls of ``hasattr(self, …)`` in a method that test an attribute assigned by
+    ``__init__``.
+    """
     cls = syntax.text.around(function, _SCOPES)
     first = function.params.params[:1]
     if not isinstance(cls, cst.ClassDef) or not first:

@@ -72,7 +72,7 @@ def pad_sequences(site: Site) -> Iterator[Candidate]:
 
 
 def _is_own(node: cst.CSTNode) -> bool:
-    """Whether an earlier fix of the file has added this statement."""
+    """Whether a statement was added to the file by an earlier fix of packed sequences."""
     return isinstance(node, cst.FunctionDef) and f"\ndef {node.name.value}(" in _HELPERS
 
 
@@ -154,7 +154,9 @@ def _layers(syntax: Syntax, packs: Sequence[cst.Call], calls: Sequence[cst.Call]
 
 _LAYERS = ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
 _Owned = set[tuple[Union[cst.CSTNode, None], str]]
-"""Pairs of a class and the name of an attribute that it assigns."""
+"""Type for sets of attributes, as pairs of the class that assigns an attribute and the attribute's
+name.
+"""
 
 
 def _of_classes(syntax: Syntax) -> tuple[_Owned, _Owned]:
