@@ -50,7 +50,7 @@ class Case:
     """One test call (case), stored as its differences from the call with the user's example inputs.
 
     ``fill`` is the kind of values for all tensors. ``training`` is the mode of the module, None to
-    keep it. ``parameters`` says how its floating-point parameters are filled. ``dtype`` applies to
+    keep it. ``parameters`` says how its floating-point parameters are filled. ``dtype`` is used for
     all floating-point inputs and the module. ``grad``: floating-point inputs require gradients.
     ``strided``: tensors of two and more dimensions are not contiguous. ``recording``: autograd
     records the call; False runs it inside ``torch.no_grad()``.
@@ -227,7 +227,9 @@ def _replace_leaves(
 
 
 class _UncopiedTensor:
-    """A wrapper that keeps a tensor from being copied with the other arguments."""
+    """A wrapper around a tensor argument, which excludes the tensor when the arguments are
+    copied.
+    """
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
@@ -246,8 +248,8 @@ def _seeded_generator(seed: int, leaf: int) -> torch.Generator:
 
 
 def _fill_like(value: torch.Tensor, change: LeafChange, generator: torch.Generator) -> torch.Tensor:
-    """Create a tensor like ``value``, with the sizes and the kind of elements that ``change``
-    names.
+    """Create a tensor like ``value``, with the sizes and the kind of elements in ``change``;
+    ``generator`` draws random elements.
     """
     sizes = dict(change.sizes)
     shape = tuple(sizes.get(dim, size) for dim, size in enumerate(value.shape))

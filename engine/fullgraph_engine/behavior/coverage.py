@@ -27,7 +27,9 @@ condition in the text.
 
 
 class BranchSide(NamedTuple):
-    """One side of a condition: its zero-based line, and the position that it jumps to."""
+    """One side of a condition: the condition's zero-based line, and the position in the text to
+    which it jumps.
+    """
 
     line: int
     to_line: int
@@ -52,9 +54,7 @@ class ReachedCode:
         self.sides |= other.sides
 
     def lacks(self, other: ReachedCode) -> bool:
-        """Whether ``other`` contains an executed line or a branch side that this object does
-        not.
-        """
+        """Whether ``other`` contains an executed line or a branch side that this object lacks."""
         return not (other.lines <= self.lines and other.sides <= self.sides)
 
 
@@ -82,8 +82,8 @@ class RequiredCoverage:
         return tuple(sorted(lines | untaken))
 
     def has_other_settings(self, reached: ReachedCode) -> bool:
-        """Whether a condition on constructor settings of ``self`` took only one side in
-        ``reached``.
+        """Whether ``reached`` has only one side of a condition that depends on constructor settings
+        of ``self``.
         """
         return not self.of_settings <= reached.sides
 
@@ -212,7 +212,7 @@ def _registers_fake(decorator: ast.expr) -> bool:
 
 
 def _asks_for_compiler(test: ast.expr) -> bool:
-    """Whether a condition contains ``torch.compiler.is_compiling()`` or a similar function."""
+    """Whether a condition calls ``torch.compiler.is_compiling()`` or a similar function."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return _asks_for_compiler(inner)
