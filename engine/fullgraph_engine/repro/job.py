@@ -40,7 +40,7 @@ class TrialRunner(Protocol):
 
 @dataclass
 class Surroundings:
-    """Functions that the minimizing process gets from its caller, such as a function to start
+    """Functions that the caller gives to the minimizing process, such as a function to start
     processes.
     """
 

@@ -36,8 +36,8 @@ _Write = Callable[[ProgramDraft], CallableUnit]
 
 
 class CandidatePrograms:
-    """A generator of programs that may show a finding: parts of the user's code, and calls of
-    them.
+    """A generator of programs that may show a finding: each has a part of the user's code and calls
+    of this part.
     """
 
     def __init__(

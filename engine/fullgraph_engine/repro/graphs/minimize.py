@@ -27,7 +27,7 @@ from . import minifier, oracle
 _STARTED = frozenset(
     {"g++", "gcc", "c++", "cc", "clang", "clang++", "openssl", "ptxas", "ldconfig"}
 )
-"""Names of compilers and checksum tools that Inductor starts."""
+"""Names of programs, such as compilers and checksum tools, that Inductor may start."""
 
 _COMPILER_ERROR = re.compile(r"^.*?\berror: (.+)$", re.MULTILINE)
 """Pattern of a C++ compiler's message, after a command line that differs each time."""
