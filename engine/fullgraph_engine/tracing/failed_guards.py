@@ -283,10 +283,10 @@ def _changed_state(leaf: Any, value: Any) -> str:
 
 
 def _expected_and_actual(kind: str, expression: str, value: Any) -> tuple[str, str]:
-    """Return the expected and the actual value of a guard as text, each empty without a short form.
+    """Return (expected, actual): the expected and the actual value of a guard as text.
 
-    ``kind`` is the class of the guard, ``expression`` its condition, and ``value`` the actual
-    value.
+    Each is empty if it does not have a short form. ``kind`` is the class of the guard,
+    ``expression`` its condition, and ``value`` the actual value.
     """
     _, equals, expected = expression.rpartition(" == ")
     if kind in ("LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN"):

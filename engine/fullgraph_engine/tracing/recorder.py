@@ -40,7 +40,9 @@ from .values import ValueRecorder
 
 _active_recorder: Recorder | None = None
 _FAILS_AT_LIMIT = "fail_on_recompile_limit_hit"
-"""Name of the setting of ``torch._dynamo.config`` with which the recompile limit raises."""
+"""Name of the setting of ``torch._dynamo.config`` that makes Dynamo raise at the recompile
+limit.
+"""
 
 
 _SUPPRESSED = ("an error was suppressed", "compilation failed with exception-directed")
@@ -395,7 +397,9 @@ class Recorder:
         )
 
     def attach_interpreter(self, translator: Any) -> None:
-        """Start to record the code that a new symbolic interpreter of Dynamo runs."""
+        """Start to record the values of the code that a new symbolic interpreter of Dynamo
+        (``translator``) runs.
+        """
         self.lines.note_code(translator.f_code)
         if self.instructions.attach(translator):
             self.values.record_parameters(translator)
