@@ -51,7 +51,9 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 @dataclass
 class ReplayBudget:
-    """Wall time in ``seconds`` that several replays share; it decreases with each of them."""
+    """A total wall time, in ``seconds``, for several replays of events; each replay uses up a part
+    of it.
+    """
 
     seconds: float
 
