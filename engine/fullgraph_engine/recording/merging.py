@@ -70,7 +70,9 @@ def _unite_texts(old: str, new: str) -> str:
 
 
 def without_covered(calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
-    """Remove calls already contained in a recorded sequence of calls of one object."""
+    """Return recorded calls without the calls that a recorded sequence of calls of one object
+    contains already.
+    """
     kinds = {_call_kind(call): call for call in calls}
     covered: set[tuple[object, ...]] = set()
     for kind, call in kinds.items():
@@ -239,7 +241,9 @@ def _integer_values(arguments: Arguments) -> Iterator[int | str]:
 
 
 def _map_values(arguments: Arguments, convert: Callable[[Value], Value]) -> Arguments:
-    """Return the arguments with ``convert`` applied to each value inside, from left to right."""
+    """Return the arguments with ``convert`` called for each value in them, from left to right, and
+    its result as the new value.
+    """
 
     def map_value(one: Value) -> Value:
         inner = notation.inner_values(one)
