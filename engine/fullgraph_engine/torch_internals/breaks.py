@@ -187,7 +187,7 @@ def reading_operation(title: str, context: str) -> str:
 _OWN_CALLS = "Call to `torch._dynamo."
 _ARGUMENT_TYPE = re.compile(r"\b(\w+)Variable\b")
 _NO_TENSORS = re.compile(r"(?:time|random)\.")
-"""Modules whose functions do not read tensors."""
+"""Prefixes of the names of functions that do not read tensors, such as ``time.time``."""
 
 
 def cannot_read_tensors(title: str, context: str) -> bool:

@@ -49,7 +49,8 @@ STATIC_SHAPE_OF_GUARDS = Internal(
         ),
     ),
 )
-"""Private name that only some releases have.
+"""Private name, in torch up to 2.12, of the function by which guards ask whether a tensor's shape
+is static.
 
 Other releases do not need it, so it is not in :data:`INTERNALS`.
 """
