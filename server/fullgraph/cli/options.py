@@ -101,7 +101,9 @@ def one_of(words: Sequence[_Word]) -> Callable[[str], _Word]:
 
 
 def add_choice(parser: Parser, name: str, words: Sequence[str], help: str) -> None:
-    """Add an option whose value is one of ``words``; the first of them is the default."""
+    """Add to a parser an option whose value is one of ``words``; the first of them is the
+    default.
+    """
     parser.options.add_argument(
         name,
         type=one_of(words),
@@ -112,17 +114,19 @@ def add_choice(parser: Parser, name: str, words: Sequence[str], help: str) -> No
 
 
 def add_flag(parser: Parser, *names: str, help: str) -> None:
-    """Add an option without a value."""
+    """Add to a parser an option without a value; ``names`` are its spellings, and ``help`` its text
+    in the help.
+    """
     parser.options.add_argument(*names, action="store_true", help=help)
 
 
 def add_color(parser: Parser) -> None:
-    """Add the option ``--color``."""
+    """Add to a parser the option ``--color``, which selects when output is colored."""
     add_choice(parser, "--color", get_args(Color), "When to color the output.")
 
 
 def add_forecast(parser: Parser) -> None:
-    """Add the option ``--forecast``."""
+    """Add to a parser the option ``--forecast``, which also predicts recompilations."""
     add_flag(
         parser,
         "--forecast",
@@ -132,7 +136,7 @@ def add_forecast(parser: Parser) -> None:
 
 
 def add_paths(parser: Parser, help: str = "Files and folders.", *, required: bool = True) -> None:
-    """Add the argument ``PATHS``."""
+    """Add to a parser the argument ``PATHS``: files and folders, at least one if ``required``."""
     parser.arguments.add_argument(
         "paths", nargs="+" if required else "*", metavar="PATHS", help=help
     )

@@ -1,8 +1,8 @@
 """``fullgraph record``: run a program and record the inputs of its ``nn.Module`` calls.
 
 Later checks trace the modules with these inputs. The recorder is a ``sitecustomize`` module on
-``PYTHONPATH``, which also loads the ``sitecustomize`` that it hides. It therefore works with any
-command (``python``, ``pytest``, ``torchrun``, a shell script) and its child processes.
+``PYTHONPATH``, which also loads the ``sitecustomize`` that it hides. The recorder therefore works
+with any command (``python``, ``pytest``, ``torchrun``, a shell script) and its child processes.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def record_program(command: Sequence[str], root: Path, *, eager: bool, quiet: bo
 def _recording_problem(file: Path) -> str:
     """Return a clause that says why the recording in ``file`` cannot be extended; empty if it can.
 
-    It can also be extended if the file does not exist.
+    A file that does not exist yet can be extended.
     """
     try:
         if file.stat().st_size > MOST_BYTES:

@@ -64,9 +64,8 @@ class Code:
 
     @property
     def anchor(self) -> str:
-        """Anchor of this code's heading in ``docs/codes.md``, as GitHub generates it.
-
-        It is in lower case, without punctuation.
+        """Anchor of this code's heading in ``docs/codes.md``, in lower case and without
+        punctuation, as GitHub generates it.
         """
         return re.sub(r"[^\w\- ]", "", self.name.lower()).replace(" ", "-")
 
@@ -708,10 +707,11 @@ def is_selected(code: str, select: Iterable[str], ignore: Iterable[str]) -> bool
 def may_be_selected(
     beginning: str, select: Iterable[str], ignore: Iterable[str], chosen: Mapping[str, Severity]
 ) -> bool:
-    """Whether the user's settings may show some finding code that begins with ``beginning``.
+    """Whether the user's settings may show a finding whose code begins with ``beginning``; True if
+    uncertain.
 
-    It is a code or a family such as ``graph-break/``. True if uncertain. ``select`` and ``ignore``
-    are lists of codes, ``chosen`` the severities set by the user.
+    ``beginning`` is a code or a family such as ``graph-break/``. ``select`` and ``ignore`` are
+    lists of codes, ``chosen`` the severities set by the user.
     """
     select, ignore = tuple(select), tuple(ignore)
     family = beginning.rstrip("/")

@@ -15,14 +15,14 @@ class Gap(enum.Enum):
 
     NO_INPUTS = "no inputs"
     NOT_COMPILED = "not compiled"
-    """Targets that the program of the file does not compile."""
+    """Reason for functions and modules that the program of the file does not compile."""
     FAILED = "failed"
     INHERITED = "inherited"
-    """Classes that inherit ``forward`` from a base class."""
+    """Reason for classes that inherit ``forward`` from a base class."""
     METHOD = "method"
-    """Methods other than ``forward`` that traced code does not call."""
+    """Reason for methods other than ``forward`` that traced code does not call."""
     FUNCTION = "function"
-    """Functions that traced code does not call."""
+    """Reason for functions that traced code does not call."""
 
 
 TARGET_GAPS = frozenset({Gap.NO_INPUTS, Gap.NOT_COMPILED, Gap.FAILED})

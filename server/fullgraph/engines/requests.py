@@ -266,7 +266,9 @@ class RequestQueue:
             request.put_event(request.cancellation_event() if request.cancelled else failed)
 
     def fail_all(self, reason: str, next_step: str) -> None:
-        """End all requests."""
+        """End all requests, waiting and sent, with a failure; ``reason`` and ``next_step`` are
+        sentences for the user.
+        """
         self.fail_sent(reason, next_step)
         waiting, self._waiting = self._waiting, {}
         for number, request in waiting.items():

@@ -48,9 +48,8 @@ class Candidate:
     """True if the rewrite moves code from eager mode into compiled code, which adds guards for that
     code."""
     parts: tuple[Part, ...] = ()
-    """Phases of a trace (such as ``paths`` or ``second``) that must also verify the candidate.
-
-    They are in addition to the phases that report the finding.
+    """Phases of a trace (such as ``paths`` or ``second``) that must verify the candidate, in
+    addition to the phases with the finding.
     """
     restricts: bool = False
     """True if the rewrite only adds a check, which raises for inputs that the original may

@@ -56,7 +56,9 @@ class ProcessorMeter:
         return ProcessorMeter(self.wall - before.wall, self.cpu - before.cpu)
 
     def add(self, wall: float, cpu: float | None) -> None:
-        """Add the times of one request."""
+        """Add the times of one request, in seconds; ``cpu`` is None if its processor time was not
+        measured.
+        """
         self.wall += wall
         self.cpu += wall if cpu is None else cpu
 

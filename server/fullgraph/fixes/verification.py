@@ -167,10 +167,11 @@ _Look = tuple[str, tuple[str, ...], tuple[Part, ...]]
 
 
 class Verifier:
-    """A verifier of rewrites for the findings of one file.
+    """Verifies rewrites for the findings of one file, by traces and comparisons in the engine.
 
     ``request`` describes how the file is traced. ``known`` is the result of that trace if it was
-    traced before. ``backend`` also compares with the compiler backend.
+    traced before. With ``backend``, rewrites are also compiled with Inductor and their results
+    compared.
     """
 
     def __init__(
@@ -197,8 +198,8 @@ class Verifier:
     async def fixes(
         self, finding: Finding, targets: Sequence[str], seen: Sequence[SeenValue] = ()
     ) -> Search:
-        """Search the verified fixes of a finding: verify its rewrites in order, until one is a safe
-        fix.
+        """Verify the rewrites that may fix a finding, in order, until one is a safe fix; return
+        fixes and refused rewrites.
 
         If none is verified, each rewrite that only replaces the graph break by another one is
         combined with rewrites for that one. ``targets`` are the functions with the finding.

@@ -205,7 +205,9 @@ class Rewritten:
 
     @cached_property
     def _logical(self) -> Mapping[Range, Range]:
-        """Ranges of logical lines without their line ends; the values are their new ranges."""
+        """Ranges of the statement's logical lines, without line ends; the values are their ranges
+        in the later version.
+        """
         found: dict[Range, Range] = {}
         first: tuple[Token, Token] | None = None
         last = first

@@ -402,8 +402,9 @@ class _RunContent:
         }
 
     def _other_findings(self) -> Iterator[dict[str, Any]]:
-        """Yield the findings of the run, except graph breaks among the steps of the
-        trace."""
+        """Yield the findings of the run, except graph breaks, which are among the steps of the
+        trace already.
+        """
         breaks = {(step.code, step.range) for step in self._steps if step.kind == "break"}
         for item in remove_ignored(self._findings, self._unit.document.positions):
             if (item.finding.code, item.finding.range) in breaks:

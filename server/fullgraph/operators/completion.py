@@ -349,10 +349,11 @@ def _expected_parameters(text: str, index: OperatorIndex, call: ActiveCall) -> I
 
 @dataclass(frozen=True)
 class ConstantKinds:
-    """A function that returns the kind of a constant, such as ``dtype`` for ``torch.float32``.
+    """A function that returns the kind of a constant of torch, such as ``dtype`` for
+    ``torch.float32``.
 
-    It gets the dotted name of the constant as the text uses it. The kinds are ``dtype``, ``layout``
-    and ``memory_format``, and ``unknown`` for other names.
+    Its argument is the dotted name of the constant as the text uses it. The kinds are ``dtype``,
+    ``layout`` and ``memory_format``, and ``unknown`` for other names.
     """
 
     text: str

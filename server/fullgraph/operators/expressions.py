@@ -279,10 +279,12 @@ class ExpressionEvaluator:
         return _OTHER if all(value.kind == "other" for value in values) else _UNKNOWN
 
     def _enclosing_class(self, scope: NameScope, bound: BoundName) -> int | None:
-        """Return the class whose instance a variable is, because it is the ``self`` of a method.
+        """Return the class whose instance a variable is, because the variable is the ``self`` of a
+        method.
 
-        The class is given by the index of its ``class`` statement. Returns None unless the variable
-        is the first parameter of a method without ``@staticmethod``.
+        The class is given by the index of its ``class`` statement. ``scope`` is the scope of the
+        method, and ``bound`` the variable. Returns None unless the variable is the first parameter
+        of a method without ``@staticmethod``.
         """
         source = self.source
         code = source.statement_tokens(scope.header)
@@ -359,10 +361,10 @@ class ExpressionEvaluator:
         return _UNKNOWN
 
     def _is_tensor_wrapper(self, place: TextPlace, first: int, opener: int) -> bool:
-        """Whether an annotation ``X[Tensor, ...]`` means a tensor.
+        """Whether an annotation ``X[Tensor, ...]`` means a tensor, because of ``X``.
 
-        It does if ``X`` is ``Optional``, ``Union``, ``Annotated``, ``Final`` or a type of
-        jaxtyping. ``first`` and ``opener`` are the token indices of ``X`` and its bracket.
+        ``X`` must be ``Optional``, ``Union``, ``Annotated``, ``Final`` or a type of jaxtyping.
+        ``first`` and ``opener`` are the token indices of ``X`` and its bracket.
         """
         code = place.code
         bound = self.imports.find_binding(code.tokens[first], place, first)

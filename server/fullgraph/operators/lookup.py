@@ -18,7 +18,8 @@ _ABBREVIATIONS = {"F": "torch.nn.functional", "Tensor": "torch.Tensor", "nn": "t
 def look_up(index: OperatorIndex, written: str) -> tuple[Subject, ...]:
     """Return all names and operators of torch that a name typed by the user may mean.
 
-    A path such as ``torch.max`` matches one entry. ``max`` matches all entries that end with it.
+    The path ``torch.max`` matches one entry. The single name ``max`` matches every entry whose path
+    ends with it.
     """
     written = written.strip().removesuffix("()")
     if "::" in written:

@@ -133,7 +133,8 @@ def _classify_string(
 def _argument_slot(code: StatementTokens, opener: int, index: int) -> tuple[int, str]:
     """Return the position of an argument in its call, and its keyword (empty if positional).
 
-    ``opener`` is the token index of the call's parenthesis, ``index`` of the argument's value.
+    ``opener`` is the token index of the call's opening parenthesis, ``index`` the token index of
+    the argument's value.
     """
     between = range(opener + 1, index)
     position = sum(code.tokens[i] == "," and code.parent[i] == opener for i in between)

@@ -38,8 +38,8 @@ def call_around(
 ) -> ActiveCall | None:
     """Return the innermost call around an offset, if it calls a name of torch; else None.
 
-    It is also found if the offset is inside a string argument. ``seen`` are the types of
-    expressions that the last trace of the text recorded.
+    The offset may be inside a string argument. ``seen`` are the types of expressions that the last
+    trace of the text recorded.
     """
     found = call_at(text, offset, index, seen)
     line = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1

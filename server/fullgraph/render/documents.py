@@ -57,8 +57,9 @@ _NOTHING: dict[DocumentKind, str] = {
 }
 
 OFF_COMMENT = "# fullgraph: off"
-"""First line of documents in Python. It turns the analysis off, so that an editor does not trace
-the document."""
+"""First line of documents in Python, which prevents that fullgraph traces the document when an
+editor opens it.
+"""
 
 
 def document_request(request: Analyze, kind: DocumentKind) -> Analyze:

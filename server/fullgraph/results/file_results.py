@@ -576,7 +576,8 @@ async def collect_results(
 
 
 def _is_through(name: str, old: _TargetPart, new: _TargetPart) -> bool:
-    """Return whether the current run has sent as many reports of a target as the last run had.
+    """Return whether the current run has sent as many reports of a target (``new``) as the last run
+    (``old``).
 
     There is one report for each set of example inputs of the target.
     """

@@ -24,7 +24,7 @@ class Located(Generic[T]):
 
     @classmethod
     def wrap(cls, facts: T) -> Located[T]:
-        """Wrap results with source ranges in the current text."""
+        """Wrap results (``facts``) whose source ranges are already in the current text."""
         return cls(lambda: facts)
 
     @cached_property

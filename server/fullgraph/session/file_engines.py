@@ -157,7 +157,9 @@ class FileEngines:
         await self.pool.restart_all()
 
     def retry_failed(self) -> None:
-        """Start failed engines again if the cause of the failure may have been removed."""
+        """Start each failed engine again if its interpreter's packages have changed, or if its
+        waiting time has passed.
+        """
         failed = (EngineState.UNUSABLE, EngineState.CRASHED)
         for unit in self._files.update_all():
             status = self.find_status(unit)

@@ -170,7 +170,9 @@ class FileTraces:
         return self.store.update_latest(self._owner.current_basis(()), self.shown.current)
 
     def save_latest(self) -> None:
-        """Save the results to disk, after the user saved a text that differs only in layout."""
+        """Save the results to disk with the text that the user saved, if its code equals the code
+        that the latest run traced.
+        """
         if (
             self.complete is not None
             and self.complete.basis.text != self._document.text

@@ -119,10 +119,10 @@ def _merge_group(group: list[Finding], severity: Severity) -> FileFinding:
 
 
 def _limit_to_paths(message: str, only: str) -> str:
-    """Add to a message the execution paths ``only`` on which it holds.
+    """Add to a message the execution paths ``only`` on which the finding occurs.
 
-    They are added to the first line if it stays short and does not contain advice, else as a new
-    line.
+    The paths are added to the first line if it stays short and does not contain advice, else as a
+    new line.
     """
     line = f"{message}, only {only}"
     return line if len(line) <= MOST and "; " not in message else f"{message}\nOnly {only}."

@@ -128,7 +128,11 @@ class FixJobs:
         show_progress: Callable[[str], ProgressBar] = lambda _: _NoProgress(),
         fixes_found: Callable[[AnalysisUnit], None] = lambda _: None,
     ) -> None:
-        """``fixes_found`` is called with the file when fixes of it were verified."""
+        """Store the session and its callbacks.
+
+        ``show_progress`` is called with the name of a file when the work on it begins, and returns
+        the progress bar. ``fixes_found`` is called with the file when fixes of it were verified.
+        """
         self._session, self._fixes_found = session, fixes_found
         self._show_progress = show_progress
         self._tried: dict[str, OrderedDict[tuple[str, object], _FixAttempt]] = {}

@@ -51,8 +51,10 @@ def choose_hinted_places(
 
 
 LINE_ROOM = 43
-"""Maximum number of characters of all hints of a line. VS Code cuts the rest
-(``editor.inlayHints.maximumLength``)."""
+"""Maximum total number of characters of the inlay hints on one line.
+
+VS Code cuts longer hints (``editor.inlayHints.maximumLength``).
+"""
 _LEAST_ROOM = 10
 
 

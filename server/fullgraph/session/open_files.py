@@ -49,7 +49,9 @@ class OpenFiles:
         return unit
 
     def change(self, uri: str, changes: Sequence[TextChange], version: int) -> None:
-        """Apply the edits of a file."""
+        """Apply the edits that the editor sent for the open file ``uri``; ``version`` is the
+        version of the text after them.
+        """
         if (unit := self.units.get(uri)) is not None:
             self.update(unit).change(changes, version)
 

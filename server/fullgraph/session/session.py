@@ -81,7 +81,9 @@ class Session:
         self.workspace.initialize(options, folders, user_settings=client.user_settings)
 
     def change_folders(self, added: Iterable[str], removed: Iterable[str]) -> None:
-        """Change the workspace folders; nothing is traced before ``configure`` is called again."""
+        """Add and remove workspace folders, given by URI; nothing is traced before ``configure`` is
+        called again.
+        """
         self.permission.configured.clear()
         self.workspace.change_folders(added, removed)
 

@@ -90,8 +90,8 @@ def fail_unless_expected(
     """Return the observed findings; fail the test if there are more than expected, or if the
     recorder may have missed some.
 
-    ``raised`` is the exception that ended the test, if any. It propagates, unless it is a graph
-    break under ``fullgraph=True``, which the findings describe better.
+    ``raised`` is the exception that ended the test, if any. The exception propagates, unless it is
+    a graph break under ``fullgraph=True``, which the findings describe better.
     """
     __tracebackhide__ = True
     places = tuple(_places(observed))

@@ -1,7 +1,7 @@
 """Compare the reports of two checks of the same files, the old and the new side.
 
-If one side could not compute a result, the difference is unknown, with a reason. It counts neither
-as new nor as removed.
+If one side could not compute a result, the difference is unknown, with a reason. An unknown
+difference counts neither as new nor as removed.
 """
 
 from __future__ import annotations

@@ -52,9 +52,11 @@ class EngineConnection(LineProtocol):
         """Connect to the background engine whose socket is at ``path``, and wait for its first
         message, ``Welcome``.
 
+        ``on_message`` is called with each later message; ``on_lost`` with the reason if the
+        connection is lost.
+
         Raises:
             OSError: No process listens at the path.
-            BackgroundUnavailable: The process does not answer or belongs to another user.
         """
         loop = asyncio.get_running_loop()
         connected = socket.socket(socket.AF_UNIX)

@@ -156,7 +156,7 @@ class EngineService:
 
 
 class Client(LineProtocol):
-    """The connection to one client."""
+    """The connection of a background engine to one client."""
 
     def __init__(self, service: EngineService, number: int) -> None:
         super().__init__(

@@ -99,9 +99,9 @@ _COMPARED: dict[type[cst.BaseCompOp], str] = {
 
 
 def operand(code: str) -> str:
-    """Return the source code of an expression, in parentheses if it needs them as an operand.
+    """Return the code of an expression for use as an operand of an operator.
 
-    It also gets parentheses if it spans several lines.
+    Parentheses are added if the operator needs them, or if the code spans several lines.
     """
     try:
         node = cst.parse_expression(code)
@@ -140,9 +140,8 @@ def _negate(condition: Plain) -> str:
 
 
 class Conditions:
-    """A parser for conditions in the function around a finding.
-
-    It finds out which parts of a condition depend on the data of tensors.
+    """A parser for conditions in the function around a finding, which finds the parts that depend
+    on the data of tensors.
     """
 
     def __init__(self, site: Site) -> None:
@@ -306,9 +305,10 @@ class Conditions:
         return f"({operand(self.value(right))} == {operand(self.value(left))}).any()"
 
     def _read_predicate(self, node: cst.Call) -> str | None:
-        """Return code for a boolean tensor, for a call that tests a whole tensor.
+        """Return code for a boolean tensor, for a call such as ``bool(x)``, ``any(x)`` or
+        ``x.item()``; None for other calls.
 
-        Such calls are ``bool(x)``, ``any(x)`` and ``x.item()``; None for other calls.
+        Such a call tests a whole tensor.
         """
         called = self._site.code(node.func)
         arguments = [argument.value for argument in node.args]

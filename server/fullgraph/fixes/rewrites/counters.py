@@ -88,7 +88,7 @@ def _first_time(
 ) -> Iterator[Candidate]:
     """Yield a rewrite that skips ``if self.first: self.first = False`` in compiled code.
 
-    It applies if nothing else reads ``changed``, the attribute.
+    It requires that other code does not read ``changed``, the attribute.
     """
     branch = site.enclosing((cst.If,))
     if branch is None or branch.orelse is not None:

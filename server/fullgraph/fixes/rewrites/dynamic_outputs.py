@@ -32,9 +32,8 @@ _NEUTRAL = {
     "any": "False",
     "all": "True",
 }
-"""Number that does not change the result of a reduction, by the reduction's name.
-
-It replaces elements that a mask leaves out.
+"""Number that replaces the elements a mask leaves out, by the reduction's name; it does not change
+the result.
 """
 
 CAPTURE = "torch._dynamo.config.capture_dynamic_output_shape_ops = True"

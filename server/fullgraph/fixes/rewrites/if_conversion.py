@@ -1,7 +1,7 @@
 """If-conversion: compute both sides of a branch, and choose the results with ``torch.where``.
 
-It replaces an ``if`` whose condition depends on the data of a tensor. A value that one side assigns
-gets a new name if the other side needs the old value.
+The new code replaces an ``if`` whose condition depends on the data of a tensor. A value that one
+side assigns gets a new name if the other side needs the old value.
 """
 
 from __future__ import annotations
@@ -143,7 +143,9 @@ class Converter:
         self._taken = {name.split(".")[0] for name in (*names_read(around), *names_bound(around))}
         self._around = around
         self._kept: set[str] = set()
-        """Variables and attributes whose tensor is changed in place, as in the original."""
+        """Variables and attributes whose tensor the new code changes in place, as the original code
+        does.
+        """
         self.dropped: list[str] = []
         """Source code of the original that the new code does not execute."""
         self.optional: set[str] = set()

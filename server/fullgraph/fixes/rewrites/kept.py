@@ -1,7 +1,7 @@
 """Rewrites of values that a call caches for later calls of the same size, such as a mask.
 
-The rewritten code computes them in each call. This costs little in compiled code, but the cache is
-guarded: each new size recompiles.
+The rewritten code computes the values in each call. This costs little in compiled code. A cache
+costs more, because Dynamo guards it: each new size recompiles.
 """
 
 from __future__ import annotations
@@ -158,9 +158,8 @@ def _key_alone(
 
 
 def _of_sizes(function: cst.FunctionDef, body: Sequence[cst.CSTNode]) -> bool:
-    """Whether statements only read the sizes of a function's arguments, not their elements.
-
-    Then the result is the same for all tensors of the same sizes.
+    """Whether statements only read the sizes of a function's arguments, so that their results
+    depend on the sizes alone.
     """
     params = function.params
     given = {one.name.value for one in (*params.posonly_params, *params.params)}

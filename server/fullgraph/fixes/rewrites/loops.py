@@ -71,7 +71,7 @@ def _while_loop(site: Site, node: cst.While) -> Iterator[Candidate]:
 
 
 def _body_and_condition(site: Site, node: cst.While) -> tuple[list[Statement], str]:
-    """Return the body of a loop, and its condition as code of a boolean tensor."""
+    """Return the body of a ``while`` loop, and its condition as code of a boolean tensor."""
     body = statements_of(node.body)
     if node.orelse is not None or leaves(*body):
         raise NotConvertible("leaves the loop")

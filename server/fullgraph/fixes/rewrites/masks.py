@@ -23,9 +23,8 @@ from fullgraph.fixes.site import Site
 
 _NEUTRAL = {"sum": "0", "prod": "1", "max": "-torch.inf", "min": "torch.inf"}
 _NEUTRAL |= {"amax": _NEUTRAL["max"], "amin": _NEUTRAL["min"]}
-"""Value that does not change the result of a reduction, by the reduction's name.
-
-It replaces elements that a mask leaves out.
+"""Number that replaces the elements a mask leaves out, by the reduction's name; it does not change
+the result.
 """
 _GIVES_UP = "All elements are computed, also those that the mask leaves out."
 
@@ -110,9 +109,10 @@ def _rewrite_reduction(site: Site, whole: cst.BaseExpression, mask: str) -> Iter
 def _rewrite_assignment(
     site: Site, place: Statement, statements: Sequence[Statement], mask: str
 ) -> Iterator[Candidate]:
-    """Yield rewrites of statements that assign to the elements that a mask selects.
+    """Yield rewrites that replace the statement ``place``, which assigns to the elements that a
+    mask selects.
 
-    They replace the statement ``place``.
+    ``statements`` are the statements to rewrite, and ``mask`` the code of the mask.
     """
     for test in (mask, f"{operand(mask)}.unsqueeze(-1)"):
         try:

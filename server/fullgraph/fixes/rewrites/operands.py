@@ -34,9 +34,8 @@ def tensor_type(syntax: Syntax) -> str:
 
 
 def of_signature(syntax: Syntax, function: cst.FunctionDef) -> list[tuple[str, str]]:
-    """Return (name, type) of each parameter of a function.
-
-    It is empty if a custom operator cannot have these parameters.
+    """Return (name, type) of each parameter of a function; empty if a custom operator cannot have
+    these parameters.
     """
     params = function.params
     others = (params.kwonly_params, params.posonly_params, params.star_kwarg)
@@ -54,8 +53,8 @@ def of_signature(syntax: Syntax, function: cst.FunctionDef) -> list[tuple[str, s
 def _of_parameter(syntax: Syntax, function: cst.FunctionDef, number: int) -> str | None:
     """Return the type of the parameter with the index ``number``.
 
-    It is taken from its annotation, its default or the calls in the file. Empty if the type is
-    unknown; None for a type that operators do not support.
+    The type comes from the parameter's annotation, its default or the calls in the file. Empty if
+    the type is unknown; None for a type that operators do not support.
     """
     one, tensor = function.params.params[number], tensor_type(syntax)
     written = one.annotation.annotation if one.annotation is not None else None
@@ -98,9 +97,10 @@ def _of_annotation(syntax: Syntax, written: cst.BaseExpression) -> str | None:
 
 
 def _of_calls(syntax: Syntax, function: cst.FunctionDef, number: int) -> str:
-    """Return the type of the constants that all calls of a function pass for a parameter.
+    """Return the type of the constants that all calls of a function pass for the parameter with the
+    index ``number``.
 
-    ``number`` is the index of the parameter. It is empty if some call passes anything else.
+    Empty if some call passes anything other than a constant.
     """
     name, place = function.name.value, number
     owner = syntax.text.around(function, _SCOPES)
@@ -150,10 +150,10 @@ def _keyword_value(arg: cst.Arg) -> str:
 
 
 def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) -> str:
-    """Return the type of an expression if it is not a tensor; empty if unknown.
+    """Return the type of an expression other than a tensor: a number, string, size, or list of
+    numbers or tensors.
 
-    It may be a number, a string, a size, or a list of numbers or tensors. ``known`` has the types
-    of variables.
+    Empty if the type is unknown. ``known`` has the types of variables.
     """
     if isinstance(node, cst.Name):
         return "bool" if node.value in ("True", "False") else known.get(node.value, "")

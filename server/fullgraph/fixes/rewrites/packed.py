@@ -26,8 +26,8 @@ _NUMBERS = ("tolist", "numpy", "cpu")
 def pad_sequences(site: Site) -> Iterator[Candidate]:
     """Yield a rewrite of recurrent layers so that they get padded instead of packed sequences.
 
-    They still return the states at the end of each sequence. The calls that pack, compute and pad
-    may be in different functions and classes of the file.
+    The layers still return the states at the end of each sequence. The calls that pack, compute and
+    pad may be in different functions and classes of the file.
     """
     syntax = Syntax(site)
     if not site.finding.code.startswith("graph-break"):
@@ -355,6 +355,7 @@ def _elements(x):
         return torch.cat([steps[step, :count] for step, count in enumerate(counts)])
     return steps[torch.arange(steps.shape[0], device=steps.device).unsqueeze(1) < lengths]
 '''
-"""Source code of functions that a fix adds; they have the signatures of torch's functions that they
-replace.
+"""Source code of the functions for padded sequences that the rewrite adds to a file.
+
+They have the signatures of torch's functions for packed sequences, which they replace.
 """
