@@ -1,7 +1,7 @@
 """Test calls (cases) on which the original and the changed code of a file are compared.
 
 A case describes how its call differs from a base call, whose inputs the user gave in a comment (the
-probe). It is plain data: with both versions of the code, the base call is built with the same
+probe). A case is plain data: with both versions of the code, the base call is built with the same
 random numbers, and the same changes are applied.
 """
 
@@ -21,9 +21,8 @@ from ..tracing.variations import Inputs, can_be_resized, resize_tensor
 from .iterables import bind_arguments, rebuild_iterators
 
 SEED_FACTOR = 7919
-"""Factor for the seed of a test call's random inputs.
-
-It makes that seed differ from the one with which modules and other arguments are built.
+"""Factor for the seed of a test call's random inputs, so that it differs from the seed of modules
+and other arguments.
 """
 
 

@@ -135,7 +135,7 @@ class ProbeObservations:
     def reached_code(self, verdicts: Mapping[int, _CaseVerdict], *, changed: bool) -> ReachedCode:
         """Collect the lines and branch sides that the compared test calls executed.
 
-        They are lines of the original code or, with ``changed``, of the changed code.
+        The lines are of the original code or, with ``changed``, of the changed code.
         """
         found = ReachedCode()
         for number in verdicts:
@@ -603,8 +603,8 @@ def allowed_deviation(
     """Return the reference for a result, and the allowed deviation from it, for each element.
 
     ``left`` is the result of the original code. ``exact`` and ``near`` are the same result in
-    double precision, for the inputs and for slightly changed inputs. They are None if the code does
-    not run in double precision; then ``left`` itself is the reference.
+    double precision, for the inputs and for slightly changed inputs. If the code does not run in
+    double precision, both are None and ``left`` is the reference.
     """
     bits = torch.finfo(left.dtype).eps
     if exact is None or near is None or not exact.shape == near.shape == left.shape:

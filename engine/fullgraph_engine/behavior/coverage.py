@@ -1,7 +1,8 @@
-"""Coverage of a call: lines of a file that it executes, and sides of conditions that it takes.
+"""Coverage of a call: lines of a file that the call executes, and sides of conditions that it
+takes.
 
-A side is the destination of a conditional jump. It is identified by its position in the text, so
-that code that the compiler duplicates counts once, such as ``finally`` blocks and loop conditions.
+A side is the destination of a conditional jump, identified by its position in the text. Code that
+the compiler duplicates, such as ``finally`` blocks and loop conditions, therefore counts once.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class BranchSide(NamedTuple):
     to_opcode: int
     """Opcode of the instruction at the destination.
 
-    It distinguishes a failing ``assert`` from the end of the function, which can have the same
-    position.
+    The opcode distinguishes a failing ``assert`` from the end of the function, which can have the
+    same position.
     """
 
 
@@ -155,8 +156,8 @@ class _SettingsAttributes:
     def decides(self, test: ast.expr) -> bool:
         """Whether the result of the condition ``test`` depends only on constructor settings.
 
-        It may test if an attribute is None, equals a string, or is of a class. A test of an
-        attribute's truth does not count, because the attribute may be a tensor.
+        The condition may test if an attribute is None, equals a string, or is of a class. A test of
+        an attribute's truth does not count, because the attribute may be a tensor.
         """
         match test:
             case ast.UnaryOp(op=ast.Not(), operand=inner):

@@ -138,7 +138,8 @@ def shorten_words(text: str) -> str:
 
 @dataclass
 class MemoryOwners:
-    """A register of the memory and mutable objects seen in a call, to detect shared ones.
+    """A register of the memory and mutable objects seen in a call, to detect values that share
+    them.
 
     It maps each storage and object to the path (such as ``result[0]``) at which it was first found.
     """

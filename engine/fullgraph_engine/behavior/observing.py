@@ -173,7 +173,9 @@ class CaseObserver:
         self._capture = OutputCapture()
 
     def run_cases(self, cases: Sequence[tuple[int, Case]], budget: ProcessorBudget) -> None:
-        """Execute numbered test calls until the time in ``budget`` is used up; at least one."""
+        """Execute numbered test calls until the time in ``budget`` is used up, but at least one
+        call.
+        """
         for at, (number, case) in enumerate(cases):
             if at and budget.spent:
                 break
@@ -292,8 +294,8 @@ class CaseObserver:
     ) -> list[CallFact]:
         """Run the backward pass of a call and collect the gradients of inputs and parameters.
 
-        It starts from the sum of all ``outputs`` with random weights. ``words`` describe the
-        inputs. ``retain`` keeps the graph for another backward pass.
+        The backward pass starts from the sum of all ``outputs`` with random weights. ``words``
+        describe the inputs. ``retain`` keeps the graph for another backward pass.
         """
         ends = {
             path: tensor for path, tensor in outputs if is_floating(tensor) and tensor.requires_grad

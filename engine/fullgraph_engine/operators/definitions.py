@@ -314,10 +314,10 @@ def _check_mutates_args(
 
 
 def _argument_span(text: str, schema: Any, name: str) -> tuple[int, int]:
-    """Return the start and end of the argument ``name`` in the text of a schema.
+    """Return the start and end of the argument ``name`` in the text of a schema, with its type and
+    default.
 
-    The span includes the argument's type and default. It is the whole text if the argument is not
-    found.
+    If the argument is not found, return the span of the whole text.
     """
     spans = list(_argument_spans(text))
     names = [argument.name for argument in schema.arguments]

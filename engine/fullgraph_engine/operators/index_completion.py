@@ -152,9 +152,9 @@ def _has_stub_signatures(raw: _Raw) -> bool:
 
 
 def _binding_signatures(raw: _Raw, function: Any) -> _Raw:
-    """Read the signatures of a C++ function from the error messages that it raises.
+    """Read the signatures of a C++ function from the error messages that the function raises.
 
-    They replace the signatures in the index entry ``raw``, which come from a stub. The result is
+    The signatures replace those in the index entry ``raw``, which come from a stub. The result is
     empty if ``function`` is not callable.
     """
     if not callable(function):

@@ -238,7 +238,8 @@ class _DefinitionFinder:
     def _record_binding(self, node: ast.AST) -> None:
         """Record the variables that a statement binds to a ``Library`` object.
 
-        These are assignments, ``with`` statements and parameters with the annotation ``Library``.
+        Considered are assignments, ``with`` statements and parameters with the annotation
+        ``Library``.
         """
         match node:
             case ast.Assign(targets=targets, value=value):

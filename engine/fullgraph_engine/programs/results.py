@@ -139,8 +139,8 @@ class ProgramResults:
     def paths(self) -> list[str]:
         """Workspace files that took part in the run, the program's own file first.
 
-        Dynamo traced code in the file, or the file defines or compiles a region (a compiled
-        callable).
+        A file took part if Dynamo traced code in it, or if it defines or compiles a region (a
+        compiled callable).
         """
         found = dict.fromkeys([self.program.path])
         for region in self.program.regions.all:
@@ -511,8 +511,8 @@ class _File:
         """Return the source range in this file at which to report about a compiled callable
         (region).
 
-        It is the name of its definition, else the call that compiles it; None if this file has
-        neither.
+        The range is the name in the callable's definition, else the call that compiles the
+        callable; None if this file has neither.
         """
         if _home_of(region) == self.path:
             return self.defined_at(region)
@@ -765,8 +765,8 @@ def _raises_eagerly(failed: RegionFailure) -> bool:
 def _places_of(recompile: Recompile) -> Stack:
     """Return the locations at which a recompile may be reported, the preferred one last.
 
-    They are the callers, the failed guard and the recompiled function. The guard may be in a file
-    that many programs share.
+    The locations are the callers, the failed guard and the recompiled function. The guard may be in
+    a file that many programs share.
     """
     failed = next((one for one in recompile.failures if one.stack), None)
     function = Frame(recompile.path, recompile.function, recompile.line)

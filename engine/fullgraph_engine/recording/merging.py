@@ -216,9 +216,9 @@ def _example_hints(arguments: Arguments) -> dict[str, int]:
 
 
 def _integer_value(value: Value) -> int | str | None:
-    """Return the value of an integer argument in a recorded call; None for other arguments.
+    """Return the integer that an argument of a recorded call passes; None for other arguments.
 
-    It is the name of a symbol if merging has replaced differing integers by a symbol.
+    If merging has replaced differing integers by a symbol, return the symbol's name.
     """
     if isinstance(value, SizeText):
         return _size_key(value.size)

@@ -174,7 +174,8 @@ def explain_symbol(
 def final_value(tape: Tape, symbol: str) -> str:
     """Return the number or expression that ``symbol`` was resolved to; empty for an unknown symbol.
 
-    It is read from the live ShapeEnv if the recording still has one, so that nothing is replayed.
+    The result comes from the live ShapeEnv if the recording still has one, so that events need not
+    be replayed.
     """
     if tape.live is not None:
         return _final_value(tape.live, symbol)

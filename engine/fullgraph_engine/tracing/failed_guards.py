@@ -1,9 +1,9 @@
 """Find all guards of earlier compilations that fail for the values of a call.
 
-Dynamo itself stops at the first failing guard. Its guards form a tree that mirrors the values: each
-node is the manager of one value, with the guards of that value and the managers of its attributes
-and items. This module checks every value separately. If a value fails, its attributes and items are
-skipped.
+Dynamo itself stops at the first failing guard. Dynamo's guards form a tree that mirrors the values:
+each node is the manager of one value, with the guards of that value and the managers of its
+attributes and items. This module checks every value separately. If a value fails, its attributes
+and items are skipped.
 """
 
 from __future__ import annotations

@@ -220,8 +220,11 @@ class Recorder:
                 self.on_break(breaks[-1])
 
     def _unreported_reason(self, error: BaseException | None) -> str:
-        """Return the reason for which Dynamo skipped a frame, which torch up to 2.12 does not
-        report."""
+        """Return Dynamo's reason for skipping a frame on torch up to 2.12, which does not report
+        the reason.
+
+        ``error`` is the exception of the compilation, if any.
+        """
         if self._last_skip:
             return f"Dynamo decided to skip the frame while tracing: {self._last_skip}"
         return "an error was suppressed during compilation" if error is not None else ""

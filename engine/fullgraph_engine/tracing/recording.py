@@ -382,11 +382,12 @@ class Local:
 
 @dataclass(frozen=True)
 class ShapedPlace:
-    """The distinct values seen at one source range. Positions are zero-based.
+    """The distinct values that a run saw at one source range, of the function that begins on line
+    ``function_line``.
 
-    ``function_line`` is the first line of the function. ``start`` and ``end`` are pairs of a line
-    and a byte, or None if Python does not record columns. Depending on ``role`` they enclose a
-    name, a return statement or an expression; a parameter has only its name.
+    Positions are zero-based. ``start`` and ``end`` are pairs of a line and a byte, or None if
+    Python does not record columns. Depending on ``role``, the range encloses a name, a return
+    statement or an expression; a parameter has only its name.
     """
 
     role: ShapeRole

@@ -303,10 +303,10 @@ class RunTensorMode(FakeTensorMode):
 
 
 def _keep_dynamic(inputs: Any, outputs: Any) -> None:
-    """Mark dimensions of an operator's outputs as dynamic, if they seem to come from a dynamic
+    """Mark a dimension of an operator's outputs as dynamic, if it seems to come from a dynamic
     input.
 
-    They do if an input has a dimension of the same index and size that is marked as dynamic.
+    This is assumed if an input has a dimension of the same index and size with this mark.
     """
     marked = {
         (dim, value.shape[dim])

@@ -222,7 +222,7 @@ def _move_headers(folder: str, scratch: str) -> None:
 def _warm_up(backend: str) -> None:
     """Compile a small function with a backend, so that forks inherit the imported modules.
 
-    It computes no gradients, because autograd threads do not survive a fork.
+    The function does not compute gradients, because autograd threads do not survive a fork.
     """
     with drive.use_real_backends(), torch.no_grad(), contextlib.suppress(Exception):
         torch.compile(lambda x: torch.relu(x) + 1, backend=backend)(torch.ones(8))

@@ -256,7 +256,7 @@ class ProgramMinimizer:
     def verify_early(self) -> None:
         """Verify the smallest program so far in parallel to the search, after half of the time.
 
-        It is the result if time runs out before a smaller program is verified.
+        This program is the result if time runs out before a smaller program is verified.
         """
         if self.ahead is None:
             if self.fresh_name is None or _monotonic() < (self.started + self.deadline()) / 2:
