@@ -610,7 +610,7 @@ class Settings:
 
 @functools.cache
 def list_declarations() -> tuple[Declaration, ...]:
-    """Return all settings in the order of the manual."""
+    """Return the declarations of all settings, in the order in which the user manual lists them."""
     return tuple(
         dataclasses.replace(field.metadata["declaration"], field=field.name)
         for field in dataclasses.fields(Settings)

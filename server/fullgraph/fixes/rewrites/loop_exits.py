@@ -262,11 +262,12 @@ class RunningOn:
     def _met_condition(
         self, name: str, code: str, then: list[Statement], skipped: str, started: bool
     ) -> list[Statement]:
-        """Return statements that store whether the loop is left here, and that run ``then`` if so.
+        """Return statements that assign to ``name`` whether the loop is left here, and that run
+        ``then`` if so.
 
-        ``name`` is the variable to store it in, and ``code`` the condition, a boolean tensor.
-        ``skipped`` names a boolean tensor, true after a ``continue``, or is empty; ``started`` is
-        true if the loop may have ended already.
+        ``code`` is the condition for leaving, a boolean tensor. ``skipped`` names a boolean tensor,
+        true after a ``continue``, or is empty; ``started`` is true if the loop may have ended
+        already.
         """
         out = [f"~{operand(one)}" for one in (self.done if started else "", skipped) if one]
         met = " & ".join([*out, operand(code)])
