@@ -453,7 +453,9 @@ class _CodeDescription:
         self._seen: set[int] = set()
 
     def add_value(self, name: str, value: Any) -> None:
-        """Add the description of a value that the code refers to as ``name``."""
+        """Add to the description of a function a value that the function's code refers to as
+        ``name``.
+        """
         if id(value) in self._seen:
             self.parts.append(name)
             return

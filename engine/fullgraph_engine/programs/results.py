@@ -108,8 +108,8 @@ class FileResults:
     shapes: tuple[PlaceShapes, ...] = ()
     shapes_note: str = ""
     deeper: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Other workspace files with stack frames of a finding further inside than this file's, by
-    finding.
+    """Other workspace files whose frames are further inside a finding's stack than this file's, by
+    ``Finding.identity``.
     """
     is_off: bool = False
 

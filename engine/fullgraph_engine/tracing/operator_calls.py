@@ -200,7 +200,10 @@ def drop_outdated_entries() -> None:
 
 
 def drop_all_entries() -> None:
-    """Drop all kept fake tensor cache entries, so that their operator calls can be repeated."""
+    """Drop all entries of the fake tensor cache that this process has kept.
+
+    Later calls of ``repeat_calls`` can then make them again.
+    """
     global _rules_snapshot
     _rules_snapshot = None
     for key in _kept_keys:
