@@ -1,6 +1,6 @@
-"""Compare the behavior of the original and of the changed source code of a file.
+"""Compare the behavior of a file's original source code with the behavior of a changed version.
 
-Test calls (cases) are made with both. ``search`` chooses the calls by executing the original.
-``observing`` makes them, with each version in its own process, and writes down what they did.
-``comparing`` decides in a third process, without user code.
+The same test calls (cases) are made with both versions. ``search`` chooses the calls by executing
+the original. ``observing`` makes them, with each version in its own process, and writes down what
+they did. ``comparing`` compares these records in a third process, without user code.
 """

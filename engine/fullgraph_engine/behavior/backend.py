@@ -60,10 +60,10 @@ def check_compiled(
 ) -> InductorResult:
     """Compile a function or module with Inductor and compare its results with eager calls.
 
-    ``tracee`` is the function or module. ``request`` contains the test calls (cases), the first few
-    of these are used; ``probe`` is the index of the example inputs that they vary. ``let_start``
-    permits the programs that Inductor starts, such as a C++ compiler. The caller must end the
-    process afterwards.
+    ``tracee`` is the function or module. ``request`` contains the test calls (cases); only the
+    first few are used. ``probe`` is the index of the example inputs that they vary. ``let_start``
+    permits the programs that Inductor starts, such as a C++ compiler. The caller must end this
+    process after the call.
     """
     packed = request.cases[probe] if probe < len(request.cases) else ""
     cases = CasePlan.unpack(packed).cases[:MAX_CASES]
@@ -170,8 +170,9 @@ def _input_gradients(prepared_call: PreparedCall, leaves: list[Any]) -> list[Any
 def _describe_difference(left: Any, right: Any, exact: list[Any], near: list[Any]) -> str:
     """Describe how the compiled value ``right`` differs from the eager value ``left``.
 
-    Return "" if they agree within rounding. ``exact`` and ``near`` have the same value in double
-    precision, for the same inputs and for slightly changed inputs; they are empty if unknown.
+    Return "" if they agree within rounding. ``exact`` and ``near`` are the same value computed in
+    double precision, for the same inputs and for slightly changed inputs; they are empty if
+    unknown.
     """
     if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
         return (

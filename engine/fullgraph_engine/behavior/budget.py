@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 _WALL = 2.5
-"""Maximum ratio of wall time to processor time, because the user's code may wait for something.
+"""Maximum ratio of wall time to processor time of the test calls, because user code may wait for
+something.
 
 The engine kills the process at a higher ratio, and all results would be lost.
 """

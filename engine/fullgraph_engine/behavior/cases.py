@@ -1,7 +1,7 @@
 """Test calls (cases) on which the original and the changed code of a file are compared.
 
 A case describes how its call differs from a base call, whose inputs the user gave in a comment (the
-probe). It is plain data: with both versions of the code, the base call is built with the same
+probe). A case is plain data: with both versions of the code, the base call is built with the same
 random numbers, and the same changes are applied.
 """
 
@@ -21,9 +21,8 @@ from ..tracing.variations import Inputs, can_be_resized, resize_tensor
 from .iterables import bind_arguments, rebuild_iterators
 
 SEED_FACTOR = 7919
-"""Factor for the seed of a test call's random inputs.
-
-It makes that seed differ from the one with which modules and other arguments are built.
+"""Factor for the seed of a test call's random inputs, so that it differs from the seed of modules
+and other arguments.
 """
 
 
@@ -50,7 +49,7 @@ class Case:
     """One test call (case), stored as its differences from the call with the user's example inputs.
 
     ``fill`` is the kind of values for all tensors. ``training`` is the mode of the module, None to
-    keep it. ``parameters`` says how its floating-point parameters are filled. ``dtype`` applies to
+    keep it. ``parameters`` says how its floating-point parameters are filled. ``dtype`` is used for
     all floating-point inputs and the module. ``grad``: floating-point inputs require gradients.
     ``strided``: tensors of two and more dimensions are not contiguous. ``recording``: autograd
     records the call; False runs it inside ``torch.no_grad()``.
@@ -227,7 +226,9 @@ def _replace_leaves(
 
 
 class _UncopiedTensor:
-    """A wrapper that keeps a tensor from being copied with the other arguments."""
+    """A wrapper around a tensor argument, which excludes the tensor when the arguments are
+    copied.
+    """
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
@@ -246,8 +247,8 @@ def _seeded_generator(seed: int, leaf: int) -> torch.Generator:
 
 
 def _fill_like(value: torch.Tensor, change: LeafChange, generator: torch.Generator) -> torch.Tensor:
-    """Create a tensor like ``value``, with the sizes and the kind of elements that ``change``
-    names.
+    """Create a tensor like ``value``, with the sizes and the kind of elements in ``change``;
+    ``generator`` draws random elements.
     """
     sizes = dict(change.sizes)
     shape = tuple(sizes.get(dim, size) for dim, size in enumerate(value.shape))

@@ -23,7 +23,7 @@ _SECONDS = {
     "process_time": 10.0,
     "thread_time": 20.0,
 }
-"""First reading of each fake clock in ``time``, in seconds."""
+"""First reading of each fake clock, in seconds, by the name of the function in ``time``."""
 
 
 @contextlib.contextmanager

@@ -22,17 +22,20 @@ from .files import ObservedCall, ObservedCase, ObservedRun
 from .observing import SHAKE
 
 _TOLERANCE_FACTOR = 3
-"""Factor by which the changed code may deviate from double precision more than the original does.
+"""Factor by which the changed code's results may be further from double precision than the
+original's are.
 """
 _LAST_BITS = 8
-"""Relative deviation always allowed, in units of the dtype's epsilon."""
+"""Relative deviation always allowed between the results of both versions, in units of the dtype's
+epsilon.
+"""
 _RANDOM_BITS = 64
-"""Relative deviation allowed for random results, in units of the dtype's epsilon.
+"""Relative deviation allowed between random results, in units of the dtype's epsilon.
 
 Double precision draws different random numbers, so it cannot serve as their reference.
 """
 _MAX_LISTED = 4
-"""Maximum number of lines or notes listed in a message."""
+"""Maximum number of differing lines or notes that a message about a comparison lists."""
 
 
 @dataclass
@@ -45,8 +48,8 @@ class _CaseDifference:
 class _CaseVerdict:
     """The result of comparing one test call; the first of ``differences`` is the one to report.
 
-    ``needs_again`` and ``needs_double`` ask for a second run of the original code, or for runs of
-    it in double precision, before the comparison can be finished.
+    ``needs_again``: the original code must run this call a second time before the comparison can be
+    finished. ``needs_double``: it must run the call in double precision.
     """
 
     differences: list[_CaseDifference] = field(default_factory=list)
@@ -94,7 +97,8 @@ class ProbeObservations:
         )
 
     def compare_cases(self) -> dict[int, _CaseVerdict]:
-        """Compare every test call that both codes finished; return the verdicts by its number.
+        """Compare every test call that both versions of the code finished; return the verdicts by
+        the call's number.
 
         Stop at the first call that only the original finished.
         """
@@ -111,7 +115,7 @@ class ProbeObservations:
         not.
 
         ``verdicts`` are the compared calls. ``ended`` says how the process of the changed code
-        ended. The result is "" if both finished the same calls.
+        ended. The result is "" if both versions finished the same calls.
         """
         for number in sorted(self.changed.begun):
             if (
@@ -131,7 +135,7 @@ class ProbeObservations:
     def reached_code(self, verdicts: Mapping[int, _CaseVerdict], *, changed: bool) -> ReachedCode:
         """Collect the lines and branch sides that the compared test calls executed.
 
-        They are lines of the original code or, with ``changed``, of the changed code.
+        The lines are of the original code or, with ``changed``, of the changed code.
         """
         found = ReachedCode()
         for number in verdicts:
@@ -296,7 +300,7 @@ def _compared_case(case: Case, seen: ObservedCase, verdict: _CaseVerdict) -> Com
 
 
 def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
-    """Compare the test call with this number; None if the changed code did not finish it."""
+    """Compare the test call with this number; None if the changed code did not finish the call."""
     original = sides.original.cases[number]
     changed, again = sides.changed.cases.get(number), sides.again.cases.get(number)
     verdict = _CaseVerdict()
@@ -388,7 +392,9 @@ def _find_unsteady_fact(first_run: ObservedCase, second_run: ObservedCase) -> st
 
 
 class _CallComparison:
-    """A comparison of one call that was made both with the original and with the changed code."""
+    """A comparison of one test call's results and effects in the original and in the changed
+    code.
+    """
 
     def __init__(
         self, sides: ProbeObservations, number: int, call: int, random: bool, verdict: _CaseVerdict
@@ -597,8 +603,8 @@ def allowed_deviation(
     """Return the reference for a result, and the allowed deviation from it, for each element.
 
     ``left`` is the result of the original code. ``exact`` and ``near`` are the same result in
-    double precision, for the inputs and for slightly changed inputs. They are None if the code does
-    not run in double precision; then ``left`` itself is the reference.
+    double precision, for the inputs and for slightly changed inputs. If the code does not run in
+    double precision, both are None and ``left`` is the reference.
     """
     bits = torch.finfo(left.dtype).eps
     if exact is None or near is None or not exact.shape == near.shape == left.shape:

@@ -1,7 +1,8 @@
-"""Coverage of a call: lines of a file that it executes, and sides of conditions that it takes.
+"""Coverage of a call: lines of a file that the call executes, and sides of conditions that it
+takes.
 
-A side is the destination of a conditional jump. It is identified by its position in the text, so
-that code that the compiler duplicates counts once, such as ``finally`` blocks and loop conditions.
+A side is the destination of a conditional jump, identified by its position in the text. Code that
+the compiler duplicates, such as ``finally`` blocks and loop conditions, therefore counts once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ condition in the text.
 
 
 class BranchSide(NamedTuple):
-    """One side of a condition: its zero-based line, and the position that it jumps to."""
+    """One side of a condition: the condition's zero-based line, and the position in the text to
+    which it jumps.
+    """
 
     line: int
     to_line: int
@@ -35,8 +38,8 @@ class BranchSide(NamedTuple):
     to_opcode: int
     """Opcode of the instruction at the destination.
 
-    It distinguishes a failing ``assert`` from the end of the function, which can have the same
-    position.
+    The opcode distinguishes a failing ``assert`` from the end of the function, which can have the
+    same position.
     """
 
 
@@ -52,9 +55,7 @@ class ReachedCode:
         self.sides |= other.sides
 
     def lacks(self, other: ReachedCode) -> bool:
-        """Whether ``other`` contains an executed line or a branch side that this object does
-        not.
-        """
+        """Whether ``other`` contains an executed line or a branch side that this object lacks."""
         return not (other.lines <= self.lines and other.sides <= self.sides)
 
 
@@ -82,8 +83,8 @@ class RequiredCoverage:
         return tuple(sorted(lines | untaken))
 
     def has_other_settings(self, reached: ReachedCode) -> bool:
-        """Whether a condition on constructor settings of ``self`` took only one side in
-        ``reached``.
+        """Whether ``reached`` has only one side of a condition that depends on constructor settings
+        of ``self``.
         """
         return not self.of_settings <= reached.sides
 
@@ -155,8 +156,8 @@ class _SettingsAttributes:
     def decides(self, test: ast.expr) -> bool:
         """Whether the result of the condition ``test`` depends only on constructor settings.
 
-        It may test if an attribute is None, equals a string, or is of a class. A test of an
-        attribute's truth does not count, because the attribute may be a tensor.
+        The condition may test if an attribute is None, equals a string, or is of a class. A test of
+        an attribute's truth does not count, because the attribute may be a tensor.
         """
         match test:
             case ast.UnaryOp(op=ast.Not(), operand=inner):
@@ -212,7 +213,7 @@ def _registers_fake(decorator: ast.expr) -> bool:
 
 
 def _asks_for_compiler(test: ast.expr) -> bool:
-    """Whether a condition contains ``torch.compiler.is_compiling()`` or a similar function."""
+    """Whether a condition calls ``torch.compiler.is_compiling()`` or a similar function."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return _asks_for_compiler(inner)

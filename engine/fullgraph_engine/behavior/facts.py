@@ -1,8 +1,9 @@
 """Values observed in a call (facts), to compare the original with the changed code.
 
-Each fact has a path (such as ``result[0]``), words and possibly numbers. The collector decomposes
-values: containers into type, keys and items, objects into attributes, tensors into a description,
-the owner of their memory, and their bytes. A value that cannot be decomposed is ``opaque``.
+Each fact has a path (such as ``result[0]``), a description and possibly numbers. A collector
+decomposes values: containers into type, keys and items, objects into attributes, tensors into a
+description, the owner of their memory, and their bytes. A value that cannot be decomposed is
+``opaque``.
 """
 
 from __future__ import annotations
@@ -82,7 +83,9 @@ REQUIRES_GRAD = " that requires gradients"
 """Suffix in the description of a tensor that requires gradients."""
 
 _ALIASING: dict[Aspect, Aspect] = {"result": "aliasing", "state": "state-aliasing"}
-"""Kind of an observation about shared memory, by the kind of the value that shares it."""
+"""Aspect of behavior to report if values share memory in another way, by the aspect of the sharing
+value.
+"""
 
 StoreTensor = Callable[[torch.Tensor], Union[TensorData, None]]
 """Function that stores the bytes of a tensor and returns a reference, or None."""
@@ -135,7 +138,8 @@ def shorten_words(text: str) -> str:
 
 @dataclass
 class MemoryOwners:
-    """A register of the memory and mutable objects seen in a call, to detect shared ones.
+    """A register of the memory and mutable objects seen in a call, to detect values that share
+    them.
 
     It maps each storage and object to the path (such as ``result[0]``) at which it was first found.
     """
@@ -183,9 +187,12 @@ def _signed_offset(offset: int) -> str:
 
 
 class FactCollector:
-    """A collector that takes values apart into comparable facts, all of one kind such as "result".
+    """Collects a value as facts, which can be compared between two processes: an entry for each
+    tensor, item and attribute in it.
 
-    ``memory`` may be shared with other collectors. ``home`` is the module name of the user's file.
+    All facts get the same kind, such as "result". ``memory`` registers tensors that share memory;
+    pass the same object to several collectors to compare their values. ``home`` is the module name
+    of the user's file, whose functions are compared by their code.
     """
 
     def __init__(
@@ -446,7 +453,9 @@ class _CodeDescription:
         self._seen: set[int] = set()
 
     def add_value(self, name: str, value: Any) -> None:
-        """Add the description of a value that the code refers to as ``name``."""
+        """Add to the description of a function a value that the function's code refers to as
+        ``name``.
+        """
         if id(value) in self._seen:
             self.parts.append(name)
             return
@@ -514,7 +523,9 @@ def _describe_key(key: Any) -> str:
 
 
 def _is_closed(value: Any) -> bool:
-    """Whether an object may have hidden state, as instances of classes written in C do."""
+    """Whether an object may have state that Python code cannot read, as instances of classes
+    written in C do.
+    """
     return not any(
         "__dict__" in vars(kind) or "__slots__" in vars(kind) for kind in type(value).__mro__[:-1]
     )

@@ -50,9 +50,10 @@ class ObservedCase:
     calls: tuple[ObservedCall, ...] = ()
     lines: tuple[int, ...] = ()
     sides: tuple[tuple[int, ...], ...] = ()
-    """Branch sides that the calls took, as the values of :class:`BranchSide` fields.
+    """Branch sides that the calls took, each as the values of the fields of :class:`BranchSide`.
 
-    Only sides that the comparison requires are stored. ``lines`` are selected in the same way.
+    Only sides that the comparison requires are stored. ``lines``, the executed lines, are selected
+    in the same way.
     """
     random: bool = False
     """True if the call drew random numbers."""

@@ -173,7 +173,9 @@ class CaseObserver:
         self._capture = OutputCapture()
 
     def run_cases(self, cases: Sequence[tuple[int, Case]], budget: ProcessorBudget) -> None:
-        """Execute numbered test calls until the time in ``budget`` is used up; at least one."""
+        """Execute numbered test calls until the time in ``budget`` is used up, but at least one
+        call.
+        """
         for at, (number, case) in enumerate(cases):
             if at and budget.spent:
                 break
@@ -208,8 +210,8 @@ class CaseObserver:
     def _observe_call(
         self, call: Call, case: Case, number: int
     ) -> tuple[ObservedCall, tuple[CallFact, ...], bool]:
-        """Execute one call; return what it did, the state before it, and whether it drew random
-        numbers.
+        """Execute one call of a test; return its outcome, the state before it, and whether it drew
+        random numbers.
         """
         store = _TensorStore()
         # A second call finds the object as the first one left it.
@@ -290,10 +292,10 @@ class CaseObserver:
         *,
         retain: bool,
     ) -> list[CallFact]:
-        """Run the backward pass and collect the gradients of inputs and parameters.
+        """Run the backward pass of a call and collect the gradients of inputs and parameters.
 
-        It starts from the sum of all outputs with random weights. ``words`` describe the inputs.
-        ``retain`` keeps the graph for another backward pass.
+        The backward pass starts from the sum of all ``outputs`` with random weights. ``words``
+        describe the inputs. ``retain`` keeps the graph for another backward pass.
         """
         ends = {
             path: tensor for path, tensor in outputs if is_floating(tensor) and tensor.requires_grad
@@ -337,7 +339,9 @@ class CaseObserver:
 
 
 class _TensorStore:
-    """A store of tensors by digest; a tensor is written to the file only if it is reported."""
+    """A store of tensors by digest, in memory; a tensor is written to the file only if a fact about
+    it is reported.
+    """
 
     def __init__(self) -> None:
         self.tensors: dict[str, torch.Tensor] = {}

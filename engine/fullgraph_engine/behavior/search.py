@@ -36,11 +36,17 @@ _SEARCH_SHARE = 0.4
 original and the changed code uses the rest.
 """
 _COST = 8.0
-"""Estimated cost of a test call in all runs of a comparison, as a multiple of trying it once."""
+"""Estimated processor time of a test call in all runs of a comparison, as a multiple of one
+call.
+"""
 _OVERHEAD = 0.04
-"""Estimated seconds per test call that all runs need in addition to the call itself."""
+"""Estimated seconds for each test call, in addition to the call itself, in all runs of a
+comparison.
+"""
 _MAX_BUILD_SECONDS = 0.05
-"""Maximum seconds to build a module. A slower one is built once and shared by all test calls."""
+"""Maximum seconds to build a module for each test call; a slower module is built once for all
+calls.
+"""
 _MAX_TWICE_SECONDS = 0.4
 """Maximum seconds of a call; slower test calls are not made a second time."""
 _OF_INTEGERS: tuple[Fill, ...] = ("zero", "positive", "range", "negative")
@@ -60,12 +66,12 @@ _DIVISORS = (16, 4, 2)
 _MIN_SIZE = 4
 """Minimum size of a dimension after dividing it for smaller inputs."""
 _ENDLESS = 2.0
-"""Minimum seconds after which a call is assumed never to end.
+"""Minimum seconds after which a test call is assumed never to end.
 
 The limit is ten times the duration of the call with the user's inputs, if this is longer.
 """
 _WALL_FACTOR = 3.0
-"""Ratio of wall time to processor time above which a call is assumed never to end."""
+"""Ratio of wall time to processor time above which a test call is assumed never to end."""
 
 
 class _CallTimeout(BaseException):
@@ -242,7 +248,7 @@ class _CaseSearch:
 
 
 def _is_worth_comparing(case: Case, raised: BaseException) -> bool:
-    """Whether to compare a test call in which the original code raises an exception (``raised``).
+    """Whether to compare a test call in which the original code raises the exception ``raised``.
 
     A call with another dtype, other strides or other parameters is not worth comparing.
     """

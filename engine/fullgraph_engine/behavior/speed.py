@@ -27,9 +27,10 @@ _MAX_SECONDS = 2.0
 
 
 def measure_calls(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
-    """Measure eager and compiled calls of a function or module by turns, with real tensors.
+    """Measure the times of eager and of compiled calls of a function or module, with real tensors.
 
-    ``let_start`` permits the programs that Inductor starts. End the process afterwards.
+    ``tracee`` is the function or module. ``let_start`` permits the programs that Inductor starts,
+    such as a C++ compiler. Return the measured times; the caller must end this process afterwards.
     """
     try:
         eager_call, compiled_call = tracee.call(), tracee.call()
@@ -112,7 +113,9 @@ def _costliest_operator(call: Callable[[], Any]) -> tuple[str, float]:
 
 
 def _measure_by_turns(ways: tuple[Callable[[], Any], ...]) -> Iterator[tuple[float, ...]]:
-    """Call the functions in turns, and yield the seconds that each took in a turn."""
+    """Call each of the functions ``ways`` once per turn, and yield the seconds that each call took
+    in the turn.
+    """
     for _ in range(_WARM_UP_CALLS):
         for way in ways:
             _call_seconds(way)

@@ -27,7 +27,7 @@ def collect_state(
 ) -> None:
     """Collect everything that a function may change, to compare it before and after a call.
 
-    This is its object, and the globals of its file (``namespace``).
+    Collected are the object of the function, and the globals of its file (``namespace``).
     """
     subject = subject_of(function)
     if subject is not None:

@@ -191,8 +191,8 @@ def names_of_bindings(
 
     ``signatures`` are by the ``torch._C`` path of the binding. ``aliases`` maps other public paths
     to these paths, as torch's Python modules assign them. ``python`` has the names that torch
-    defines in Python. A binding without a public path, or with the path of a Python function, is
-    listed under its ``torch._C`` path.
+    defines in Python. A binding without a public path, or whose public path is a Python function,
+    is listed under its ``torch._C`` path.
     """
     public: dict[str, list[str]] = {}
     for path, binding in aliases.items():

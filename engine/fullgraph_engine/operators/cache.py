@@ -131,9 +131,9 @@ class IndexCache:
         return folder / (self._key + _SUFFIX)
 
     def find_complete(self) -> Path | None:
-        """Return the path of the cached index for this installation.
+        """Return the path of the complete index that was cached for this installation of torch.
 
-        The result is None if it is missing, damaged or incomplete.
+        None if it is missing, damaged or incomplete.
         """
         try:
             path = self.path

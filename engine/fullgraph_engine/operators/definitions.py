@@ -85,7 +85,7 @@ LocatedFault = tuple[Range, Fault]
 def _check_qualified_name(definition: OperatorDefinition) -> LocatedFault | None:
     """Check that an operator's name has the form ``namespace::name``, without a reserved namespace.
 
-    Returns None if the name is correct.
+    Return the mistake; None if the name is correct.
     """
     name = definition.name
     if name is None:
@@ -127,7 +127,7 @@ def _check_schema(definition: OperatorDefinition) -> LocatedFault | None:
 class _ParserInput:
     """The text that torch's schema parser gets for one call: an operator's name and its schema.
 
-    Positions in the text can be converted to ranges in the source file.
+    Positions in this text can be converted to ranges in the source file.
     """
 
     value: str
@@ -178,9 +178,10 @@ _NAMELESS = re.compile(r"\(.*\) -> .*")
 
 
 def _check_schema_form(definition: OperatorDefinition, text: _ParserInput) -> Fault | None:
-    """Return a mistake that torch's schema parser accepts, but ``define`` and ``custom_op`` do not.
+    """Return a mistake in a schema that torch's schema parser accepts, but ``define`` and
+    ``custom_op`` reject or misread.
 
-    They reject or misread it. Returns None without such a mistake.
+    None without such a mistake.
     """
     schema, begin = definition.schema, len(text.name)
     if definition.api == "Library.define" or schema is None:
@@ -251,10 +252,10 @@ def _check_namespace(
 
 
 def _check_tags(definition: OperatorDefinition, text: _ParserInput, schema: Any) -> Fault | None:
-    """Return a mistake in the schema of an operator with the tag ``out`` or ``inplace``.
+    """Return a mistake in the schema of an operator with the tag ``out`` or ``inplace``, as torch's
+    validators find it.
 
-    It is what torch's own validators find. Returns None if the schema is valid, or if this torch
-    does not have validators for the tags.
+    None if the schema is valid, or if this torch does not have validators for the tags.
     """
     for tag in sorted(definition.tags or ()):
         validate = getattr(torch.library, f"_validate_{tag}_schema", None)
@@ -288,7 +289,7 @@ def _check_mutates_args(
 ) -> LocatedFault | None:
     """Check that ``mutates_args`` names exactly the arguments that the schema marks with ``!``.
 
-    Returns None if it does, or if its value is not a literal.
+    Return the mistake; None if they agree, or if the value is not a literal.
     """
     mutates = definition.mutates
     marked = {
@@ -313,10 +314,10 @@ def _check_mutates_args(
 
 
 def _argument_span(text: str, schema: Any, name: str) -> tuple[int, int]:
-    """Return the start and end of the argument ``name`` in the text of a schema.
+    """Return the start and end of the argument ``name`` in the text of a schema, with its type and
+    default.
 
-    The span includes the argument's type and default. It is the whole text if the argument is not
-    found.
+    If the argument is not found, return the span of the whole text.
     """
     spans = list(_argument_spans(text))
     names = [argument.name for argument in schema.arguments]

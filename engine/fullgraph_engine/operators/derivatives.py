@@ -14,7 +14,7 @@ from typing import Any
 from ..protocol.operators import Derivative, Differentiable
 
 Differentiability = tuple[Differentiable, tuple[Derivative, ...]]
-"""How autograd supports an overload, and its derivative formulas."""
+"""Pair of how autograd supports an overload and the overload's derivative formulas."""
 
 
 class Derivatives:
@@ -131,7 +131,8 @@ def _default_formulas(entry: dict[str, Any]) -> dict[str, Any] | None:
 def _is_forward(inputs: str, formula: object, schema: Any) -> bool:
     """Whether a formula is for forward-mode automatic differentiation.
 
-    In this case, its key ``inputs`` names a result of the schema and not an argument.
+    The formula's key ``inputs`` in the YAML file then names a result of the schema and not an
+    argument.
     """
     first = inputs.split(",")[0].strip()
     return all(first != argument.name for argument in schema.arguments.flat_all) and (

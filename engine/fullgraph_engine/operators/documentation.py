@@ -81,7 +81,7 @@ def summarize_docstring(doc: str) -> str:
 
 
 def referenced_name(doc: str) -> str:
-    """Return the path in a docstring that only refers to another name, such as ``See torch.add``.
+    """Return the path of another name, if a docstring only refers to it, as ``See torch.add`` does.
 
     Returns an empty string for other docstrings.
     """

@@ -11,7 +11,7 @@ from ..torch_internals import dispatcher
 
 
 def has_fake(qualname: str) -> bool:
-    """Whether torch can run an overload on fake tensors, or the overload is not registered.
+    """Whether torch can run an overload on fake tensors; True if the overload is not registered.
 
     ``qualname`` is ``ns::name`` or ``ns::name.overload``.
     """

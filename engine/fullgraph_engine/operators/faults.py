@@ -1,7 +1,7 @@
 """Find the position of a syntax error in an operator's schema, from the message of torch's parser.
 
-The message has a sentence, a few lines of the schema and, below a line, ``~~~ <--- HERE``. If the
-mark is missing, the position is found by parsing beginnings of the schema again.
+The message has a sentence, a few lines of the schema, and a line with ``~~~ <--- HERE`` below the
+error. If this mark is missing, the position is found by parsing beginnings of the schema again.
 """
 
 from __future__ import annotations
@@ -123,10 +123,10 @@ def _unexpected_token(schema: str, error: str, expected: str, found: str) -> Fau
 
 
 def _unmarked_span(schema: str, error: str, expected: str, found: str) -> tuple[int, int]:
-    """Return the start and end of the unexpected token if torch's message does not mark it.
+    """Return the start and end of the unexpected token, if torch's message does not mark it.
 
-    It is a line break, a null character or the end of the schema. ``expected`` and ``found`` are
-    the names of tokens in the message.
+    The token is a line break, a null character or the end of the schema. ``expected`` and ``found``
+    are the names of tokens in the message.
     """
     if "\0" in schema:
         at = schema.index("\0")
@@ -246,7 +246,7 @@ def _marked_span(schema: str, error: str) -> tuple[int, int] | None:
 
 
 def _common_suffix_length(first: list[str], second: list[str]) -> int:
-    """Return how many lines at the end of two lists of lines are equal."""
+    """Return the number of equal lines at the end of two lists of lines."""
     count = 0
     for left, right in zip(reversed(first), reversed(second), strict=False):
         if left != right:

@@ -144,16 +144,17 @@ def _merge_name(live_name: tree.LiveName, raw: _Raw) -> _Raw:
 
 
 def _has_stub_signatures(raw: _Raw) -> bool:
-    """Whether the signatures in an index entry come from a hand-written ``.pyi`` stub of a
-    binding."""
+    """Whether the signatures in a binding's index entry come from torch's hand-written ``.pyi``
+    stub.
+    """
     signatures = raw.get("signatures", ())
     return bool(signatures) and bool(raw.get("binding")) and not signatures[0].get("operator")
 
 
 def _binding_signatures(raw: _Raw, function: Any) -> _Raw:
-    """Read the signatures of a C++ function from the error messages that it raises.
+    """Read the signatures of a C++ function from the error messages that the function raises.
 
-    They replace the signatures in the index entry ``raw``, which come from a stub. The result is
+    The signatures replace those in the index entry ``raw``, which come from a stub. The result is
     empty if ``function`` is not callable.
     """
     if not callable(function):
@@ -257,9 +258,10 @@ _FROM_FILES = ("origin", "differentiable", "derivatives")
 
 
 def _set_caller_names(names: Mapping[str, _Raw], operators: Mapping[str, _Raw]) -> None:
-    """Store in each operator's entry the Python names that call it, as ``names``.
+    """Store in the entry of each operator the Python names that call the operator, from the entries
+    of ``names``.
 
-    Private names are only used without public ones.
+    Private names are only used for operators without public ones.
     """
     callers: dict[str, list[str]] = {}
     for path in sorted(names):

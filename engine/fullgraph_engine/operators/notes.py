@@ -1,4 +1,6 @@
-"""Continue to build the operator index if a step fails, with a note for the user."""
+"""Run a step of building the operator index; if the step fails, continue with a note for the
+user.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,10 @@ _T = TypeVar("_T")
 
 
 def attempt_or_note(action: Callable[[], _T], fallback: _T, sentence: str, notes: list[str]) -> _T:
-    """Call ``action`` and return its result; ``fallback`` if it raises.
+    """Call ``action`` and return its result; return ``fallback`` if it raises.
 
-    If it raises, ``sentence``, which names the missing part, and the error are added to ``notes``.
+    In that case a note is added to ``notes``: ``sentence``, which names the missing part of the
+    index, and the error.
     """
     try:
         return action()

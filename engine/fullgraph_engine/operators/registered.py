@@ -65,9 +65,10 @@ def record_definition_places() -> None:
 
 
 def _calling_place(frame: FrameType | None) -> str:
-    """Return ``path:line`` of the nearest calling frame outside of torch and the standard library.
+    """Return ``path:line`` of the nearest frame around ``frame`` outside of torch and the standard
+    library.
 
-    Returns an empty string if there are only frames of torch and the standard library.
+    Returns an empty string if there is none.
     """
     while frame is not None:
         path = frame.f_code.co_filename

@@ -24,8 +24,8 @@ class _UnacceptableArgument:
 
 
 def correct_signatures(name: Name, function: Callable[..., Any], *receiver: Any) -> Name:
-    """Replace the signatures of an index entry, taken from a stub, by those in the function's error
-    message.
+    """Replace the signatures of an index entry, taken from a stub, by the signatures in the
+    function's error message.
 
     ``receiver`` is a tensor for methods, missing for functions. Return types are kept from the
     stub. Only call this for functions that use torch's argument parser: others would be executed.

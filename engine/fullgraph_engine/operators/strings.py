@@ -203,8 +203,11 @@ class _DefinitionFinder:
         self._lines = lines
         self._imports: dict[str, str] = {}
         self._libraries: dict[str, list[tuple[int, str]]] = defaultdict(list)
-        """Assignments of ``Library`` objects by the name of the variable, as tuples (line,
-        namespace); the namespace is empty if unknown."""
+        """Assignments of ``Library`` objects to variables, by variable name, as tuples (line,
+        namespace).
+
+        The namespace is empty if unknown.
+        """
         self._decorated: dict[ast.Call, str] = {}
         nodes = list(ast.walk(tree))
         for node in nodes:
@@ -235,7 +238,8 @@ class _DefinitionFinder:
     def _record_binding(self, node: ast.AST) -> None:
         """Record the variables that a statement binds to a ``Library`` object.
 
-        These are assignments, ``with`` statements and parameters with the annotation ``Library``.
+        Considered are assignments, ``with`` statements and parameters with the annotation
+        ``Library``.
         """
         match node:
             case ast.Assign(targets=targets, value=value):

@@ -220,7 +220,7 @@ def _binding_paths() -> dict[int, str]:
 
 
 class _CanonicalPaths:
-    """Maps each object of torch to its preferred path, if several paths refer to it.
+    """Chooses the preferred path of each object of torch, if several paths refer to the object.
 
     ``found`` are objects by path, ``bindings`` paths of C++ functions by ``id``.
     """
@@ -246,8 +246,10 @@ class _CanonicalPaths:
 
 
 def _has_identity(value: Any) -> bool:
-    """Whether two names with this value are aliases of each other, unlike names of equal numbers
-    or strings."""
+    """Whether two names with this value are aliases of one object.
+
+    False for values such as numbers and strings, where equal values mean nothing.
+    """
     return isinstance(
         value,
         (
@@ -409,7 +411,9 @@ def python_signature(function: types.FunctionType, *, bound: bool) -> str:
 
 
 class _DefaultSource:
-    """Stands for a parameter's default value; its ``repr`` is the source code to display."""
+    """A parameter's default value in a signature to display; its ``repr`` is the source code of the
+    default.
+    """
 
     def __init__(self, default: Any) -> None:
         self._default = default
@@ -542,11 +546,12 @@ def _is_defined_in_torch(function: types.FunctionType) -> bool:
 
 
 _SUPER = object()
-"""Marker for the object that ``super()`` returns, until the bytecode reads an attribute of it."""
+"""Marker, while bytecode is scanned, for the object that ``super()`` returns."""
 
 
 def _record_super_call(found: dict[str, None], member: str, own_path: str) -> None:
-    """Add the function behind ``super().member`` in a method of ``torch.Tensor`` to ``found``.
+    """Add the function that ``super().member`` calls, in a method of ``torch.Tensor``, to
+    ``found``.
 
     The parent class of ``torch.Tensor`` is ``torch._C.TensorBase``, which has the C++ bindings.
     """

@@ -103,7 +103,7 @@ def _device_properties() -> types.SimpleNamespace:
 
 
 class _Moment:
-    """A replacement for a CUDA stream or event; it is always complete."""
+    """A replacement for ``torch.cuda.Stream`` and ``Event``, whose work is always complete."""
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         self.cuda_stream = 0

@@ -22,8 +22,8 @@ _MOST_FILES = 200
 def is_program(text: str, path: str, roots: tuple[str, ...] = ()) -> bool:
     """Whether a file with the source ``text`` should be run as a program.
 
-    It must do something when it is executed. It, or a workspace file that it imports, must
-    mention ``compile`` or ``export``. No comment may turn fullgraph off. ``roots`` are the
+    The file must do something when it is executed. The file, or a workspace file that it imports,
+    must mention ``compile`` or ``export``. No comment may turn fullgraph off. ``roots`` are the
     folders of the workspace.
 
     Raises:

@@ -36,7 +36,9 @@ stopped.
 """
 
 QUIET_SECONDS = 8.0
-"""Minimum wall time in seconds before a run is stopped because nothing is compiled any more."""
+"""Minimum wall time in seconds of a run before it is stopped because nothing is compiled any
+more.
+"""
 
 _ASKS_FOR_GPU = re.compile(r"\bcuda\b|\bGPUs?\b", re.IGNORECASE)
 
@@ -165,7 +167,8 @@ class Program(Attribution):
         return next((one.line for one in reversed(stack) if one.path == self.path), -1)
 
     def lacks_after(self, ending: Ending) -> Lack:
-        """Return which missing resource ended the program, if fake tensors can replace it.
+        """Return the resource that the program lacked when it ended, if fake tensors can replace
+        it.
 
         The result is "gpu", "memory" if it ran out before any compiled callable was called, or
         empty.

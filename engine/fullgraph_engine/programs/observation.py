@@ -42,7 +42,9 @@ class Observed:
 
 
 class _Observation(Program):
-    """A run of the process's own code, which the engine never stops."""
+    """A run of code in this process, observed with the interface of a program's run; the engine
+    never stops it.
+    """
 
     def after_call(self, region: LiveRegion) -> None:
         pass
@@ -75,7 +77,11 @@ class Observer:
         self._exits.close()
 
     def call(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
-        """Call observed code."""
+        """Call ``function`` with the given arguments and return its result; its compilations are
+        recorded.
+
+        An exception propagates to the caller.
+        """
         try:
             return function(*args, **kwargs)
         except Exception as error:
@@ -86,7 +92,9 @@ class Observer:
     async def await_call(
         self, function: Callable[..., Awaitable[_T]], *args: Any, **kwargs: Any
     ) -> _T:
-        """Call and await observed code."""
+        """Call an async ``function``, await and return its result; its compilations are
+        recorded.
+        """
         try:
             return await function(*args, **kwargs)
         except Exception as error:
@@ -103,8 +111,11 @@ class Observer:
 
 
 def _innermost(results: FileResults) -> tuple[Finding, ...]:
-    """Return the findings of a file without those with inner frames in another workspace file,
-    which has them as well."""
+    """Return the findings of a file, except for findings with inner stack frames in another
+    workspace file.
+
+    The other file's results include them as well.
+    """
     return tuple(one for one in results.findings if one.identity not in results.deeper)
 
 

@@ -82,8 +82,8 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 
 @dataclass(frozen=True)
 class RegionResult:
-    """The report about one compiled callable (region) in one file, with its guards and trace
-    steps.
+    """The report about one compiled callable (region) in one file, with the region's guards and
+    trace steps.
     """
 
     report: TargetReport
@@ -108,7 +108,9 @@ class FileResults:
     shapes: tuple[PlaceShapes, ...] = ()
     shapes_note: str = ""
     deeper: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Other workspace files in which a finding has inner stack frames, by finding."""
+    """Other workspace files whose frames are further inside a finding's stack than this file's, by
+    ``Finding.identity``.
+    """
     is_off: bool = False
 
     @property
@@ -137,8 +139,8 @@ class ProgramResults:
     def paths(self) -> list[str]:
         """Workspace files that took part in the run, the program's own file first.
 
-        Dynamo traced code in the file, or the file defines or compiles a region (a compiled
-        callable).
+        A file took part if Dynamo traced code in it, or if it defines or compiles a region (a
+        compiled callable).
         """
         found = dict.fromkeys([self.program.path])
         for region in self.program.regions.all:
@@ -170,8 +172,8 @@ class ProgramResults:
         return " ".join(filter(None, (fake, unused, stopped)))
 
     def is_inlined(self, region: LiveRegion) -> bool:
-        """Whether Dynamo traced the code of a compiled callable, in its own call or inside another
-        one's call.
+        """Whether Dynamo traced the code of a compiled callable, either in its own call or inside a
+        call of another one.
         """
         return region.code in self.program.recorder.entered_code
 
@@ -430,8 +432,8 @@ class _File:
     def failures_of(self, region: LiveRegion) -> None:
         """Report exceptions that calls of a compiled callable raised.
 
-        Graph breaks and the program's last exception are left out, because they are reported
-        elsewhere.
+        Graph breaks and the exception that ended the program are left out, because other methods
+        report them.
         """
         for failure in region.failures:
             ended = failure.error is self.whole.ending.error
@@ -448,10 +450,10 @@ class _File:
         self.report_exception(error, *found)
 
     def _region_of(self, error: BaseException) -> tuple[LiveRegion | None, RegionFailure | None]:
-        """Return the innermost compiled callable (region) that raised an exception, and the
+        """Return the innermost compiled callable (region) from which an exception came, and the
         failed call.
 
-        Both are None if no call of a compiled callable raised it.
+        Both are None if the exception did not leave a call of a compiled callable.
         """
         for region in reversed(self.program.regions.all):
             for failure in region.failures:
@@ -509,8 +511,8 @@ class _File:
         """Return the source range in this file at which to report about a compiled callable
         (region).
 
-        It is the name of its definition, else the call that compiles it; None if this file has
-        neither.
+        The range is the name in the callable's definition, else the call that compiles the
+        callable; None if this file has neither.
         """
         if _home_of(region) == self.path:
             return self.defined_at(region)
@@ -763,8 +765,8 @@ def _raises_eagerly(failed: RegionFailure) -> bool:
 def _places_of(recompile: Recompile) -> Stack:
     """Return the locations at which a recompile may be reported, the preferred one last.
 
-    They are the callers, the failed guard and the recompiled function. The guard may be in a file
-    that many programs share.
+    The locations are the callers, the failed guard and the recompiled function. The guard may be in
+    a file that many programs share.
     """
     failed = next((one for one in recompile.failures if one.stack), None)
     function = Frame(recompile.path, recompile.function, recompile.line)

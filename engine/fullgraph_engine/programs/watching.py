@@ -1,4 +1,4 @@
-"""Assign what Dynamo does to the compiled callables (regions) of a program."""
+"""Assign the records of Dynamo's work to the compiled callables (regions) of a program."""
 
 from __future__ import annotations
 
@@ -89,9 +89,10 @@ class Attribution(Listener):
         """Called after each call of a region; a subclass may stop the program here."""
 
     def settle(self) -> bool:
-        """Assign the records that were made since the last call of this method to their calls.
+        """Assign the records made since the last call of this method to the calls of regions that
+        caused them.
 
-        Return whether there were any.
+        Return whether there were any such records.
         """
         owner = self.active[-1] if self.active else None
         new = False

@@ -70,7 +70,9 @@ def _unite_texts(old: str, new: str) -> str:
 
 
 def without_covered(calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
-    """Remove calls already contained in a recorded sequence of calls of one object."""
+    """Return recorded calls without the calls that a recorded sequence of calls of one object
+    contains already.
+    """
     kinds = {_call_kind(call): call for call in calls}
     covered: set[tuple[object, ...]] = set()
     for kind, call in kinds.items():
@@ -214,9 +216,9 @@ def _example_hints(arguments: Arguments) -> dict[str, int]:
 
 
 def _integer_value(value: Value) -> int | str | None:
-    """Return the value of an integer argument in a recorded call; None for other arguments.
+    """Return the integer that an argument of a recorded call passes; None for other arguments.
 
-    It is the name of a symbol if merging has replaced differing integers by a symbol.
+    If merging has replaced differing integers by a symbol, return the symbol's name.
     """
     if isinstance(value, SizeText):
         return _size_key(value.size)
@@ -239,7 +241,9 @@ def _integer_values(arguments: Arguments) -> Iterator[int | str]:
 
 
 def _map_values(arguments: Arguments, convert: Callable[[Value], Value]) -> Arguments:
-    """Return the arguments with ``convert`` applied to each value inside, from left to right."""
+    """Return the arguments with ``convert`` called for each value in them, from left to right, and
+    its result as the new value.
+    """
 
     def map_value(one: Value) -> Value:
         inner = notation.inner_values(one)

@@ -49,11 +49,11 @@ class InexpressibleArgument(Exception):
 
 
 class ArgumentWriter:
-    """A converter from arguments of calls to probe notation (``f32[4, 16]``).
+    """Converts the arguments of calls to the notation of example inputs (``f32[4, 16]``).
 
     Names are written as ``home``, the namespace of the called class's module, defines them.
-    ``constructed`` returns the constructor arguments of a module. ``contents``: strings may be user
-    data, so a string is written only if it is a single word.
+    ``constructed`` returns the constructor arguments of a module. ``contents``: the arguments may
+    be user data, so that a string is written only if it is a single word.
     """
 
     def __init__(
@@ -146,8 +146,8 @@ class ArgumentWriter:
         return Reference(self.write_name(kind), given)
 
     def write_name(self, value: Any) -> str:
-        """Return an importable dotted name of an object, or the name that the file of the class
-        uses.
+        """Return a dotted name by which ``value`` can be imported, or its name in the file of the
+        called class.
         """
         name = getattr(value, "__qualname__", value.__name__)
         root = name.partition(".")[0]
@@ -189,7 +189,7 @@ def device_name(device: Any) -> str | None:
 
 
 def _is_as_new(module: Any) -> bool:
-    """Whether a module lacks parameters and was constructed with defaults, such as
+    """Whether a module does not have parameters and was constructed with defaults, such as
     ``nn.ReLU()``.
     """
     kind = type(module)

@@ -53,7 +53,8 @@ def begin_recording(module_class: Any) -> None:
 
 
 class _Due:
-    """A schedule that decides which calls of one class to examine: fewer the longer none is new.
+    """A schedule for one class that decides which of its calls to examine: fewer the longer no call
+    was new.
 
     A call whose first argument has a new ``shape`` is examined in any case, until ``settled`` is
     set because new shapes no longer show anything new.
@@ -75,7 +76,7 @@ class _Due:
 
 
 class _Kind(NamedTuple):
-    """A description of calls of one class that differ only in sizes and numbers."""
+    """A group of calls of one class that differ only in sizes and numbers."""
 
     init: str
     forward: str
@@ -118,7 +119,8 @@ class _Watched:
         return RecordedClass(self.kind.__name__, *self.signatures, calls, left_out)
 
     def extends_sequence(self, module: Any, kind: _Kind) -> bool:
-        """Record the next call of a module; return whether its sequence of calls is new.
+        """Record the next call of a module; return whether the module's sequence of calls so far is
+        new.
 
         ``kind`` is the group of equal calls to which the call belongs.
         """
@@ -327,8 +329,11 @@ def _parameter_placement(module: Any) -> str:
 
 
 def _context_text() -> str:
-    """Return the modes and settings of the current call that differ from the defaults, in probe
-    notation."""
+    """Return the modes and settings of the current call, such as ``no_grad``, that differ from the
+    defaults.
+
+    They are written in the notation of comments with example inputs.
+    """
     settings = tuple(ambient.changed_settings().items())
     context = CallContext.of_running_code()
     return replace(context, stance=ambient.stance(), settings=settings).text

@@ -1,1 +1,3 @@
-"""Minimal scripts that show one finding and depend only on torch."""
+"""Make repros: minimal scripts that show one finding (such as a graph break) and depend only on
+torch.
+"""

@@ -1,4 +1,6 @@
-"""Programs written from the user's code that may show a finding, and facts about the finding."""
+"""Programs written from the user's code that may show a finding (candidates), and facts about the
+finding.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ def sort_candidates(
     """Remove duplicate programs and sort the others by length.
 
     Lengths are compared by the power of two of their line count. Programs of equal length keep
-    their order, because earlier ones do less. Programs that load data files come last, or first
-    with ``data``.
+    their order, because the earlier ones execute less of the user's code. Programs that load data
+    files come last, or first with ``data``.
     """
     known: dict[str, ReproCandidate] = {}
     for candidate in candidates:

@@ -10,10 +10,10 @@ from ..protocol import Log, Reproduced, ReproFound, ReproProgress
 
 Say = Callable[[ReproProgress | ReproFound | Reproduced | Log], None]
 Judge = Callable[[str], bytes]
-"""Function that runs the text of a program in a separate process and decides if it shows the
-finding.
+"""Function that runs the text of a program in a separate process and decides if the program shows
+the finding.
 
-It is pickled unless the process is a fork.
+The function is pickled unless the process is a fork.
 """
 
 TRIAL_SECONDS = 10.0
@@ -40,7 +40,7 @@ class TrialRunner(Protocol):
 
 @dataclass
 class Surroundings:
-    """Functions that the minimizing process gets from its caller, such as a function to start
+    """Functions that the caller gives to the minimizing process, such as a function to start
     processes.
     """
 

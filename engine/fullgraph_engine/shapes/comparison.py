@@ -63,8 +63,8 @@ class Difference:
 class Divergence:
     """The first event in which two runs differ, and the differences between their final ShapeEnvs.
 
-    ``kind`` says what the second run did instead of the event. With "same", all events are equal,
-    and only the fields differ.
+    ``kind`` says what the second run did instead of the first run's event. With "same", all events
+    are equal, and only the fields differ.
     """
 
     index: int
@@ -106,9 +106,10 @@ def load(text: str) -> Summary:
 
 
 def first_difference(before: Summary, now: Summary) -> Divergence | None:
-    """Return where two runs first differ, and how they differ at the end.
+    """Return the first event in which two runs differ, and the differences of their final
+    ShapeEnvs.
 
-    Return None if the ShapeEnvs of both runs end with equal fields.
+    None if the ShapeEnvs of both runs end with equal fields.
     """
     found = _differences(before.state, now.state)
     if not found:

@@ -1,8 +1,7 @@
 """Explanations of how a symbolic size got its value or range, or became equal to another symbol.
 
-The symbol's history says after which event the fact (value, range or equality) is first true. The
-search then replays the recorded events without some of the earlier ones, to find the events on
-which the fact depends.
+The symbol's history says after which event this fact is first true. The search then replays the
+recorded events without some of the earlier ones, to find the events on which the fact depends.
 """
 
 from __future__ import annotations
@@ -24,8 +23,10 @@ from .tape import Tape
 from .upstream import ShapeEnv
 
 FactKind = Literal["value", "equal", "range", "guard"]
-"""Fact to explain about a symbolic size: it is a constant, equals another size, has a narrowed
-range, or only has a guard.
+"""Kind of fact to explain about a symbolic size.
+
+``value``: it is a constant. ``equal``: it equals another size. ``range``: its range is narrowed.
+``guard``: it only has a guard.
 """
 
 _DECISIONS = frozenset(
@@ -52,7 +53,8 @@ symbol, its value cannot be looked up.
 
 @dataclass(frozen=True)
 class Step:
-    """One ShapeEnv event in an explanation; ``frame`` is the user's frame that caused it.
+    """One event of a ShapeEnv in an explanation; ``frame`` is the user's frame that caused the
+    event.
 
     ``code`` is the source code at that frame.
     """
@@ -79,7 +81,9 @@ class Explanation:
     created: Step
     text: str
     unexplained: str = ""
-    """Reason why the listed events may not be a shortest explanation; empty if they are."""
+    """Sentence on why fewer events might explain the fact; empty if the steps are a shortest
+    explanation.
+    """
 
 
 @dataclass(frozen=True)
@@ -170,7 +174,8 @@ def explain_symbol(
 def final_value(tape: Tape, symbol: str) -> str:
     """Return the number or expression that ``symbol`` was resolved to; empty for an unknown symbol.
 
-    It is read from the live ShapeEnv if the recording still has one, so that nothing is replayed.
+    The result comes from the live ShapeEnv if the recording still has one, so that events need not
+    be replayed.
     """
     if tape.live is not None:
         return _final_value(tape.live, symbol)

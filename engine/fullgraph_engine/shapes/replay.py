@@ -51,7 +51,9 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 @dataclass
 class ReplayBudget:
-    """Wall time in ``seconds`` that several replays share; it decreases with each of them."""
+    """A total wall time, in ``seconds``, for several replays of events; each replay uses up a part
+    of it.
+    """
 
     seconds: float
 
@@ -148,8 +150,8 @@ _PLAIN = (bool, int, float, str, type(None), sympy.Basic, Source)
 def _is_plain(event: ShapeEnvEvent) -> bool:
     """Whether an event can be replayed by a direct call of its ShapeEnv method.
 
-    It can if no argument except the ShapeEnv itself belongs to the recorded ShapeEnv. Torch's own
-    replay searches all arguments for the ShapeEnv, which takes longer than most events.
+    This requires that no argument except the ShapeEnv itself belongs to the recorded ShapeEnv.
+    Torch's own replay searches all arguments for the ShapeEnv, which takes longer than most events.
     """
     values = [*(event.args or [])[1:], *(event.kwargs or {}).values()]
     return bool(event.args) and all(isinstance(value, _PLAIN) for value in values)

@@ -22,7 +22,9 @@ LIMIT = 100_000
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor argument of an operator, with its sizes as they were at the time of the call."""
+    """A tensor argument of an operator call, with its sizes as they were at the time of the
+    call.
+    """
 
     name: str
     sizes: tuple[str, ...]
@@ -146,10 +148,10 @@ class Tape:
 
 
 class _EventList(list[ShapeEnvEvent]):
-    """A list to replace ``ShapeEnv.events``; it also records where in the user's program events
+    """A list that replaces ``ShapeEnv.events``, and also records where in the user's program events
     happen.
 
-    Torch appends an event before it runs it, and pops it again if it raises.
+    Torch appends an event before it runs the event, and pops it again if the event raises.
     """
 
     def __init__(self, tape: Tape, callers: Stack, limit: int) -> None:

@@ -119,7 +119,9 @@ class _EnvWatcher:
         self.hints: dict[str, str] = {}
 
     def take_effects(self) -> tuple[Effect, ...]:
-        """Return the changes of the ShapeEnv since the last call of this method."""
+        """Return the changes of the ShapeEnv that replayed events have made since the last call of
+        this method.
+        """
         env = self._env
         found: list[Effect] = []
         for symbol, bounds in env.var_to_range.items():

@@ -16,8 +16,7 @@ from .tape import EventPlace, FailedEvent, Tape
 _SCALAR_OPERATORS = frozenset(
     {"item", "_local_scalar_dense", "tolist", "__int__", "__index__", "__float__"}
 )
-"""Operators whose result is a new unbacked symbol itself, not a tensor with a dimension of that
-size."""
+"""Operators whose result is an unbacked symbol, and not a tensor with a dimension of that size."""
 
 _DATA_DEPENDENT = ("GuardOnDataDependentSymNode", "PendingUnbackedSymbolNotFound")
 

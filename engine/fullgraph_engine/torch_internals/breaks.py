@@ -88,9 +88,9 @@ class BreakReport(NamedTuple):
 
 
 def parse_report(args: tuple[Any, ...], kwargs: dict[str, Any]) -> BreakReport:
-    """Parse the arguments with which Dynamo reports a graph break.
+    """Parse the arguments of a :data:`LOG_BREAK` call, with which Dynamo reports a graph break.
 
-    Their form depends on the release of torch. They are the arguments of a :data:`LOG_BREAK` call.
+    Their form depends on the release of torch.
     """
     method = not isinstance(args[0], dict) if args else "code_options" not in kwargs
     translator, rest = (args[0], args[1:]) if method and args else (None, args)
@@ -187,7 +187,7 @@ def reading_operation(title: str, context: str) -> str:
 _OWN_CALLS = "Call to `torch._dynamo."
 _ARGUMENT_TYPE = re.compile(r"\b(\w+)Variable\b")
 _NO_TENSORS = re.compile(r"(?:time|random)\.")
-"""Modules whose functions do not read tensors."""
+"""Prefixes of the names of functions that do not read tensors, such as ``time.time``."""
 
 
 def cannot_read_tensors(title: str, context: str) -> bool:

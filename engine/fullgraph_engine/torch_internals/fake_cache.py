@@ -49,8 +49,9 @@ def cache_entries() -> dict[Any, Any]:
 
 
 def count_misses() -> int:
-    """Return the number of operator calls on fake tensors that the cache did not contain, in this
-    process."""
+    """Return the number of operator calls on fake tensors in this process that torch's cache did
+    not contain.
+    """
     return int(getattr(FakeTensorMode, "cache_misses", 0))
 
 
@@ -175,8 +176,9 @@ class FakeRulesSnapshot:
             self._operators[operator] = dict(operator.py_kernels), implementations
 
     def is_current(self) -> bool:
-        """Whether nothing in the record was replaced or removed since; new functions do not
-        matter."""
+        """Whether nothing in the record was replaced or removed since it was made; added functions
+        do not matter.
+        """
         return (
             # List comparison does not call `__eq__` for identical objects.
             all(

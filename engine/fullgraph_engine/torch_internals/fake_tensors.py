@@ -49,7 +49,8 @@ STATIC_SHAPE_OF_GUARDS = Internal(
         ),
     ),
 )
-"""Private name that only some releases have.
+"""Private name, in torch up to 2.12, of the function by which guards ask whether a tensor's shape
+is static.
 
 Other releases do not need it, so it is not in :data:`INTERNALS`.
 """
@@ -91,8 +92,8 @@ def has_fake_function(operator: Any) -> bool:
 
 
 def register_higher_order_rules(mode: type[FakeTensorMode]) -> None:
-    """Register the ``FakeTensorMode`` rules of higher-order operators for ``mode``, a subclass,
-    too.
+    """Register the ``FakeTensorMode`` rules of higher-order operators for its subclass ``mode`` as
+    well.
 
     Needed up to torch 2.8. Later releases pass higher-order operators to ``__torch_dispatch__`` of
     a mode whose ``supports_higher_order_operators`` is true.

@@ -70,9 +70,10 @@ def guarded_type(node: Any) -> Any:
 
 
 def requested_type(guard: Any, source: str) -> Any:
-    """Return the type of the value ``source`` that the request ``guard`` is about; None if unknown.
+    """Return the type of the value ``source`` that a guard request is about.
 
-    ``guard`` is a ``torch._guards.Guard``. The result is also None if it is about another source.
+    ``guard`` is the request, a ``torch._guards.Guard``. None if the type is unknown, or if the
+    request is about another source.
     """
     class_reference = getattr(guard, "guarded_class_weakref", None)
     return (

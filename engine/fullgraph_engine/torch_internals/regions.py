@@ -67,10 +67,10 @@ def find_compiled_call(frame: types.FrameType | None) -> CompiledCall | None:
 
 
 def add_call_hook(context: Any, enter: Callable[[], Callable[[], None]]) -> bool:
-    """Run ``enter`` before each call of an ``OptimizeContext``'s callable.
+    """Call ``enter`` before each call of the callable that an ``OptimizeContext`` compiled.
 
-    The function that ``enter`` returns runs after the call. Return False if this torch does not
-    have ``enter_exit_hooks``.
+    The function that ``enter`` returns is called after the call. Return False if this torch does
+    not have ``enter_exit_hooks``.
     """
     hooks = getattr(context, "enter_exit_hooks", None)
     if not isinstance(hooks, list):

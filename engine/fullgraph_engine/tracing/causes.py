@@ -16,7 +16,9 @@ message."""
 
 
 class ReportedBreak(Exception):
-    """Represents a graph break that Dynamo reported without raising an exception."""
+    """A graph break that Dynamo reported without raising an exception, in the form of an
+    exception.
+    """
 
 
 def remember_cause(
@@ -85,7 +87,8 @@ def cause_chain(error: BaseException) -> tuple[Cause, ...]:
 
 
 def find_operator_error(error: BaseException) -> BaseException | None:
-    """Return an operator's own exception on fake tensors, from the error that Dynamo raised for it.
+    """Return the exception that an operator itself raised on fake tensors, from the error that
+    Dynamo raised for it.
 
     Since torch 2.14 such an exception first passes through the exception handlers of the traced
     code. None for other errors and older releases.

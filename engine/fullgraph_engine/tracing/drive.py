@@ -116,12 +116,13 @@ def trace(
     """Call ``function`` under ``torch.compile`` with a backend that compiles nothing; return what
     Dynamo did.
 
-    The call is made inside ``enter()``. The calls of ``then`` follow it, up to the first that
-    raises. The caller must be inside :func:`tensor_mode`. ``dynamic`` lists pairs of a tensor and a
-    dimension to mark as dynamic; Dynamo may still specialize them, and the recording states it.
-    ``symbols`` are the user's names of these dimensions, in the same order. ``on_break`` is called
-    for each graph break. The recording contains the values seen in the code of ``file``. An
-    exception of the call becomes the recording's ``failure``; only :class:`ValueNeeded` propagates.
+    The call is made inside ``enter()``. The calls of ``then`` follow it, up to the first one to
+    raise an exception. The caller must be inside :func:`tensor_mode`. ``dynamic`` lists pairs of a
+    tensor and a dimension to mark as dynamic; Dynamo may still specialize the dimension, and the
+    recording says so. ``symbols`` are the user's names of these dimensions, in the same order.
+    ``on_break`` is called for each graph break. ``witness`` observes Dynamo's events. The recording
+    contains the values seen in the code of ``file``. An exception of the call becomes the
+    recording's ``failure``; only :class:`ValueNeeded` propagates.
     """
     install_hooks()
     for tensor, dim in dynamic:

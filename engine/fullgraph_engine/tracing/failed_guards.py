@@ -1,9 +1,9 @@
 """Find all guards of earlier compilations that fail for the values of a call.
 
-Dynamo itself stops at the first failing guard. Its guards form a tree that mirrors the values: each
-node is the manager of one value, with the guards of that value and the managers of its attributes
-and items. This module checks every value separately. If a value fails, its attributes and items are
-skipped.
+Dynamo itself stops at the first failing guard. Dynamo's guards form a tree that mirrors the values:
+each node is the manager of one value, with the guards of that value and the managers of its
+attributes and items. This module checks every value separately. If a value fails, its attributes
+and items are skipped.
 """
 
 from __future__ import annotations
@@ -283,10 +283,10 @@ def _changed_state(leaf: Any, value: Any) -> str:
 
 
 def _expected_and_actual(kind: str, expression: str, value: Any) -> tuple[str, str]:
-    """Return the expected and the actual value of a guard as text, each empty without a short form.
+    """Return (expected, actual): the expected and the actual value of a guard as text.
 
-    ``kind`` is the class of the guard, ``expression`` its condition, and ``value`` the actual
-    value.
+    Each is empty if it does not have a short form. ``kind`` is the class of the guard,
+    ``expression`` its condition, and ``value`` the actual value.
     """
     _, equals, expected = expression.rpartition(" == ")
     if kind in ("LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN"):

@@ -39,7 +39,7 @@ class _Leaf(NamedTuple):
 
 @dataclass
 class _TreeInProgress:
-    """A guard tree that Dynamo is building, with the origin of each of its expressions.
+    """A guard tree that Dynamo is building, and the request behind each of its expressions.
 
     ``requests`` maps the text that Dynamo prints for an expression to the expression and to the
     ``torch._guards.Guard`` that asked for it.

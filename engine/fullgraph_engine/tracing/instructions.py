@@ -57,9 +57,10 @@ class InstructionListeners:
             listeners.after.append(listener)
 
     def attach(self, translator: Any) -> bool:
-        """Call the listener functions for the code that a new symbolic interpreter runs.
+        """Call the listener functions for the code that a new symbolic interpreter (``translator``)
+        runs.
 
-        Return False if it runs code of another file.
+        Return False, without effect, if the code is from another file.
         """
         if translator.f_code.co_filename != self.file:
             return False

@@ -60,8 +60,10 @@ class LineRecorder:
 
 
 _CodePlace = tuple[int, int, int, int]
-"""Source range: one-based first and last line, then first and last column in bytes, which are -1 if
-unknown."""
+"""Source range of an instruction: (first line, last line, first column, last column).
+
+Lines are counted from 1; columns are in bytes, and -1 if unknown.
+"""
 
 
 def instruction_places(code: types.CodeType) -> set[_CodePlace]:

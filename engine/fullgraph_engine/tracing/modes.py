@@ -34,11 +34,11 @@ def can_mode_matter(function: Any, *, mode_read_elsewhere: bool) -> bool:
     """Whether tracing a module in the other mode (training or evaluation) could change more than
     operators.
 
-    It cannot if the code never reads the mode. The function searches the code of the module's class
-    and of its submodules' classes for ``training``. ``mode_read_elsewhere`` states whether Dynamo
-    traced a function outside torch that reads the mode. A function outside these classes that
-    Dynamo never traced is not considered. A module without the state of ``nn.Module.__init__``
-    cannot be called in any mode.
+    The mode cannot matter if the code never reads it. The function searches the code of the
+    module's class and of its submodules' classes for ``training``. ``mode_read_elsewhere`` states
+    whether Dynamo traced a function outside torch that reads the mode. A function outside these
+    classes that Dynamo never traced is not considered. A module without the state of
+    ``nn.Module.__init__`` cannot be called in any mode.
     """
     if not isinstance(function, nn.Module):
         return False

@@ -14,9 +14,9 @@ it."""
 
 
 def store_location(node: Any, output: Any) -> None:
-    """Store on a new graph node the stack of user code that the tracer is at.
+    """Store on a new graph node the stack of user code at which the tracer is.
 
-    The stack is stored unconverted, because Dynamo discards most nodes when it restarts.
+    The stack is stored unconverted, because Dynamo discards most nodes when it restarts a trace.
     """
     node.meta[_LOCATION] = stacks.raw_stack_of_translator(output.current_tx)
 

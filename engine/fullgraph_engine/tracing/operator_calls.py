@@ -1,11 +1,11 @@
-"""Transfer calls of operators on fake tensors from a run to the process that forks later runs.
+"""Transfer calls of operators on fake tensors from a run (a forked process that traces) to the
+process that forks later runs.
 
 torch caches the results of operators on fake tensors. A first trace is slower than a second mainly
 because it fills that cache. A run ends with its process, so its cache would be lost. Therefore a
 run describes its operator calls as text: the operators by name, and the tensors by their shape,
-dtype and other metadata. The parent process of later runs repeats the calls. It keeps only the
-cache entries that are equal to the entries in the run. Neither objects of the user nor results are
-transferred.
+dtype and other metadata. The parent process of later runs repeats the calls. It keeps a cache entry
+only if the entry equals the run's entry. Neither objects of the user nor results are transferred.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from ..torch_internals.fake_tensors import FakeTensor
 _MAX_CALLS = 4000
 """Maximum number of operator calls recorded per run."""
 _MAX_KEPT_ENTRIES = 8000
-"""Maximum number of fake tensor cache entries kept per process; an entry takes about 2 KiB."""
+"""Maximum number of entries of the fake tensor cache that a process keeps; an entry takes about 2
+KiB.
+"""
 
 _calls: list[tuple[Any, ...]] | None = None
 """Operator calls since :func:`begin_recording` that the fake tensor cache did not contain; None
@@ -198,7 +200,10 @@ def drop_outdated_entries() -> None:
 
 
 def drop_all_entries() -> None:
-    """Drop all kept fake tensor cache entries, so that their operator calls can be repeated."""
+    """Drop all entries of the fake tensor cache that this process has kept.
+
+    Later calls of ``repeat_calls`` can then make them again.
+    """
     global _rules_snapshot
     _rules_snapshot = None
     for key in _kept_keys:

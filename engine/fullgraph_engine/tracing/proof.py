@@ -68,9 +68,9 @@ def _line_of(beginning: str) -> int:
 
 @dataclass(frozen=True)
 class _Statement:
-    """A condition that the recording of the self-check program satisfies if the recorder works.
+    """A check of the recording of the self-check program; the recorder works only if it holds.
 
-    If ``holds`` returns false for the recording, the engine cannot show ``fact`` with this torch.
+    If ``holds`` returns False for the recording, the engine cannot show ``fact`` with this torch.
     """
 
     fact: Fact

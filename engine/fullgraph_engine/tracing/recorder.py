@@ -40,7 +40,9 @@ from .values import ValueRecorder
 
 _active_recorder: Recorder | None = None
 _FAILS_AT_LIMIT = "fail_on_recompile_limit_hit"
-"""Name of the setting of ``torch._dynamo.config`` with which the recompile limit raises."""
+"""Name of the setting of ``torch._dynamo.config`` that makes Dynamo raise at the recompile
+limit.
+"""
 
 
 _SUPPRESSED = ("an error was suppressed", "compilation failed with exception-directed")
@@ -218,8 +220,11 @@ class Recorder:
                 self.on_break(breaks[-1])
 
     def _unreported_reason(self, error: BaseException | None) -> str:
-        """Return the reason for which Dynamo skipped a frame, which torch up to 2.12 does not
-        report."""
+        """Return Dynamo's reason for skipping a frame on torch up to 2.12, which does not report
+        the reason.
+
+        ``error`` is the exception of the compilation, if any.
+        """
         if self._last_skip:
             return f"Dynamo decided to skip the frame while tracing: {self._last_skip}"
         return "an error was suppressed during compilation" if error is not None else ""
@@ -395,7 +400,9 @@ class Recorder:
         )
 
     def attach_interpreter(self, translator: Any) -> None:
-        """Start to record the code that a new symbolic interpreter of Dynamo runs."""
+        """Start to record the values of the code that a new symbolic interpreter of Dynamo
+        (``translator``) runs.
+        """
         self.lines.note_code(translator.f_code)
         if self.instructions.attach(translator):
             self.values.record_parameters(translator)

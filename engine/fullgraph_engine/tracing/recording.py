@@ -86,9 +86,9 @@ class Op:
 
 @dataclass(frozen=True)
 class Graph:
-    """One graph that the backend received.
+    """Graph that the backend received from Dynamo.
 
-    ``sizes`` contains, by node name, the sizes of a tensor in symbols and as hints.
+    ``sizes`` contains, by node name, the sizes of the node's tensor in symbols and as hints.
     """
 
     frame: int
@@ -130,7 +130,8 @@ class GuardedCode:
 
 @dataclass(frozen=True)
 class Write:
-    """A change that the code of a frame makes to a value that existed before.
+    """A change that the compiled code of a frame makes to a value that existed before, such as a
+    global.
 
     ``target`` is Dynamo's name of the value, or ``len(source)``. ``value`` is the ``repr`` of the
     new value, empty for a new value other than a constant.
@@ -381,11 +382,12 @@ class Local:
 
 @dataclass(frozen=True)
 class ShapedPlace:
-    """The distinct values seen at one source range. Positions are zero-based.
+    """The distinct values that a run saw at one source range, of the function that begins on line
+    ``function_line``.
 
-    ``function_line`` is the first line of the function. ``start`` and ``end`` are pairs of a line
-    and a byte, or None if Python does not record columns. Depending on ``role`` they enclose a
-    name, a return statement or an expression; a parameter has only its name.
+    Positions are zero-based. ``start`` and ``end`` are pairs of a line and a byte, or None if
+    Python does not record columns. Depending on ``role``, the range encloses a name, a return
+    statement or an expression; a parameter has only its name.
     """
 
     role: ShapeRole
@@ -403,7 +405,7 @@ class ShapedPlace:
 
 @dataclass
 class Recording:
-    """Everything that was recorded in one run, in the order in which it happened."""
+    """Everything that Dynamo did in one run (a traced call of a function or module), in order."""
 
     frames: list[TracedFrame] = field(default_factory=list)
     graphs: list[Graph] = field(default_factory=list)
@@ -413,7 +415,7 @@ class Recording:
     """Guards of the run, at most ``guards.MAX_GUARDS`` of them."""
     guarded: list[GuardedCode] = field(default_factory=list)
     entries: dict[int, int] = field(default_factory=dict)
-    """Number of times that the compiled code of each frame ran, by number of the frame."""
+    """Number of calls of each frame's compiled code, by the number of the frame."""
     writes: list[Write] = field(default_factory=list)
     symbols: list[Symbol] = field(default_factory=list)
     specializations: list[Specialization] = field(default_factory=list)

@@ -26,7 +26,7 @@ _ORIGIN_ATTRIBUTE = "_fullgraph_scalar"
 
 @dataclass(frozen=True)
 class _ScalarOrigin:
-    """The fake tensor of the run from which Dynamo made its own fake tensor.
+    """The fake tensor of the run from which Dynamo made a fake tensor of its own.
 
     The number in the run's tensor is valid until Dynamo's tensor is written to, which changes its
     ``version``.

@@ -48,7 +48,9 @@ MAX_ENTRIES = 200_000
 _MAX_TEXT_LENGTH = 40
 
 _ValuePlace = tuple[ShapeRole, Any, int, str, str, int]
-"""Role, bytecode position, line, variable name, function name and first line of the function."""
+"""Key of a source place with values: role, bytecode position, line, variable name, function name
+and the function's first line.
+"""
 
 
 class _FrameAttempt:

@@ -18,7 +18,7 @@ _ITEM_ACCESS = re.compile(r"\[(?:(?P<number>\d+)|'(?P<key>[^']*)')\]")
 
 
 class FrameNames:
-    """Names and sources of the symbolic sizes in one attempt of Dynamo to trace a frame.
+    """Names and sources of the symbolic sizes that one compiled frame uses, while Dynamo traces it.
 
     ``variables`` are the frame's local variables by name.
     """

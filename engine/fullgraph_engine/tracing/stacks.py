@@ -24,9 +24,9 @@ _ENGINE = str(Path(__file__).resolve().parent.parent)
 
 
 def package_folders(file: str) -> tuple[str, ...]:
-    """Return the folder of a module as Python imported it, and without symbolic links.
+    """Return a module's folder as Python imported it, and the folder without symbolic links.
 
-    Code objects have the first, also where an environment links to the files of its packages.
+    Code objects have the first one, even if an environment links to the files of its packages.
     """
     path = Path(file)
     return tuple(dict.fromkeys((str(path.parent), str(path.resolve().parent))))
@@ -140,7 +140,7 @@ def stack_of_traceback(trace: types.TracebackType | None) -> Stack:
 
 
 def passes_through_tracer(trace: types.TracebackType | None) -> bool:
-    """Whether an exception was raised while Dynamo compiled a frame, before the frame ran."""
+    """Whether an exception was raised while Dynamo compiled a frame, and not when the frame ran."""
     while trace is not None:
         if is_tracer_callback(trace.tb_frame.f_code):
             return True

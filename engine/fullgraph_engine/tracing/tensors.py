@@ -77,8 +77,8 @@ class ValueNeeded(BaseException):
 
 @dataclass(frozen=True)
 class ChosenState:
-    """The values that a :class:`RunTensorMode` has chosen so far; a later run continues from
-    them.
+    """The values that a :class:`RunTensorMode` has chosen so far, from which another run can
+    continue.
     """
 
     choice_count: int
@@ -148,7 +148,7 @@ class RunTensorMode(FakeTensorMode):
 
     @oracle.setter
     def oracle(self, before: ChosenState) -> None:
-        """Continue after the choices in ``before``, as if this mode had made them."""
+        """Continue after the choices in ``before``, as if this mode had made these choices."""
         self._choice_count, self.bool_choices = before.choice_count, list(before.bool_choices)
         self._reads_by_place = before.reads_by_place.copy()
         self._generator.set_state(before.generator_state)
@@ -303,10 +303,10 @@ class RunTensorMode(FakeTensorMode):
 
 
 def _keep_dynamic(inputs: Any, outputs: Any) -> None:
-    """Mark dimensions of an operator's outputs as dynamic, if they seem to come from a dynamic
+    """Mark a dimension of an operator's outputs as dynamic, if it seems to come from a dynamic
     input.
 
-    They do if an input has a dimension of the same index and size that is marked as dynamic.
+    This is assumed if an input has a dimension of the same index and size with this mark.
     """
     marked = {
         (dim, value.shape[dim])
@@ -342,8 +342,9 @@ def _reading_frame() -> types.FrameType | None:
 
 
 _NORMAL_READS = 100
-"""Number of values that one instruction normally reads at most; a loop that waits for another value
-reads more."""
+"""Number of values that one instruction reads at most before a loop is assumed to wait for another
+value.
+"""
 _LARGE_NUMBER = 1000
 """Number that ends loops which count up; also usable as a size, as it needs little memory."""
 

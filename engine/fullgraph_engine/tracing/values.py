@@ -13,8 +13,9 @@ from .instructions import InstructionListeners
 from .recording import Local, Receiver
 
 _LOADS = ("LOAD_ATTR", "LOAD_METHOD") if HAS_COLUMNS else ()
-"""Names of the instructions that load an attribute of the object on top of the stack; empty without
-columns.
+"""Names of the instructions that load an attribute of the object on top of the stack.
+
+Empty if this Python does not record columns, which are needed to find the expression.
 """
 STORES = ("STORE_FAST", "STORE_DEREF")
 

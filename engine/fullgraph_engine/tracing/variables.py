@@ -72,7 +72,8 @@ _kind_by_class: dict[type, KindOfClass] = {type(None): None}
 
 
 def kind_of_class(kind: type) -> KindOfClass:
-    """Return the kind of value that a ``VariableTracker`` class represents; None if it has none.
+    """Return the kind of value that a ``VariableTracker`` class represents; None for classes
+    without a kind.
 
     The result is ``"lazy"`` for ``LazyVariableTracker``, whose kind depends on the instance.
     """

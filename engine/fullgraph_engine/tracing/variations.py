@@ -62,7 +62,7 @@ class Inputs:
             for name, parameter in parameters.items()
             if parameter.default is None and (tree.get(name) is None)
         ]
-        """Names of parameters whose default is None and whose value in this call is None."""
+        """Names of the parameters that got None as their default in this call."""
         for name, parameter in parameters.items():
             absent = self._bound is not None and name not in self._bound.arguments
             if absent and isinstance(parameter.default, bool):

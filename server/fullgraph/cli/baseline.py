@@ -25,7 +25,9 @@ class Baseline:
     """The findings that an earlier check reported, which later checks hide."""
 
     known: Mapping[Path, tuple[Trait, ...]] = dataclasses.field(default_factory=dict)
-    """Properties of the earlier findings, by the absolute path of their file."""
+    """Properties by which the earlier findings are recognized, by the absolute path of their
+    file.
+    """
 
     @classmethod
     def read(cls, path: Path) -> Baseline:
@@ -43,7 +45,8 @@ class Baseline:
         )
 
     def hide_known(self, file: CheckedFile) -> CheckedFile:
-        """Remove the findings that the earlier report contains, and count them in ``known``.
+        """Remove the findings of a file that the earlier report contains, and count them in the
+        file's ``known``.
 
         If there are more findings of one kind than before, and nothing distinguishes the new ones,
         none of them is removed.
@@ -55,7 +58,8 @@ class Baseline:
 
 
 def _known_trait(finding: ReportedFinding) -> Trait:
-    """Return the properties of an earlier finding, with the paths in its message shortened.
+    """Return the properties by which an earlier finding is recognized, with short paths in its
+    message.
 
     Current checks write short paths; earlier versions wrote full paths.
     """

@@ -39,7 +39,9 @@ from fullgraph_engine.protocol import (
 
 
 class CheckEngine(Protocol):
-    """The part of :class:`fullgraph.engines.Engine` that a check needs."""
+    """Interface of the engine that a check uses, implemented by
+    :class:`fullgraph.engines.Engine`.
+    """
 
     async def start(self) -> None: ...
 
@@ -138,8 +140,9 @@ class FileCheck:
         self._hide_known = hide_known
         """Function that removes the findings of a baseline from a checked file."""
         self._result_file = result_file
-        """Function that returns the file with earlier results of a request; None if it is traced
-        again."""
+        """Function that returns a file on disk with earlier results of a request; None if the
+        request must be traced again.
+        """
         self._status_before: EngineStatus | None = None
         """Status of the engine that computed the cached results; None if none were used."""
         self._texts = texts or {}
@@ -226,7 +229,11 @@ class FileCheck:
         return self._engine
 
     async def _find_results(self, request: Analyze, watch: Callable[[Event], None]) -> Results:
-        """Return the results of a file; targets without valid earlier results are traced."""
+        """Return the results for a request: earlier results of targets (functions and classes)
+        where valid, else new traces.
+
+        ``watch`` is called with each event of the engine.
+        """
         file, basis = self._result_file(request), TraceBasis(request.text, (), (), ())
         store = ResultStore(request.path)
         stored = file.read() if file is not None else None

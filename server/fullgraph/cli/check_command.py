@@ -110,8 +110,10 @@ class CheckJob:
     def _result_files(
         self, settings: Settings, project: Project
     ) -> Callable[[Analyze], ResultFile | None]:
-        """Return a function that returns the file with earlier results of a request; None if the
-        options require a new run."""
+        """Return a function that maps a request to the file on disk with earlier results.
+
+        It returns None for a request that the options require to be traced again.
+        """
         if not settings.cache or self.measure or self.timings or self.verbose:
             return lambda request: None
         try:
@@ -123,8 +125,10 @@ class CheckJob:
         return functools.partial(ResultFile.of_request, interpreter.path, may, processes)
 
     def _read_paths(self, texts: dict[str, str]) -> _NamedPaths:
-        """Return the paths to check; the text of standard input is added to ``texts`` by its
-        name."""
+        """Return the paths to check.
+
+        If standard input is one of them, its text is added to ``texts``, by its name.
+        """
         named = tuple(path for path in self.paths if path != sources.STANDARD_INPUT)
         if len(named) == len(self.paths):
             return _NamedPaths(named)

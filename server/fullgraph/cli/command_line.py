@@ -27,7 +27,7 @@ _HELP = (
 
 
 class CommandModule(Protocol):
-    """A module of :mod:`fullgraph.cli.commands`."""
+    """Interface of a module of :mod:`fullgraph.cli.commands`, which implements one command."""
 
     __doc__: str
 
@@ -67,12 +67,12 @@ def run_command(words: Sequence[str]) -> int:
 
 
 def load_command(name: str) -> CommandModule:
-    """Return the module of a command."""
+    """Import and return the module that implements the command ``name``."""
     return cast("CommandModule", importlib.import_module(f"fullgraph.cli.commands.{name}"))
 
 
 def command_parser(name: str, module: CommandModule) -> Parser:
-    """Return the parser of a command."""
+    """Return the parser for the arguments of the command ``name``, as its module configures it."""
     parser = Parser(name, module.__doc__)
     module.configure(parser)
     return parser

@@ -190,7 +190,8 @@ class Delivery:
 
 
 def _lost_data_warning(result: ReproResult) -> str:
-    """Return a warning if the script needs data files but they are not saved; otherwise empty.
+    """Return a warning if the script needs data files but they are not saved; otherwise an empty
+    string.
 
     Data files are not saved if the script goes to standard output.
     """

@@ -1,15 +1,17 @@
 """Exit statuses of the commands."""
 
 CLEAN = 0
-"""Nothing was found that the user has to look at."""
+"""Exit status if nothing was found that the user has to look at."""
 FOUND = 1
-"""Something was found, or what the user named does not exist."""
+"""Exit status if something was found, or if the file, name or code that the user named does not
+exist.
+"""
 UNABLE = 2
-"""The arguments are wrong, or fullgraph could not do its work."""
+"""Exit status if the arguments are wrong, or fullgraph could not do its work."""
 INTERRUPTED = 130
-"""Ctrl-C ended the command; shells report the same status."""
+"""Exit status if Ctrl-C ended the command, as in shells."""
 BROKEN_PIPE = 141
-"""The reader of the output closed the pipe; shells report the same status."""
+"""Exit status if the reader of the output closed the pipe, as in shells."""
 
 
 class Interrupted(Exception):

@@ -63,7 +63,8 @@ async def fix_files(
 
     ``grades`` are the grades of fixes to apply, ``backend`` also verifies them with Inductor.
     ``forecast`` also fixes code that recompiles with other sizes and values. With ``write``, each
-    file is changed on disk as soon as it is fixed.
+    file is changed on disk as soon as it is fixed. ``show_progress`` is called with a text about
+    the current work, ``on_file_done`` with the result of each file.
 
     Raises:
         EngineUnusable: The engine cannot trace files, for example without torch.

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine and return its result; SIGINT and SIGTERM cancel it.
+    """Run the coroutine ``work`` and return its result; SIGINT and SIGTERM cancel it.
 
     A cancelled coroutine still runs its cleanup code. If it returns a result, no error is raised.
 

@@ -53,8 +53,11 @@ async def kept_engines(environment: Mapping[str, str], *, stop: bool = False) ->
 
 
 async def _kept_engine(path: Path, *, stop: bool) -> KeptEngine | None:
-    """Return the background engine that listens on the socket at ``path``; None if no process
-    does."""
+    """Return the state of the background engine that listens on the socket at ``path``; None if no
+    process does.
+
+    With ``stop``, also stop the engine.
+    """
     status_received: asyncio.Future[EngineStatus] = asyncio.get_running_loop().create_future()
     ended = asyncio.Event()
 

@@ -42,12 +42,13 @@ def match_items(
     paired: Mapping[int, int] | None = None,
     allow_surplus: bool = False,
 ) -> dict[int, int]:
-    """Match items with equal keys; return indices of ``after``, each with its index in ``before``.
+    """Match items of ``before`` and ``after`` with equal keys; return the index in ``before`` by
+    the index in ``after``.
 
-    ``keys`` are functions, tried in order on the still unmatched items. ``paired`` are pairs to
-    keep from an earlier call. If ``after`` has more items with a key than ``before``, none of them
-    is matched, because the new ones cannot be determined. With ``allow_surplus``, the first ones
-    are matched.
+    ``keys`` are functions that return the key of an item; they are tried in order on the still
+    unmatched items. ``paired`` are pairs to keep from an earlier call. If ``after`` has more items
+    with a key than ``before``, none of them is matched, because it is unknown which ones are new.
+    With ``allow_surplus``, the first ones are matched.
     """
     pairs = dict(paired or {})
     for key in keys:

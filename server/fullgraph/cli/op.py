@@ -17,8 +17,10 @@ from fullgraph_engine.protocol import IndexWritten
 from fullgraph_engine.protocol.operators import IndexUnreadable
 
 PATIENCE = 20.0
-"""Seconds to wait for the complete operator index, which needs an import of torch, after the index
-of torch's files is available."""
+"""Maximum seconds to wait for the complete operator index, which needs an import of torch.
+
+The wait begins when the index of torch's files, which is faster to build, is available.
+"""
 
 
 class NoIndex(Exception):
@@ -92,8 +94,9 @@ def _join_with_or(names: tuple[str, ...]) -> str:
 
 
 async def _load_index(interpreter: Path, folder: Path) -> OperatorIndex:
-    """Load the complete operator index, or the one built from torch's files after ``PATIENCE``
-    seconds.
+    """Load the operator index of an interpreter's torch.
+
+    It is the complete index, or after ``PATIENCE`` seconds the one built from torch's files.
 
     Raises:
         NoIndex: The engine cannot work, or did not write an index.
@@ -138,8 +141,10 @@ async def _load_index(interpreter: Path, folder: Path) -> OperatorIndex:
 
 
 async def _wait_for_failure(engine: Engine) -> str:
-    """Wait until the engine fails, or is ready for ``PATIENCE`` seconds; return why it did not
-    write an index."""
+    """Wait until the engine fails or has been ready for ``PATIENCE`` seconds.
+
+    Return a sentence about why it did not write an index.
+    """
     status = await engine.ready()
     if status.state is EngineState.READY:
         await asyncio.sleep(PATIENCE)

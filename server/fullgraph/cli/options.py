@@ -21,7 +21,7 @@ _IN_USAGE: dict[object, str] = {
     argparse.REMAINDER: "-- {}...",
     argparse.PARSER: "{}",
 }
-"""Arguments in the first line of the help, by the number of values."""
+"""Format of an argument in the usage line of the help, by its number of values (``nargs``)."""
 
 
 class UsageError(Exception):
@@ -48,9 +48,10 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of one command, ``name``, or of ``fullgraph`` without a command.
+    """The parser of one command, or of ``fullgraph`` without a command.
 
-    Options and other arguments may be in any order, except before a command line.
+    Options and other arguments may be in any order, except before an argument that takes the whole
+    rest of the line.
     """
 
     def __init__(self, name: str, help: str) -> None:
@@ -86,7 +87,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def one_of(words: Sequence[_Word]) -> Callable[[str], _Word]:
-    """Return a function that returns a text if it is one of ``words``, and else raises an error."""
+    """Return a function that converts an argument: it returns the text if it is one of ``words``,
+    and else raises an error.
+    """
 
     def parse_word(text: str) -> _Word:
         for word in words:
@@ -98,7 +101,9 @@ def one_of(words: Sequence[_Word]) -> Callable[[str], _Word]:
 
 
 def add_choice(parser: Parser, name: str, words: Sequence[str], help: str) -> None:
-    """Add an option with one of a few words as the value; the first one is the default."""
+    """Add to a parser an option whose value is one of ``words``; the first of them is the
+    default.
+    """
     parser.options.add_argument(
         name,
         type=one_of(words),
@@ -109,17 +114,19 @@ def add_choice(parser: Parser, name: str, words: Sequence[str], help: str) -> No
 
 
 def add_flag(parser: Parser, *names: str, help: str) -> None:
-    """Add an option without a value."""
+    """Add to a parser an option without a value; ``names`` are its spellings, and ``help`` its text
+    in the help.
+    """
     parser.options.add_argument(*names, action="store_true", help=help)
 
 
 def add_color(parser: Parser) -> None:
-    """Add the option ``--color``."""
+    """Add to a parser the option ``--color``, which selects when output is colored."""
     add_choice(parser, "--color", get_args(Color), "When to color the output.")
 
 
 def add_forecast(parser: Parser) -> None:
-    """Add the option ``--forecast``."""
+    """Add to a parser the option ``--forecast``, which also predicts recompilations."""
     add_flag(
         parser,
         "--forecast",
@@ -129,7 +136,7 @@ def add_forecast(parser: Parser) -> None:
 
 
 def add_paths(parser: Parser, help: str = "Files and folders.", *, required: bool = True) -> None:
-    """Add the argument ``PATHS``."""
+    """Add to a parser the argument ``PATHS``: files and folders, at least one if ``required``."""
     parser.arguments.add_argument(
         "paths", nargs="+" if required else "*", metavar="PATHS", help=help
     )

@@ -1,4 +1,4 @@
-"""The project, settings and engine of a command."""
+"""Find the project, the settings and the engine that a command uses."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def engine_for(
     *,
     verbose: bool = False,
 ) -> AnyEngine:
-    """Return an engine that the settings select, running in the background or new.
+    """Return the engine that the settings select: a running background engine, or a new one.
 
-    With ``verbose``, ``report`` prints the output of the traced code.
+    ``report`` prints messages; with ``verbose``, it also prints the output of the traced code.
 
     Raises:
         EngineUnusable: No interpreter was found.

@@ -1,8 +1,8 @@
 """``fullgraph record``: run a program and record the inputs of its ``nn.Module`` calls.
 
 Later checks trace the modules with these inputs. The recorder is a ``sitecustomize`` module on
-``PYTHONPATH``, which also loads the ``sitecustomize`` that it hides. It therefore works with any
-command (``python``, ``pytest``, ``torchrun``, a shell script) and its child processes.
+``PYTHONPATH``, which also loads the ``sitecustomize`` that it hides. The recorder therefore works
+with any command (``python``, ``pytest``, ``torchrun``, a shell script) and its child processes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fullgraph.domain.phrases import amount
 from fullgraph_engine.protocol.recorded import FILE, MOST_BYTES, Recorded, Unreadable, parse
 
 _NOT_FOUND, _NOT_EXECUTABLE, _UNWRITTEN = 127, 126, 2
-"""Exit statuses if the command does not exist, cannot be executed, or its calls cannot be saved.
+"""Exit statuses: the command does not exist, cannot be executed, or its calls cannot be saved.
 
 Shells use the first two for commands that do not start.
 """
@@ -70,7 +70,7 @@ def record_program(command: Sequence[str], root: Path, *, eager: bool, quiet: bo
 def _recording_problem(file: Path) -> str:
     """Return a clause that says why the recording in ``file`` cannot be extended; empty if it can.
 
-    It can also be extended if the file does not exist.
+    A file that does not exist yet can be extended.
     """
     try:
         if file.stat().st_size > MOST_BYTES:
@@ -134,8 +134,9 @@ def _forward_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _part_order(part: Path) -> tuple[int, ...]:
-    """Return a sort key for the file with the calls of one process; earlier processes come
-    first."""
+    """Return the sort key of a file with the recorded calls of one process; files of earlier
+    processes come first.
+    """
     return tuple(int(number) for number in part.stem.split("-"))
 
 

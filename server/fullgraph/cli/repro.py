@@ -60,7 +60,7 @@ class NothingToReproduce(Exception):
 
 @dataclass(frozen=True)
 class ReproRequest:
-    """A request to reproduce a finding, or the failure of a backend, with a small script."""
+    """A request to make a small script that reproduces a finding, or the failure of a backend."""
 
     place: ChosenPlace
     """File, and line or target, of the finding."""
@@ -75,7 +75,7 @@ class ReproRequest:
 
     @property
     def where(self) -> str:
-        """File and line of the request in words."""
+        """File and line of the requested finding, in words."""
         return (
             f"line {self.place.line} of {self.place.file}" if self.place.line else self.place.file
         )
@@ -100,7 +100,7 @@ class ReproResult:
 
     @property
     def name(self) -> str:
-        """Name for the file of the script, without suffix."""
+        """File name for the script, without suffix."""
         return name_of(self.outcome.wanted, self.item, self.path)
 
     def format_json(self, path: str, remark: str, *, issue: bool) -> str:

@@ -53,7 +53,9 @@ class ChosenPlace:
         return cls(text)
 
     def restrict_request(self, request: Analyze) -> Analyze:
-        """Restrict an analysis to the named target, or to the target nearest to the line."""
+        """Return the trace request, restricted to the named target (function or class), or to the
+        target nearest to the line.
+        """
         if self.target:
             return dataclasses.replace(request, only=(self.target,))
         if self.line:
@@ -63,7 +65,9 @@ class ChosenPlace:
 
 
 class NoTarget(Exception):
-    """Raised if a file does not have the requested target, or any target; the message says so."""
+    """Raised if a file does not have the requested target (function or class), or does not have
+    any.
+    """
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class FoundSources:
-    """The files to check that the paths on the command line name."""
+    """The result of searching the command line's paths for files to check."""
 
     files: tuple[SourceFile, ...]
     problems: tuple[str, ...]
@@ -193,7 +193,7 @@ def absolute_path(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class _IgnorePatterns:
-    """The patterns of one ignore file, and the folder that they apply to."""
+    """The ignore patterns (as in ``.gitignore``) of one file, and the folder that they apply to."""
 
     folder: Path
     spec: GitIgnoreSpec

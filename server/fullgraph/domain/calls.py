@@ -29,10 +29,10 @@ def headline(finding: Finding) -> str:
 
 
 def calls_clause(finding: Finding) -> str:
-    """Describe in which calls a finding was reported: ``in calls 2 to 9 of `train```.
+    """Describe in which calls of the compiled function a finding was reported: ``in calls 2 to 9 of
+    `train```.
 
-    Calls in its headline are left out. Empty if the first call of the compiled function reported
-    it.
+    Calls that the finding's headline mentions are left out. Empty if the first call reported it.
     """
     calls = finding.calls
     if isinstance(finding.evidence, RecompileEvidence):
@@ -44,9 +44,8 @@ def calls_clause(finding: Finding) -> str:
 
 
 def _is_message_subject(evidence: RecompileEvidence, region: str) -> bool:
-    """Whether the recompiled function is the compiled function whose calls are counted.
-
-    ``evidence`` names the recompiled function, and ``region`` is the name of the other one.
+    """Whether the recompiled function, which ``evidence`` names, is the compiled function
+    ``region`` whose calls are counted.
     """
     return region.partition("[")[0].rpartition(".")[2] == evidence.function
 

@@ -10,10 +10,12 @@ from fullgraph.domain.findings import FileFinding
 
 
 def group_by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
-    """Link the findings with equal causes and equal severity, so that each cause is shown once.
+    """Link the findings with equal causes and equal severity, so that an editor shows each cause
+    once.
 
-    The first finding with a cause represents the others: its ``also`` has their ranges. In a later
-    finding that only has causes of earlier ones, ``same_as`` is the range of the first.
+    The first finding with a cause represents the others: its ``also`` gets their ranges. A later
+    finding, all of whose causes have occurred before, gets the range of the first one as
+    ``same_as``.
     """
     items = list(findings)
     first_of: dict[tuple[Severity, str], int] = {}

@@ -46,10 +46,10 @@ _NUMBERS = {severity: number for number, severity in enumerate(Severity, start=1
 
 @dataclass(frozen=True)
 class Code:
-    """A row of the table of codes.
+    """A row of the table of finding codes.
 
-    ``help`` is Markdown that explains what happened and what to do. ``next_step`` is shown with
-    findings without hints.
+    ``help`` is Markdown that explains what happened and what to do. ``next_step`` is a sentence to
+    show with findings that do not have hints of their own.
     """
 
     name: str
@@ -64,9 +64,8 @@ class Code:
 
     @property
     def anchor(self) -> str:
-        """Anchor of this code's heading in ``docs/codes.md``, as GitHub generates it.
-
-        It is in lower case, without punctuation.
+        """Anchor of this code's heading in ``docs/codes.md``, in lower case and without
+        punctuation, as GitHub generates it.
         """
         return re.sub(r"[^\w\- ]", "", self.name.lower()).replace(" ", "-")
 
@@ -708,10 +707,11 @@ def is_selected(code: str, select: Iterable[str], ignore: Iterable[str]) -> bool
 def may_be_selected(
     beginning: str, select: Iterable[str], ignore: Iterable[str], chosen: Mapping[str, Severity]
 ) -> bool:
-    """Whether the user's settings may show some finding code that begins with ``beginning``.
+    """Whether the user's settings may show a finding whose code begins with ``beginning``; True if
+    uncertain.
 
-    It is a code or a family such as ``graph-break/``. True if uncertain. ``select`` and ``ignore``
-    are lists of codes, ``chosen`` the severities set by the user.
+    ``beginning`` is a code or a family such as ``graph-break/``. ``select`` and ``ignore`` are
+    lists of codes, ``chosen`` the severities set by the user.
     """
     select, ignore = tuple(select), tuple(ignore)
     family = beginning.rstrip("/")
@@ -736,7 +736,8 @@ def may_be_selected(
 
 
 def specificity(code: str, selector: str) -> int:
-    """Return how specifically an entry of the user's settings names a code; 0 if it does not match.
+    """Return how specifically an entry of the user's settings (``selector``) names a code; 0 if it
+    does not match.
 
     The full code is the most specific selector, then its last part alone (``GB0059``), then its
     parents from the longest to the shortest.
@@ -751,9 +752,10 @@ def specificity(code: str, selector: str) -> int:
 
 
 def matches_selector(code: str, selector: str) -> bool:
-    """Whether an entry of the user's settings selects a finding code.
+    """Whether an entry of the user's settings (``selector``) selects a finding code.
 
-    It may be the code itself, one of its parents (``graph-break``), or its last part (``GB0059``).
+    The entry may be the code itself, one of its parents (``graph-break``), or its last part
+    (``GB0059``).
     """
     return specificity(code, selector) > 0
 

@@ -15,18 +15,20 @@ class Gap(enum.Enum):
 
     NO_INPUTS = "no inputs"
     NOT_COMPILED = "not compiled"
-    """Targets that the program of the file does not compile."""
+    """Reason for functions and modules that the program of the file does not compile."""
     FAILED = "failed"
     INHERITED = "inherited"
-    """Classes that inherit ``forward`` from a base class."""
+    """Reason for classes that inherit ``forward`` from a base class."""
     METHOD = "method"
-    """Methods other than ``forward`` that traced code does not call."""
+    """Reason for methods other than ``forward`` that traced code does not call."""
     FUNCTION = "function"
-    """Functions that traced code does not call."""
+    """Reason for functions that traced code does not call."""
 
 
 TARGET_GAPS = frozenset({Gap.NO_INPUTS, Gap.NOT_COMPILED, Gap.FAILED})
-"""Reasons for functions and modules that fullgraph tried to trace."""
+"""Reasons why a function or module was not traced although fullgraph treated it as a target of
+traces.
+"""
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,11 @@ class NotTraced:
 
 @dataclass(frozen=True)
 class FindingCounts:
-    """Numbers of findings in a file, as all displays of an editor show them.
+    """Numbers of findings in a file, the same in all displays of an editor.
 
     ``problems`` are errors and warnings, which editors also count for the file's name. ``notes``
-    have the severity information. ``repeats`` are further places with the cause of a problem.
+    have the severity information. ``repeats`` are further places where a counted problem's cause
+    occurs.
     """
 
     problems: int = 0

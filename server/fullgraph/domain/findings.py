@@ -15,7 +15,8 @@ from fullgraph_engine.protocol import Finding, Range, place_words
 
 @dataclass(frozen=True)
 class FileFinding:
-    """A finding as it is displayed, merged from all runs that reported it.
+    """A finding (a graph break, recompile or other problem) as it is displayed, merged from all
+    runs that reported it.
 
     A run traces a function with one set of inputs. ``finding.count`` is the sum over the runs.
     ``targets`` are the names of the traced functions, ``finding.target`` is the first. ``href`` is
@@ -29,7 +30,9 @@ class FileFinding:
     run_findings: tuple[Finding, ...] = ()
     """Findings that were merged into this one, one for each run."""
     id: str = ""
-    """Unique identifier in the file; later traces give the same finding the same one."""
+    """Identifier of the finding, unique in its file; the same finding gets the same one after later
+    traces.
+    """
     same_as: Range | None = None
     """Range of the first finding in the file with the same causes; None if this finding is the
     first, or shares no cause."""
@@ -45,9 +48,9 @@ class FileFinding:
         return max(self.severity, Severity.INFORMATION, key=lambda one: one.number)
 
     def finding_of_run(self, target: str, probe: int) -> Finding | None:
-        """Return what one run reported; None if it did not report this finding.
+        """Return the finding as one run reported it; None if the run did not report it.
 
-        A run traces ``target`` with the inputs number ``probe``, counted from 0.
+        The run traces ``target`` with the inputs number ``probe``, counted from 0.
         """
         for finding in self.run_findings:
             if finding.target == target and (finding.run is None or finding.run.probe == probe):
@@ -56,7 +59,7 @@ class FileFinding:
 
 
 def add_ids(items: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
-    """Give each finding of a file its ``id``, which later traces repeat.
+    """Return the findings with an ``id``, by which a later trace's findings can be matched.
 
     Findings that differ only in their source range are numbered in the given order, which must be
     the order of the text.

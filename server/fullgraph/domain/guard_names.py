@@ -1,4 +1,6 @@
-"""Describe in words the other names of a value whose change caused a recompile."""
+"""Describe in words the other names under which code knew a value whose change caused a
+recompile.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ _MOST = 3
 
 
 def other_names(finding: Finding) -> Iterator[str]:
-    """Yield a clause for each further name of a recompile's changed value.
+    """Yield a clause for each further name of the value whose change caused a recompile.
 
-    An example is ``"in `evaluate`, `y` was 1, now 2"``. The names after the first ``_MOST`` are
+    An example is ``"in `evaluate`, `y` was 1, now 2"``. Of more than ``_MOST`` names, the rest is
     only counted.
     """
     first, others = finding.names[:1], finding.names[1:]

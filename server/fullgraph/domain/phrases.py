@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 SEPARATOR = " · "
 
 _MOST_BLOCKS = 4
-"""Maximum number of blocks of lines in a sentence; further ones are left out."""
+"""Maximum number of blocks of lines that ``line_blocks`` lists; further ones are left out."""
 
 
 def amount(number: int | None, noun: str) -> str:

@@ -102,8 +102,9 @@ class TextPositions:
         return number, _encoded_length(line[: self._column_in(line, position.byte)], encoding)
 
     def column(self, position: Position) -> int:
-        """Return the number of code points in the line of ``position`` before it; its column counts
-        UTF-8 bytes."""
+        """Return the number of code points between the start of its line and ``position``, whose
+        column counts UTF-8 bytes.
+        """
         return self._column_in(self.line(position.line), position.byte)
 
     def position(self, line: int, character: int, encoding: Encoding) -> Position:

@@ -10,7 +10,7 @@ from fullgraph_engine.protocol import ReproFound, ReproProgress, Wanted
 
 @dataclass(frozen=True)
 class ReproOutcome:
-    """Outcome of the reduction of a program to a small script that shows a finding.
+    """Outcome of reducing a program to a repro: a small script that shows the same finding.
 
     ``reason`` explains in sentences why a verified script is missing. ``first_lines`` counts the
     lines of the first program that reproduced the finding; 0 without such a program. ``tried``

@@ -8,9 +8,9 @@ from fullgraph_engine.protocol.sandbox import SandboxLevel
 
 
 def level_line(level: SandboxLevel) -> str:
-    """Describe the sandbox in one line for the status display.
+    """Describe in one line how far the sandbox isolates user code, for the status display.
 
-    It is empty until the engine has reported which layers work.
+    Empty until the engine has reported which of the sandbox's layers work.
     """
     layers = level.layers
     if not layers:

@@ -8,7 +8,8 @@ from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen
 def brief_values(place: PlaceShapes, count: int | None = None) -> str:
     """Format the values that a trace saw at a source expression, such as ``f32[b, 64]``.
 
-    If they differ, show the first, the last and the number of values, which ``count`` replaces.
+    Of different values, show the first, the last and their number. ``count`` is shown instead of
+    that number if given.
     """
     distinct = list(dict.fromkeys(map(value_text, place.values)))
     if len(distinct) <= 1:
@@ -43,7 +44,9 @@ def _suffix(place: PlaceShapes, count: int | None) -> str:
 
 
 def _shorten(text: str, room: int) -> str:
-    """Cut a value after a size: ``f32[2, 64, …]``."""
+    """Cut the description of a value to at most ``room`` characters, after a size: ``f32[2, 64,
+    …]``.
+    """
     if len(text) <= room:
         return text
     closing = text[-1] if text[-1:] in ("]", ")") else ""
@@ -58,5 +61,5 @@ def value_text(value: ShapeSeen) -> str:
 
 
 def times_words(count: int) -> str:
-    """Format a number of repetitions after a multiplication sign."""
+    """Format a count after a multiplication sign, for something that occurred several times."""
     return f"\N{MULTIPLICATION SIGN}{count}"

@@ -22,7 +22,10 @@ def message_lines(finding: Finding) -> list[str]:
 
 
 def same_cause_lines(finding: Finding, line: int) -> list[str]:
-    """Return the message of a graph break with the same cause as the one on a zero-based line."""
+    """Return the message to show for a graph break with the same cause as an earlier one.
+
+    ``line`` is the zero-based line of the earlier graph break.
+    """
     words = headline(finding).removeprefix(_BREAK)
     return _fit_lines(f"Same cause as line {line + 1}: {words}")
 

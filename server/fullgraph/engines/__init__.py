@@ -1,4 +1,7 @@
-"""Find the interpreter whose torch is used; start, monitor and restart the engine in it."""
+"""Find the interpreter whose torch is used; start, monitor and restart the engine in it.
+
+An engine is a process of that interpreter, which imports torch and traces files.
+"""
 
 from fullgraph.engines.early import EarlyEngine
 from fullgraph.engines.engine import AnyEngine, Engine, EngineGone, EngineListener

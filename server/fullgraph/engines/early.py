@@ -1,4 +1,5 @@
-"""An engine that starts before the server has a receiver for its events.
+"""Start an engine (the process that imports torch) before the server can handle the engine's
+events.
 
 The engine's import of torch takes longest, so it begins before the server has loaded its libraries
 and received the client's configuration.
@@ -14,8 +15,9 @@ from fullgraph.engines.shared import shared_or_own
 
 
 class EarlyEngine:
-    """A starter of an engine that stores the engine's events until a listener is attached.
-    ``keep``: seconds that a shared engine stays after its last client.
+    """An engine that starts early; its events are stored until a listener is attached.
+
+    ``keep``: seconds that an engine shared by commands and editors stays after its last client.
     """
 
     def __init__(self, interpreter: Path, boot: Path | None, keep: float) -> None:
@@ -30,7 +32,9 @@ class EarlyEngine:
         self.engine = shared_or_own(own, interpreter, keep=keep, boot=boot)
 
     def attach_listener(self, hearing: EngineListener) -> None:
-        """Attach a listener: send it the stored events, and all later ones."""
+        """Send the stored events of the engine to ``hearing``, and all later events as they
+        arrive.
+        """
         self._hearing = hearing
         for say in self._kept:
             say(hearing)

@@ -72,8 +72,9 @@ _Pending = TypeVar("_Pending", bound=PendingRequest[Any])
 
 
 class EngineGone(Exception):
-    """An error if the engine ended before it answered; contains the reason as a sentence and what
-    the user can do.
+    """An error if the engine ended before it answered a request.
+
+    It contains the reason as a sentence, and what the user can do.
     """
 
     def __init__(self, reason: str, next_step: str) -> None:
@@ -84,8 +85,9 @@ class EngineGone(Exception):
 
 @dataclass(frozen=True)
 class EngineListener:
-    """The receiver of an engine's events. Without ``index`` the engine does not build an index of
-    torch's operators.
+    """The interface that receives an engine's status changes, output and operator index.
+
+    Without ``index``, the engine does not build an index of torch's operators.
     """
 
     status: Callable[[EngineStatus], None] = lambda status: None
@@ -94,7 +96,11 @@ class EngineListener:
 
 
 class AnyEngine(abc.ABC):
-    """An engine that works on requests, in a child process or in a shared background process."""
+    """Base class of engines, which trace files with the torch of an interpreter.
+
+    The engine is a child process of this process, or a background process shared with other
+    clients.
+    """
 
     def __init__(self, interpreter: Path, processes: str, allowed: Allowed) -> None:
         self.interpreter = interpreter
@@ -121,30 +127,31 @@ class AnyEngine(abc.ABC):
 
     @abc.abstractmethod
     def reconsider(self) -> None:
-        """Start a failed engine again if the cause of the failure may have been removed."""
+        """Start a failed engine again if the cause of its failure may have been removed, such as a
+        missing torch.
+        """
 
     @abc.abstractmethod
     async def ready(self) -> EngineStatus:
-        """Wait until the engine is ready, unusable, or crashed without an automatic restart; return
-        this status.
+        """Wait until the engine has imported torch or has failed for good; return its status.
+
+        The status is ready, unusable, or crashed without an automatic restart.
         """
 
     def analyze(self, request: Analyze) -> AnalysisRequest:
-        """Send a request to trace a text, under a new request number; return the object that
-        receives its events.
-        """
+        """Send a request to trace a text; return the object that receives its events."""
         number, prioritize = self._number(request), self._prioritize_request
         return self._submit(AnalysisRequest(number, self._cancel_request, prioritize))
 
     def reproduce(self, request: Reproduce) -> ReproductionRequest:
-        """Send a request for a repro, under a new request number; return the object that receives
-        its events.
+        """Send a request for a repro, a short script that shows a finding; return the object that
+        receives its events.
         """
         return self._submit(ReproductionRequest(self._number(request), self._cancel_request))
 
     def compare(self, request: Compare) -> ComparisonRequest:
-        """Send a request to compare two texts, under a new request number; return the object that
-        receives its events.
+        """Send a request to compare the behavior of two texts; return the object that receives its
+        events.
         """
         return self._submit(ComparisonRequest(self._number(request), self._cancel_request))
 
@@ -157,13 +164,14 @@ class AnyEngine(abc.ABC):
 
     @abc.abstractmethod
     async def close(self, *, stay: bool = True) -> None:
-        """End all work of this client and the engine process; with ``stay`` a shared process keeps
-        running for other clients.
+        """End all requests of this client, and the engine process.
+
+        With ``stay``, a process shared with other clients keeps running.
         """
 
     @abc.abstractmethod
     def kill(self) -> None:
-        """End all work and the engine process immediately, without an event loop."""
+        """End all requests and kill the engine process immediately, without an event loop."""
 
     @abc.abstractmethod
     def _submit_request(self, asked: PendingRequest[Any]) -> None: ...
@@ -176,12 +184,13 @@ class AnyEngine(abc.ABC):
 
 
 class Engine(AnyEngine):
-    """A private engine: the child process of one interpreter. All methods run on the event loop
-    that started it.
+    """A private engine: a child process of the server, in one interpreter. All methods run on the
+    event loop that started it.
 
-    Requests wait in this object during the import of torch, so that cancelling them is cheap. A
-    dead engine is restarted after a growing delay, and its status reports this. Trace requests that
-    were running are sent again one at a time, because one of them may have caused the crash.
+    Requests wait in this object during the import of torch, so that cancelling them is cheap. An
+    engine process that dies is restarted after a growing delay, and the status reports the restart.
+    Trace requests that were running are sent again one at a time, because one of them may have
+    caused the crash.
     """
 
     def __init__(
@@ -219,8 +228,9 @@ class Engine(AnyEngine):
                 await self._spawn_process()
 
     async def ready(self) -> EngineStatus:
-        """Wait until the engine is ready, unusable, or crashed without an automatic restart; return
-        this status.
+        """Wait until the engine has imported torch or has failed for good; return its status.
+
+        The status is ready, unusable, or crashed without an automatic restart.
         """
         await self._settled.wait()
         return self._status
@@ -245,7 +255,7 @@ class Engine(AnyEngine):
             self._queue.send_waiting(self._process)
 
     async def self_check(self) -> SelfChecked:
-        """Return the engine's report about the hooks into torch that work with the installed
+        """Return the engine's report on which of its hooks into torch work with the installed
         version.
 
         Raises:
@@ -266,8 +276,9 @@ class Engine(AnyEngine):
             await self._spawn_process()
 
     async def close(self, *, stay: bool = True) -> None:
-        """End the engine process and its children; ``stay`` is ignored, because other clients
-        cannot use them.
+        """End the engine process and its children.
+
+        ``stay`` is ignored, because a private engine does not have other clients.
         """
         async with self._changing:
             await self._end_process()
@@ -439,8 +450,10 @@ class Engine(AnyEngine):
         self._restart = asyncio.create_task(self._start_later(self._back_off[self._deaths - 1]))
 
     def _stay_dead(self, manner: str, imported: bool, *, by_chance: bool) -> None:
-        """Report that the engine will not be restarted automatically, because it died too often or
-        during the import of torch.
+        """Report that the engine will not be restarted automatically.
+
+        ``manner`` says how the process ended; ``imported``: torch had been imported before.
+        ``by_chance``: something other than the engine may have ended it.
         """
         if by_chance:
             message = f"The engine {manner}."

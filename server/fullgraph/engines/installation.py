@@ -58,10 +58,11 @@ def prefix_of(python: Path, *, windows: bool = WINDOWS) -> Path:
 
 
 def package_folders(prefix: Path, version: str, *, windows: bool = WINDOWS) -> tuple[Path, ...]:
-    """Return the folders in which packages of a Python may be installed; ``version`` has the form
-    ``3.12`` or ``3.13t``.
+    """Return the folders in which packages may be installed, for the Python in the installation or
+    environment ``prefix``.
 
-    They include the differently named folders of Debian's Python.
+    ``version`` has the form ``3.12`` or ``3.13t``. The folders include the differently named ones
+    of Debian's Python.
     """
     if windows:
         return (prefix / "Lib" / "site-packages",)

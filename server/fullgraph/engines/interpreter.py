@@ -145,6 +145,9 @@ def _unique_candidates(
 ) -> Iterator[Interpreter | PassedOver]:
     """Yield each possible interpreter once, in the order of preference, and environments without a
     Python as ``PassedOver``.
+
+    ``root`` is the folder whose ``.venv`` counts, ``active`` the Python selected in the editor, and
+    ``own`` the Python of fullgraph.
     """
     seen: set[tuple[str, str]] = set()
     for candidate in _named_candidates(root, env, active, own):

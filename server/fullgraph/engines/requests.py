@@ -1,4 +1,4 @@
-"""Requests to an engine: those that wait for it, and those that it works on."""
+"""Requests to an engine: waiting until torch is imported, or sent to the engine's process."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ LAST = (Analyzed, Reproduced, Compared, SelfChecked, Failed)
 
 
 class PendingRequest(Generic[_Request]):
-    """A request to the engine, which receives the engine's events for it; a last event arrives even
-    if the engine dies.
+    """A request to the engine, and the receiver of the engine's events for it.
+
+    A last event arrives in any case, even if the engine process dies.
     """
 
     def __init__(self, request: _Request, cancel: Callable[[PendingRequest[Any]], None]) -> None:
@@ -96,8 +97,10 @@ class PendingRequest(Generic[_Request]):
 
 
 class AnalysisRequest(PendingRequest[Analyze]):
-    """A request to trace a text; its last event is ``Analyzed`` or ``Failed``. The event
-    ``Restarted`` makes all earlier events invalid.
+    """A request to trace a text; its last event is ``Analyzed`` or ``Failed``.
+
+    After an event ``Restarted``, all earlier events are invalid, because the request was sent again
+    to a new process.
     """
 
     def __init__(
@@ -110,7 +113,9 @@ class AnalysisRequest(PendingRequest[Analyze]):
         self._send_priority = prioritize
 
     def prioritize(self, first: int, last: int) -> None:
-        """Trace the targets nearest to these lines first."""
+        """Trace the targets (functions and module classes) nearest to the lines ``first`` to
+        ``last`` first.
+        """
         if not self.cancelled and not self._ended:
             # In case the request was not sent yet, or is sent again.
             self.request = dataclasses.replace(self.request, focus=first)
@@ -178,8 +183,8 @@ class ComparisonRequest(PendingRequest[Compare]):
 
 
 class SelfCheckRequest(PendingRequest[SelfCheck]):
-    """A request for the hooks into torch that work; its last event is ``SelfChecked`` or
-    ``Failed``.
+    """A request for the engine's report on its hooks into torch; its last event is ``SelfChecked``
+    or ``Failed``.
     """
 
 
@@ -244,7 +249,9 @@ class RequestQueue:
         return isinstance(event, (Analyzed, Reproduced, Compared)) and not event.cancelled
 
     def retry_traces(self) -> None:
-        """Let the trace requests wait again that a crashed process worked on, once each."""
+        """Queue the trace requests again that a crashed process worked on; a request is retried
+        only once.
+        """
         for number, request in list(self._sent.items()):
             if isinstance(request, AnalysisRequest) and request.restart():
                 self._waiting[number] = self._sent.pop(number)
@@ -259,7 +266,9 @@ class RequestQueue:
             request.put_event(request.cancellation_event() if request.cancelled else failed)
 
     def fail_all(self, reason: str, next_step: str) -> None:
-        """End all requests."""
+        """End all requests, waiting and sent, with a failure; ``reason`` and ``next_step`` are
+        sentences for the user.
+        """
         self.fail_sent(reason, next_step)
         waiting, self._waiting = self._waiting, {}
         for number, request in waiting.items():

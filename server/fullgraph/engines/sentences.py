@@ -4,6 +4,6 @@ from __future__ import annotations
 
 
 def sentences(*parts: str) -> str:
-    """Join texts to one message in which each ends with a full stop."""
+    """Join the texts to one message, in which each text ends with a full stop."""
     ended = (part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part)
     return " ".join(ended)

@@ -1,4 +1,6 @@
-"""Choose between an engine shared by a user's commands and editors, and a private one."""
+"""Choose between a background engine, shared by a user's commands and editors, and a private one, a
+child process.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,13 @@ def shared_or_own(
     allowed: Allowed = Allowed(),  # noqa: B008 - it is frozen
     on_note: Callable[[str], None] = lambda note: None,
 ) -> AnyEngine:
-    """Return an engine, not yet started, whose process stays ``keep`` seconds after its last
-    client; a private engine if ``keep`` is 0 or sharing is impossible.
+    """Return an engine, not yet started, for an interpreter: shared with other commands and editors
+    if possible.
 
-    ``processes``: setting that selects how the engine starts processes. ``on_note`` receives a
-    sentence if the shared engine is unavailable.
+    Its process stays ``keep`` seconds after its last client; with 0, or if sharing is impossible,
+    it is private to this process. ``processes``: setting that selects how the engine starts
+    processes. ``allowed``: permissions of user code. ``on_note`` receives a sentence if the shared
+    engine is unavailable.
     """
 
     def own(processes: str = processes) -> Engine:

@@ -79,7 +79,7 @@ class FailureWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def update(self, status: EngineStatus) -> None:
-        """Start to watch if the engine has failed, or stop."""
+        """Start to watch if ``status`` says that the engine has failed, otherwise stop watching."""
         self.stop()
         if status.final and status.state in (EngineState.UNUSABLE, EngineState.CRASHED):
             self._packages = packages_state(self._interpreter)

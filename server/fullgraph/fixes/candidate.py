@@ -28,12 +28,16 @@ class Candidate:
     text: str
     preserves: bool = False
     """True if the new code is equivalent for every input: values, gradients, mutations, exceptions
-    and output. Only then can the candidate become a safe fix."""
+    and output.
+
+    Only such a candidate can become a safe fix.
+    """
     gives_up: str = ""
     """Sentence that explains what the user gives up with this rewrite; empty if nothing."""
     loses: tuple[Aspect, ...] = ()
-    """Aspects of the behavior that may differ from the original in addition to ``gives_up``, for
-    example the warning of an operation that the rewrite replaces."""
+    """Aspects of behavior, in addition to ``gives_up``, that may differ from the original, such as
+    a warning of the replaced operation.
+    """
     extends: bool = False
     """True if the new code may accept inputs for which the original code raises. For these inputs,
     results may differ."""
@@ -45,16 +49,21 @@ class Candidate:
     code."""
     parts: tuple[Part, ...] = ()
     """Phases of a trace (such as ``paths`` or ``second``) that must verify the candidate, in
-    addition to the phases that report the finding."""
+    addition to the phases with the finding.
+    """
     restricts: bool = False
     """True if the rewrite only adds a check, which raises for inputs that the original may
     accept."""
     suggestion: bool = False
-    """True for a snippet that a person has to adapt; it is never applied automatically."""
+    """True if the candidate only shows a way that a person has to adapt; it is never applied
+    automatically.
+    """
 
     def then(self, further: Candidate) -> Candidate:
-        """Return one candidate for both rewrites. ``further`` rewrites the text of this candidate,
-        to fix a finding that this candidate adds."""
+        """Return one candidate that combines this rewrite with ``further``.
+
+        ``further`` rewrites the text of this candidate, to fix a finding that this candidate adds.
+        """
         one, other = self.title, further.title
         told = (self.gives_up, further.gives_up)
         return Candidate(

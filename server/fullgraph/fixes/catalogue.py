@@ -29,8 +29,10 @@ from fullgraph.fixes.site import Site, Text
 from fullgraph_engine.protocol import Finding, SeenValue
 
 Rewrite = Callable[[Site], Iterator[Candidate]]
-"""Function that makes candidates for the code at a finding, the likeliest first; none if its
-rewrite does not apply."""
+"""Function that yields candidates (rewritten texts) for the code at a finding, the likeliest first.
+
+It yields nothing if its rewrite does not apply.
+"""
 
 REWRITES: tuple[Rewrite, ...] = (
     checks.checks,
@@ -83,7 +85,7 @@ def candidates(
     """Return the rewritten texts that may fix a finding, in the order in which to try them, without
     duplicates.
 
-    ``seen`` are values that the trace saw at source ranges of the text.
+    ``seen`` are values that the trace saw at source ranges of the text, such as tensors.
     """
     site = Site(text, finding, seen)
     found: dict[str, Candidate] = {}

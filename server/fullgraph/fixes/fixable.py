@@ -20,7 +20,7 @@ _LEFT_ALONE = ("frame-skipped/no-ops", "export/dynamic-shapes", "recompile/limit
 
 
 def fixable(finding: Finding) -> bool:
-    """Whether the catalogue of rewrites has rewrites for findings with this code."""
+    """Whether the catalogue of rewrites has rewrites for findings with this finding's code."""
     if any(codes.matches_selector(finding.code, code) for code in _LEFT_ALONE):
         return False
     return any(codes.matches_selector(finding.code, code) for code in _FIXABLE)

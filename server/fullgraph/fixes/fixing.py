@@ -20,7 +20,7 @@ _MOST_ROUNDS = 60
 
 @dataclass(frozen=True)
 class Offered:
-    """A finding, and the outcome of the search for its fixes."""
+    """A finding (such as a graph break), and the outcome of the search for its fixes."""
 
     finding: Finding
     search: Search = field(default_factory=Search)
@@ -105,8 +105,11 @@ async def fixed(
 
 
 _Place = tuple[str, str, str, int]
-"""Key of a finding that stays the same when other lines change: code, message, text of the line,
-and index among findings with the same three."""
+"""Key of a finding in versions of a text: code, message, text of the line, and index among findings
+with the same three.
+
+It stays the same when other lines change.
+"""
 
 
 def _places_with_targets(now: Traced) -> dict[_Place, tuple[Finding, list[str]]]:

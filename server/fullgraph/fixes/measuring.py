@@ -121,7 +121,11 @@ async def measured(
 async def _compare_texts(
     tracer: Tracer, request: Analyze, changed: str, target: str, last_probe: int
 ) -> Compared:
-    """Compare the behavior of a function in the text of the request and in the changed text."""
+    """Compare the behavior of the function ``target`` in the text of the request and in the text
+    ``changed``.
+
+    ``last_probe`` is the number of the last example inputs with which the function was traced.
+    """
     asked = Compare(
         0, request, target, changed, seconds=COMPARE_SECONDS, covering=False, last_probe=last_probe
     )
@@ -145,7 +149,8 @@ def _missing_measurement(probe: ProbeInfo) -> Measurement:
 async def _measure_targets(
     tracer: Tracer, request: Analyze, names: tuple[str, ...], tell: Callable[[str], None]
 ) -> dict[tuple[str, int], Measurement]:
-    """Return measurements by function name and number of its inputs.
+    """Return measurements by (function name, number of its inputs); ``tell`` is called with
+    progress messages.
 
     Functions are measured one after the other, because they would slow each other down.
     """

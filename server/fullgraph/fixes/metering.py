@@ -22,7 +22,9 @@ with 0 they would delay the user's traces."""
 
 
 class Asked(Protocol):
-    """A running request to the engine, with its events up to the last one."""
+    """Interface of a running request to the engine: an iterator over its events, up to the last
+    one.
+    """
 
     def __aiter__(self) -> AsyncIterator[Event]: ...
 
@@ -30,7 +32,9 @@ class Asked(Protocol):
 
 
 class Tracer(Protocol):
-    """The part of :class:`fullgraph.engines.Engine` that verifies fixes."""
+    """Interface of the engine for verifying fixes, implemented by
+    :class:`fullgraph.engines.Engine`.
+    """
 
     def analyze(self, request: Analyze) -> Asked: ...
 
@@ -52,7 +56,9 @@ class ProcessorMeter:
         return ProcessorMeter(self.wall - before.wall, self.cpu - before.cpu)
 
     def add(self, wall: float, cpu: float | None) -> None:
-        """Add the times of one request."""
+        """Add the times of one request, in seconds; ``cpu`` is None if its processor time was not
+        measured.
+        """
         self.wall += wall
         self.cpu += wall if cpu is None else cpu
 
@@ -63,7 +69,7 @@ class ProcessorMeter:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the processes have mostly waited for a processor."""
+        """Whether the measured processes have waited for a processor during most of their time."""
         return self.wall > BUSY_RATIO * max(self.cpu, LEAST_MEASURED)
 
 
@@ -76,7 +82,8 @@ def is_machine_busy() -> bool:
 
 
 class MeteredTracer:
-    """A tracer that measures its requests, and raises their priority on a busy machine.
+    """A tracer that measures the times of its requests, and gives them a higher priority on a busy
+    machine.
 
     ``on_request`` is called before each request, ``on_measured`` after each.
     """

@@ -37,7 +37,9 @@ class ChangedLines:
         return cls(first, len(before) - last, len(after) - len(before))
 
     def move(self, range_: Range) -> Range | None:
-        """Return a range of the earlier text in the later text; None if its lines changed."""
+        """Return the range in the later text of ``range_``, a range of the earlier text; None if
+        its lines changed.
+        """
         if range_.end.line < self.first or range_.end == Position(self.first, 0):
             return range_
         if range_.start.line < self.end:
@@ -50,7 +52,7 @@ class ChangedLines:
 
 
 def move_fix(fix: Fix, changed: ChangedLines, text: str) -> Fix | None:
-    """Return a fix of the later text ``text``; None if its lines have changed.
+    """Return a fix with its lines in the later text ``text``; None if the fix's lines have changed.
 
     The caller must know that the traces of the fixed functions would still give the same results.
     """

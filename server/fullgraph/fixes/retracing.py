@@ -1,5 +1,7 @@
-"""Trace versions of one file one after the other, each time only the targets that may have
-changed."""
+"""Trace versions of one file one after the other, each time only the targets that may have changed.
+
+Targets are the functions and module classes of the file to trace.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Retracer:
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
         self._last: dict[tuple[Part, ...], _Version] = {}
-        """The last version that was traced with each choice of phases."""
+        """Last traced version of the file, by the phases of the trace (such as ``first`` or
+        ``paths``) that were requested.
+        """
 
     async def trace(self, request: Analyze) -> Traced:
         """Trace the text of a request; return the findings and reports of all its targets."""

@@ -113,8 +113,10 @@ class Text:
 
 
 class Site:
-    """The syntax tree around a finding. ``seen`` are values that the trace saw at source ranges of
-    the text."""
+    """The parsed source code around a finding, with the syntax node at the finding.
+
+    ``seen`` are values that the trace saw at source ranges of the text.
+    """
 
     def __init__(self, text: Text, finding: Finding, seen: Sequence[SeenValue] = ()) -> None:
         self.text = text

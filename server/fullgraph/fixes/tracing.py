@@ -58,23 +58,23 @@ class Traced:
     """Sentence that explains why the engine could not trace the file; empty otherwise."""
 
     def of_run(self, finding: Finding) -> Finding | None:
-        """Return this trace's copy of a finding that another trace of the same source reported.
-
-        None if this trace did not report it.
+        """Return this trace's version of ``finding``, which another trace of the same source
+        reported; None without one.
         """
         return next((one for one in self.findings if same(one, finding)), None)
 
     def of(self, targets: Collection[str]) -> Traced:
-        """Return the results for the functions ``targets`` only.
-
-        Findings from executing the module are included.
+        """Return a trace's results for the functions ``targets`` only, with the findings from
+        executing the module.
         """
         findings = tuple(one for one in self.findings if one.target in ("", *targets))
         reports = tuple(one for one in self.reports if one.name in targets)
         return dataclasses.replace(self, findings=findings, reports=reports)
 
     def joined(self, other: Traced) -> Traced:
-        """Return these results combined with the results for other functions of the same source."""
+        """Return these results combined with ``other``, results for other functions of the same
+        source.
+        """
         return dataclasses.replace(
             self,
             findings=(*self.findings, *other.findings),
@@ -97,7 +97,9 @@ class Traced:
 
     @property
     def speaks_against(self) -> bool:
-        """Whether adding one of these findings would be a reason to refuse a rewrite."""
+        """Whether this trace has a finding that would be a reason to refuse a rewrite which adds
+        it.
+        """
         return any(_is_serious(one) or one.code.startswith("recompile") for one in self.findings)
 
 
@@ -121,10 +123,12 @@ def same(one: Finding, other: Finding) -> bool:
 
 @dataclass(frozen=True)
 class Judgment:
-    """The effect of a rewrite on the findings of the traced functions."""
+    """The effect of a rewrite on the findings of the traced functions, from traces before and after
+    it.
+    """
 
     gone: bool
-    """True if the rewritten code does not have the finding any more, and every function was traced
+    """True if the rewritten code does not have the finding any more, and each function was traced
     without failure.
     """
     ended: tuple[Finding, ...] = ()
@@ -165,10 +169,10 @@ class Judgment:
 
 
 def _only_of_program(before: Traced, after: Traced) -> str:
-    """Return the name of a function that was only compiled by running the whole program.
+    """Return the name of a function that only the trace ``before`` compiled, by running the whole
+    program.
 
-    It is one that the trace ``before`` covers and ``after`` does not, so its findings are unknown.
-    The result is empty if there is none.
+    Its findings after the rewrite are unknown. The result is empty if there is none.
     """
     traced_names = {one.name for one in after.reports if one.status == "traced"}
     missing = (one for one in before.reports if one.region and one.name not in traced_names)
@@ -263,15 +267,15 @@ def _finding_key(finding: Finding, kept: Collection[int]) -> _Key:
 def _finding_words(finding: Finding) -> str:
     """Return the text by which findings are compared: the title of a graph break, else the message.
 
-    The message of a graph break may change once an earlier graph break does not split the function
-    any more.
+    A graph break's message may change after the removal of an earlier graph break in the function.
     """
     evidence = finding.evidence
     return evidence.title if isinstance(evidence, BreakEvidence) else finding.message
 
 
 def _finding_place(finding: Finding, lines: Sequence[str]) -> tuple[str, str, int]:
-    """Return code, title or message, and line of a finding.
+    """Return code, title or message, and line of a finding, which identify it in a version of the
+    file.
 
     If equal lines follow one another, it is the first of them. ``lines`` are the lines of the file.
     """

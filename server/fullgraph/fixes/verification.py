@@ -66,14 +66,16 @@ _MOST_STEPS = 3
 """Maximum number of rewrites that one fix combines."""
 _TOGETHER: tuple[Part, ...] = ("first", "paths")
 _FURTHER: tuple[Part, ...] = ("second", "forecast")
-"""Parts of an analysis that verify a fix last: the second call's sizes and the recompile forecast.
+"""Phases of a trace that verify a fix last: the second call's sizes and the recompile forecast.
 
 A fix must not add constants or recompiles there.
 """
 
 
 class Tracer(Protocol):
-    """The part of :class:`fullgraph.engines.Engine` that verification uses."""
+    """Interface of the engine for verifying rewrites, implemented by
+    :class:`fullgraph.engines.Engine`.
+    """
 
     def analyze(self, request: Analyze) -> Asked: ...
 
@@ -105,8 +107,8 @@ class Fix:
     doubt: str = ""
     """Sentence that explains why the grade is not better; empty for a safe fix."""
     pins: tuple[Finding, ...] = ()
-    """Findings about additional guards, in code that only the rewritten file compiles in one
-    graph.
+    """Findings about guards that the rewrite adds: in code that only the rewritten file compiles in
+    one graph.
     """
 
 
@@ -138,7 +140,9 @@ _T = TypeVar("_T")
 
 
 class _Beside(Generic[_T]):
-    """Work that starts before its result is known to be needed; it is cancelled if not needed."""
+    """Work that was started before its result is known to be needed; it is cancelled if not
+    needed.
+    """
 
     def __init__(self, work: Callable[[], Coroutine[object, object, _T]]) -> None:
         self._work = work
@@ -159,14 +163,15 @@ class _Beside(Generic[_T]):
 
 
 _Look = tuple[str, tuple[str, ...], tuple[Part, ...]]
-"""Key of a trace: source code, names of the traced functions, and traced parts of the analysis."""
+"""Key of a trace: source code, names of the traced functions, and phases of the trace."""
 
 
 class Verifier:
-    """A verifier of rewrites for the findings of one file.
+    """Verifies rewrites for the findings of one file, by traces and comparisons in the engine.
 
     ``request`` describes how the file is traced. ``known`` is the result of that trace if it was
-    traced before. ``backend`` also compares with the compiler backend.
+    traced before. With ``backend``, rewrites are also compiled with Inductor and their results
+    compared.
     """
 
     def __init__(
@@ -184,8 +189,8 @@ class Verifier:
         self._text: Text | None = None
         self._before: dict[tuple[tuple[str, ...], tuple[Part, ...]], Traced] = {}
         self._slow = True
-        """True if comparing takes long, so that a doubtful rewrite is first compared for a short
-        time.
+        """True if comparisons take long, so that a rewrite that may be refused is first compared
+        for a short time.
         """
         self._ahead: dict[_Look, asyncio.Task[Traced]] = {}
         """Traces of the next rewrites, started in case the current rewrite is refused."""
@@ -193,7 +198,8 @@ class Verifier:
     async def fixes(
         self, finding: Finding, targets: Sequence[str], seen: Sequence[SeenValue] = ()
     ) -> Search:
-        """Verify the rewrites for a finding; the first safe fix ends the search.
+        """Verify the rewrites that may fix a finding, in order, until one is a safe fix; return
+        fixes and refused rewrites.
 
         If none is verified, each rewrite that only replaces the graph break by another one is
         combined with rewrites for that one. ``targets`` are the functions with the finding.
@@ -581,14 +587,15 @@ def _parts_of(candidate: Candidate, parts: tuple[Part, ...]) -> tuple[Part, ...]
 
 
 def _is_settled(fix: Fix) -> bool:
-    """Whether a fix is graded safe or unsafe (not a suggestion) and adds no guards."""
+    """Whether a fix is graded safe or unsafe (not a suggestion), and does not add guards."""
     return fix.grade != "suggestion" and not fix.pins
 
 
 def _continue_refused(refused: Sequence[Refused]) -> tuple[Candidate, ...]:
-    """For refused rewrites that replace the graph break by another one, add rewrites for that one.
+    """Return further candidates for refused rewrites that only replace the graph break by another
+    one.
 
-    Return the combined rewrites.
+    Each combines a refused rewrite with a rewrite for the new graph break.
     """
     further: list[Candidate] = []
     # The only fault of an operator without a fake kernel is the missing kernel.
@@ -714,7 +721,9 @@ def _missing_kernel(after: Traced) -> Finding | None:
 
 
 def _is_refused(compared: Compared) -> bool:
-    """Whether the rewritten code raises an exception for an input that the original accepts."""
+    """Whether the rewritten code raises an exception for an input for which the original does
+    not.
+    """
     return any(not one.same and one.outcome == "returned" for one in compared.cases)
 
 

@@ -1,6 +1,6 @@
-"""Incremental tracing: find the functions and modules (targets) that an edit can affect.
+"""Incremental tracing: find the targets (functions and modules) whose traces an edit can affect.
 
-The results of all others are moved to their new lines, without another trace.
+Results of all other targets are moved to their new lines, without another trace.
 """
 
 from __future__ import annotations

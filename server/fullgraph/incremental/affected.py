@@ -16,13 +16,14 @@ from fullgraph.incremental.statements import ParsedText, Statement
 from fullgraph_engine.protocol import GivenCalls
 
 Inputs = Literal["written", "found", "sought", "given", "uncalled", "convention", "program"]
-"""Origin of the example inputs with which a function or module (target) was traced.
+"""Origin of the example inputs with which a target (function or module) was traced.
 
 ``written``: at the target itself, so other code cannot affect them. ``found``: synthesized by
-trying; tried first again unless users of the target change. ``sought``: none found, or the written
-ones do not fit, so changed definitions may help. ``given``: from calls in other code. ``uncalled``:
-such calls were sought without success. ``convention``: from functions and variables with usual
-names. ``program``: from a program, so all code it executes affects them.
+trying; the next trace tries the same inputs first, unless users of the target change. ``sought``:
+no inputs were found, or the written ones do not fit, so changed definitions may help. ``given``:
+from calls in other code. ``uncalled``: no such calls were found. ``convention``: from functions and
+variables with usual names. ``program``: from running a program, so all code that it executes
+affects them.
 """
 
 
@@ -53,13 +54,13 @@ class KnownTarget:
 def find_unaffected(
     before: ParsedText, after: ParsedText, change: Alignment, targets: Iterable[KnownTarget]
 ) -> frozenset[str]:
-    """Return the names of the functions and modules (targets) that an edit does not affect.
+    """Return the names of the targets (functions and modules) whose traces an edit does not affect.
 
-    ``before`` and ``after`` are the file before and after it, ``change`` the difference. Tracing
-    the targets again would give the same results. A trace depends on the code reachable from its
-    target and on code executed at import. Inputs from elsewhere also depend on the code that uses
-    the target, and on functions and variables searched for inputs. Decorators of other modules may
-    store definitions, so their uses count as well.
+    ``before`` and ``after`` are the file before and after it, ``change`` the difference;
+    ``targets`` were traced before it. A trace depends on the code reachable from its target and on
+    code executed at import. Inputs from elsewhere also depend on the code that uses the target, and
+    on functions and variables searched for inputs. Decorators of other modules may store
+    definitions, so their uses count as well.
     """
     sides = (_ChangedText(before, change.changed_before), _ChangedText(after, change.changed_after))
     kept = [side.kept_elsewhere() for side in sides]
@@ -91,9 +92,11 @@ def find_unaffected(
 def unless_called_otherwise(
     before: ParsedText, after: ParsedText, change: Alignment, targets: Iterable[KnownTarget]
 ) -> frozenset[str]:
-    """Return the names of the functions and modules (targets) that only changed calls can affect.
+    """Return the names of the targets that the edit can affect only through calls of them in other
+    code.
 
-    Their results stay valid if other code still calls them with the same inputs.
+    Their results stay valid if that code still calls them with the same inputs. ``change`` is the
+    difference between the texts ``before`` and ``after``.
     """
     called = [replace(one, inputs="written") for one in targets if one.calls is not None]
     return find_unaffected(before, after, change, called)
@@ -116,7 +119,8 @@ class _ChangedText:
         return not changed.isdisjoint(text.reached_on_import)
 
     def kept_elsewhere(self) -> dict[tuple[str, str], Statement]:
-        """Changed definitions that a decorator of another module may store.
+        """Changed definitions that a decorator of another module may have stored, such as in a
+        registry.
 
         The keys are the text of their decorators and the names that they bind.
         """
@@ -129,7 +133,7 @@ class _ChangedText:
 
     @property
     def bound_by_functions(self) -> frozenset[str]:
-        """Names that changed statements bind, without names of classes."""
+        """Names that changed statements bind, except for names of classes."""
         parts = (self._text.statements[number] for number in self._changed)
         return frozenset(name for one in parts if not _is_class(one) for name in one.names.binds)
 

@@ -13,7 +13,7 @@ from fullgraph.incremental.statements import ParsedText, Statement
 
 @dataclass(frozen=True)
 class Alignment:
-    """The differences between the source before and after an edit, as indices of top-level
+    """The differences between a file before and after an edit, as indices of its top-level
     statements.
 
     ``moves`` maps source ranges in unchanged statements to their new place.
@@ -63,10 +63,10 @@ def align_statements(before: ParsedText, after: ParsedText) -> Alignment:
 
 
 def same_code(before: ParsedText, after: Sequence[str]) -> Moves | None:
-    """Map lines and ranges from ``before`` to ``after`` if only comments and layout differ.
+    """Map lines and ranges from ``before`` to ``after`` if only comments and layout differ; None if
+    the code differs.
 
-    Both are the lines of a file. None if the code differs. Only statements near the difference are
-    parsed.
+    Both are versions of a file. Only statements near the difference are parsed.
     """
     old = before.lines
     head, tail = _equal_ends(old, after)
@@ -106,8 +106,8 @@ def may_be_same_code(before: Sequence[str], after: Sequence[str]) -> bool:
 
 
 def _equal_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
-    """Return how many lines at the beginning, and how many at the end, are equal in both
-    versions.
+    """Return the number of equal lines at the beginning of both versions, and the number at their
+    end.
     """
     most = min(len(before), len(after))
     head = next((n for n in range(most) if before[n] != after[n]), most)
@@ -126,7 +126,7 @@ def _text_without_layout(lines: Sequence[str]) -> str:
 def _statement_keys(before: ParsedText, after: ParsedText) -> tuple[list[object], list[object]]:
     """Return a key for each statement of both versions; equivalent statements have equal keys.
 
-    For speed, only statements that differ in their lines are split into tokens.
+    For speed, only statements with changed lines are split into tokens.
     """
     whole = {part.lines for part in before.statements} & {part.lines for part in after.statements}
 

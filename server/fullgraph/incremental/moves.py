@@ -15,7 +15,7 @@ from fullgraph.incremental.tokens import Token
 from fullgraph_engine.protocol import Position, Range
 
 Kind = Literal["expression", "instruction", "place", "either"]
-"""Kind of code that a source range covers.
+"""Kind of code that a source range covers, which decides how the range is moved.
 
 ``expression``: an AST node. ``instruction``: a bytecode instruction; its range differs from its
 node's for an attribute on another line than its object. ``place``: an instruction or a condition.
@@ -23,7 +23,7 @@ node's for an attribute on another line than its object. ``place``: an instructi
 """
 
 _WHOLE = frozenset({"def", "async", "class", "@", "from", "import"})
-"""First tokens of statements, such as ``def``, for which results refer to the first line only."""
+"""First tokens of statements for which results refer to the first line only, such as ``def``."""
 _FUNCTIONS_INSIDE = frozenset({"lambda", "for"})
 
 
@@ -33,7 +33,8 @@ _NEVER_LAST = frozenset([*"([{,.:=/%@<>|&^+-*~", "==", "!=", "<=", ">=", "//", "
 
 
 class LineLost(Exception):
-    """Raised if a result refers to a source range that the later version of a file no longer has.
+    """Raised if a result of the earlier version refers to a source range that the later version
+    lacks.
 
     Also raised if a result quotes changed code.
     """
@@ -81,7 +82,7 @@ class Rewritten:
 
     @cached_property
     def _pairs(self) -> tuple[tuple[Token, Token], ...]:
-        """Pairs of equal tokens: one of the earlier and one of the later version.
+        """Pairs of equal tokens, one of the earlier and one of the later version of the statement.
 
         Tokens that a formatter may add, such as brackets, are paired only if both versions have the
         same ones between two required tokens.
@@ -130,7 +131,9 @@ class Rewritten:
 
     @cached_property
     def _lines(self) -> Mapping[int, tuple[tuple[Token, int], ...]]:
-        """Tokens by their line in the earlier version, each with its line in the later version."""
+        """Tokens of the statement by their line in the earlier version, each with its line in the
+        later version.
+        """
         found: dict[int, list[tuple[Token, int]]] = {}
         for one, other in self._code:
             last = one.end.line if one.text == other.text else one.start.line
@@ -202,7 +205,9 @@ class Rewritten:
 
     @cached_property
     def _logical(self) -> Mapping[Range, Range]:
-        """Ranges of logical lines without their line ends; the values are their new ranges."""
+        """Ranges of the statement's logical lines, without line ends; the values are their ranges
+        in the later version.
+        """
         found: dict[Range, Range] = {}
         first: tuple[Token, Token] | None = None
         last = first
@@ -232,8 +237,8 @@ class Rewritten:
         return found
 
     def _node_ranges(self, node: ast.AST, read: _SeenNodes) -> list[tuple[Kind, Range]]:
-        """Return the range of an AST node and the ranges of the bytecode instructions compiled
-        from it.
+        """Return the range of an AST node and the ranges of the bytecode instructions compiled from
+        it, each with its kind.
 
         ``read`` are the nodes that need special treatment.
         """
@@ -264,7 +269,7 @@ class Rewritten:
     # -- text ---------------------------------------------------------------------------------
 
     def rewritten_pieces(self) -> Iterator[str]:
-        """Yield short pieces of the earlier code whose text has changed."""
+        """Yield short pieces of the earlier code that the later version writes in another way."""
         for at, (one, then, other, then_now) in enumerate(self._neighbors):
             if not _are_on_two_lines(one, then):
                 blanks = then.start.byte - one.end.byte
@@ -287,8 +292,8 @@ class Rewritten:
     def _repeated_piece(self, at: int, *, apart: bool) -> tuple[Token, Token]:
         """Return the first and last token of the expression around two neighboring tokens.
 
-        ``at`` is the index of the two tokens. With ``apart``, the expression may span several
-        lines.
+        ``at`` is the index of the pair in ``_neighbors``. With ``apart``, the expression may span
+        several lines.
         """
         neighbors = self._neighbors
         piece = list(neighbors[at][:2])
@@ -383,9 +388,11 @@ def _position_within(one: Token, other: Token, place: Position) -> Position:
 
 
 _MOST_ARGUMENTS = 30
-"""Number of arguments at which Python compiles a method call in another way."""
+"""Number of arguments from which Python compiles a method call to other bytecode."""
 _HEADERS = ("test", "iter", "subject")
-"""AST fields with the condition or subject of a statement, whose range findings use."""
+"""AST fields with the condition or subject of a statement; findings about the statement refer to
+their ranges.
+"""
 
 
 @dataclass
@@ -423,10 +430,10 @@ def _is_of_super(node: ast.Attribute) -> bool:
 
 
 def _from_name(node: ast.Attribute, place: Range) -> Range:
-    """Return the range of the instruction that reads an attribute.
+    """Return the range of the bytecode instruction that reads an attribute.
 
-    ``place`` is the range of the attribute's node. Since Python 3.11 it begins with the name if the
-    name is on another line than the object.
+    ``place`` is the range of the attribute's node. Since Python 3.11, the instruction's range
+    begins at the attribute's name if the name is on another line than the object.
     """
     attribute = _node_range(node)
     if attribute is None or attribute.start.line == attribute.end.line:

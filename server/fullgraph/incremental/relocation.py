@@ -41,7 +41,7 @@ _HIDDEN = frozenset(
     {Finding, TargetReport, TargetInfo, Related, Fix, FixEdit, SeenValue, PlaceShapes}
     | {TraceStepPlace}
 )
-"""Types of results to hide after an edit inside their source range."""
+"""Types of results to drop after an edit inside their source range, until the next trace."""
 _WITHOUT_RANGE = frozenset({TraceStep, ForecastRow})
 """Types of results that lose their source range after an edit there.
 
@@ -57,8 +57,9 @@ _KINDS: dict[Any, Kind] = {
 """Kind of code that the ranges of a type of result cover; ``either`` for all others."""
 
 _LINES = frozenset({"line", "end_line", "first_line", "last_line"})
-"""Names of fields that contain a zero-based line; another field of the object, ``path``, names the
-file.
+"""Names of fields that contain a zero-based line.
+
+The field ``path`` of the same object names the file of the line.
 """
 
 _PLACE = re.compile(r"(?P<name>[\w.-]+\.py):(?P<number>\d+)(?= in )")
@@ -71,10 +72,11 @@ _WORDS = re.compile(
 
 
 class Relocation:
-    """Updates the positions in results of the file ``path`` after an edit of it.
+    """Updates the positions in results (lines and source ranges) after an edit of the file
+    ``path``.
 
     With ``strict``, a source range that was removed raises ``LineLost``, because only complete
-    results are useful. Otherwise only the result with that range is hidden.
+    results are useful. Otherwise only the result with that range is dropped.
     """
 
     def __init__(self, path: str, text_map: TextMap, *, strict: bool = False) -> None:
@@ -83,7 +85,7 @@ class Relocation:
         self._mention = f"{self._name}:"
 
     def relocate_value(self, results: _T) -> _T:
-        """Return results with their lines and ranges after an edit.
+        """Return results with lines and ranges in the edited file.
 
         ``results`` are dataclasses or tuples of dataclasses.
 
@@ -97,7 +99,7 @@ class Relocation:
     def _relocate_any(self, value: Any, *, here: bool) -> Any:
         """Update the positions in a value of any type.
 
-        ``here``: objects without a path refer to this file.
+        ``here``: objects without a path of their own refer to the edited file.
         """
         kind: Any = type(value)
         if kind is str:
@@ -124,9 +126,10 @@ class Relocation:
         return tuple(moved)
 
     def _relocate_fields(self, value: Any, here: bool, *, except_for: str = "") -> Any:
-        """Update the positions in each field of a dataclass; other values are returned as they are.
+        """Return a dataclass with updated positions in its fields; other values are returned
+        unchanged.
 
-        ``here``: the object refers to this file. The field ``except_for`` is left out.
+        ``here``: the object refers to the edited file. The field ``except_for`` is left out.
         """
         kind: Any = type(value)
         path = getattr(value, "path", "")
@@ -191,7 +194,7 @@ class Relocation:
         return probe if source == probe.source else dataclasses.replace(probe, source=source)
 
     def _relocate_coverage(self, coverage: Coverage) -> Coverage:
-        """Update the ranges of executed and other lines, and count the lines again."""
+        """Update the line ranges that a trace executed or missed, and count the lines again."""
         if not coverage.extends_to(self._map.first_line):
             return coverage
         return Coverage.from_ranges(
@@ -229,9 +232,10 @@ class Relocation:
         )
 
     def _relocate_guarded_frame(self, frame: GuardedFrame) -> GuardedFrame:
-        """Update a compiled frame with the places in this file that caused its guards.
+        """Update the guards of a compiled frame after an edit: the source places that caused them.
 
-        Guards refer to causes by number, so a cause that was removed becomes None.
+        Guards refer to a list of causes by index. If the edit removed the source of a cause, its
+        entry becomes None.
         """
         causes = tuple(cause and self._find_range(cause, "place") for cause in frame.causes)
         first, last = frame.first_line, frame.last
@@ -255,9 +259,9 @@ class Relocation:
         return moved
 
     def _relocate_step(self, step: TraceStep) -> TraceStep:
-        """Update the positions in a graph or a graph break.
+        """Update the positions in a trace step, such as a graph or a graph break.
 
-        ``path`` is the file of its function, but its ranges are always in the analyzed file.
+        Its ``path`` is the file of its function, but its ranges are always in the analyzed file.
         """
         moved: TraceStep = self._relocate_fields(dataclasses.replace(step, path=""), here=True)
         places = tuple(sorted(moved.places, key=lambda place: (place.range, place.ops)))
@@ -310,9 +314,8 @@ def _frame_range(frame: Frame) -> Range:
 
 @functools.cache
 def _place_fields(kind: Any) -> tuple[str, ...]:
-    """Return the names of fields of a dataclass that may contain lines or source ranges.
-
-    It is empty for other types.
+    """Return the names of a dataclass's fields that may contain lines or source ranges; empty for
+    other types.
     """
     if not dataclasses.is_dataclass(kind):
         return ()

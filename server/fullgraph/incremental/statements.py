@@ -58,8 +58,8 @@ _PURE_MODULES = ("functools.", "typing.", "dataclasses.", "abc.", "contextlib.")
 class Statement:
     """A top-level statement, with the comments and empty lines above it.
 
-    Several statements that share a line count as one. ``lines`` are its lines, numbered from
-    ``first`` to ``last`` (from 0).
+    Statements that share a line count as one. ``lines`` are its lines, numbered from ``first`` to
+    ``last`` in the file (from 0).
     """
 
     first: int
@@ -101,7 +101,9 @@ class Statement:
 
     @cached_property
     def key(self) -> tuple[str, ...]:
-        """Key of the statement; statements with equivalent code have equal keys."""
+        """Key of the statement for comparisons with other versions; statements with equivalent code
+        have equal keys.
+        """
         return tuple(token.key for token in self.tokens if not token.is_optional)
 
     def executes_as(self, other: Statement) -> bool:
@@ -198,7 +200,7 @@ def _parse_quietly(text: str) -> list[ast.stmt]:
 
 
 class ParsedText:
-    """The top-level statements of a file, or of some of its lines beginning with line ``first``.
+    """The top-level statements of a file, or of some of its lines, beginning with line ``first``.
 
     Raises:
         SyntaxError: The text does not parse with this version of Python.
@@ -243,14 +245,14 @@ class ParsedText:
         return frozenset(name for node in imports for name in _bound_names(node))
 
     def find_reached(self, names: Iterable[str]) -> frozenset[int]:
-        """Return the indices of the statements that names refer to.
-
-        Names in these statements are followed, too.
+        """Return the indices of the top-level statements that ``names`` refer to, directly or
+        through names in these statements.
         """
         return self.find_closure(number for name in names for number in self.definers.get(name, ()))
 
     def find_closure(self, numbers: Iterable[int]) -> frozenset[int]:
-        """Return the indices of statements and of all statements that they refer to.
+        """Return the given indices of statements, and the indices of all statements that these
+        refer to.
 
         References are followed directly and through other statements. ``numbers`` are the given
         indices.
@@ -265,8 +267,9 @@ class ParsedText:
 
     @cached_property
     def _users(self) -> tuple[frozenset[int], ...]:
-        """Indices of the statements that refer to a statement, directly or through others, by the
-        index of the statement."""
+        """For each statement, the indices of the statements that refer to it, directly or through
+        others.
+        """
         users: list[set[int]] = [set() for _ in self.statements]
         for number in range(len(self.statements)):
             for reached in self._statement_closure(number):
@@ -307,8 +310,8 @@ class ParsedText:
         return self.find_reached(names | self._subclassed)
 
     def is_kept_here(self, statement: Statement) -> bool:
-        """Whether a decorator that this file defines may store the object that a statement
-        defines.
+        """Whether a decorator of this file may store the object that a statement defines, such as
+        in a registry.
         """
         numbers = (
             number for name in statement.names.decorators for number in self.definers.get(name, ())
@@ -481,7 +484,9 @@ def _executed_names(node: ast.stmt) -> Iterator[str]:
 
 
 def _keeping_decorators(node: ast.stmt) -> list[ast.expr]:
-    """Return the decorators that may store the decorated object."""
+    """Return the decorators of a definition that may store the decorated object, such as in a
+    registry.
+    """
     return [one for one in getattr(node, "decorator_list", ()) if not _is_pure(one)]
 
 

@@ -20,10 +20,9 @@ class TextMap(Protocol):
 
     @property
     def compares_code(self) -> bool:
-        """Whether the map compares code, so that a line that was removed means that results may
-        differ.
+        """Whether the map compares the code of both versions, instead of only shifting positions.
 
-        Otherwise it only shifts positions.
+        If it does, a removed line means that results may differ.
         """
 
     @property
@@ -129,7 +128,8 @@ class AppliedEdit:
 
 
 class CodeMap:
-    """A map from a file to a later version with the same code in the mapped statements.
+    """A map from a file to a later version of it, in which the mapped statements have the same
+    code.
 
     ``moves`` maps the lines and ranges of the statements, and ``lines`` are the lines of the later
     version.
@@ -175,9 +175,9 @@ class CodeMap:
 
 
 def _quoted_lines(text: str) -> Iterator[str]:
-    """Yield parts of a message that may quote a line of the file.
+    """Yield the parts of a message that may quote a line of the file.
 
-    These are lines without indentation or torch's prefix, and text between backticks.
+    These are lines without their indentation and torch's prefix, and text between backticks.
     """
     if "\n" in text:
         yield from (line.rpartition(", code: ")[2].strip() for line in text.split("\n"))

@@ -122,7 +122,8 @@ def _text_between(lines: Sequence[str], start: _Place, end: _Place) -> str:
 def _with_positions(
     raw: Iterable[_Raw], lines: Sequence[str], first: int
 ) -> Iterator[tuple[bool, Token]]:
-    """Yield whether a token is a string, and the token with its position in bytes, for each token.
+    """Yield (is_string, token) for each raw token: whether it is a string, and the token with its
+    position in bytes.
 
     ``first`` is the number of the first line in the file.
     """

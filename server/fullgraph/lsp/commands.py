@@ -254,7 +254,8 @@ def _find_unit(context: ServerContext, uri: str) -> AnalysisUnit | None:
 
 
 def _unit_and_target(context: ServerContext, arguments: list[Any]) -> tuple[AnalysisUnit, str]:
-    """Return the open file and the function name (may be empty) in the arguments of a command.
+    """Return the unit (the open file with its analysis) and the function name, maybe empty, in a
+    command's arguments.
 
     Raises:
         JsonRpcInvalidParams: The file is not open.

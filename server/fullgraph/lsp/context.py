@@ -54,5 +54,7 @@ class ServerContext:
         return self.session.client
 
     def find_unit(self, uri: str) -> AnalysisUnit | None:
-        """Return the open Python file with this URI; None if it is not open."""
+        """Return the analysis of the open Python file with this URI; None if the file is not
+        open.
+        """
         return self.session.files.units.get(uri)

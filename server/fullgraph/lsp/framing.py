@@ -50,8 +50,9 @@ class MessageReader:
             return b""
 
     async def _skip_line(self, count: int) -> None:
-        """Discard input up to the end of the current line; ``count`` bytes of the line are in the
-        buffer."""
+        """Discard input up to the end of the current line, whose first ``count`` bytes are in the
+        buffer.
+        """
         while True:
             await self._stream.readexactly(count)
             try:

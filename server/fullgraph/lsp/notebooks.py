@@ -23,7 +23,9 @@ from fullgraph.session.documents import Document, TextChange
 Json = dict[str, Any]
 
 _OPAQUE = ("arguments", "data")
-"""Keys of values that clients send back unchanged; the server keeps their positions."""
+"""Keys of values that clients send back unchanged; positions inside these values are not
+translated.
+"""
 
 
 class _Unmapped(Exception):
@@ -40,7 +42,7 @@ class _Notebook:
         self.join()
 
     def join(self) -> None:
-        """Join the texts of the cells again, after a change."""
+        """Join the texts of the cells again, after a cell has changed."""
         self.joined = join_cells((at, cell.text) for at, cell in enumerate(self.cells, 1))
 
     def start_of(self, cell_uri: str) -> int:
@@ -72,7 +74,9 @@ class NotebookTranslator:
         """Notebooks by URI. They stay when they are closed, because the diagnostics of their cells
         are cleared afterwards."""
         self._requests: dict[int | str, tuple[_Notebook, str]] = {}
-        """Open requests for a cell, by their id: the notebook and the URI of the cell."""
+        """Requests about a cell that were not answered yet, by request id: the notebook and the URI
+        of the cell.
+        """
 
     @property
     def is_used(self) -> bool:
@@ -210,7 +214,7 @@ class NotebookTranslator:
 
 
 def _has(cell: Json, documents: Mapping[str, Document]) -> bool:
-    """Whether the text of a cell is known; other cells are not in Python."""
+    """Whether the client has sent the text of a cell; it sends only Python cells."""
     return cell["document"] in documents
 
 

@@ -11,7 +11,7 @@ from fullgraph.probes.completion import ProbeItemKind
 from fullgraph.session.documents import Document
 
 TRIGGERS = frozenset(" [@(")
-"""Characters that trigger completion only inside probe comments."""
+"""Characters that trigger completion only inside comments with example inputs (probe comments)."""
 
 _KINDS: dict[ProbeItemKind, types.CompletionItemKind] = {
     "dtype": types.CompletionItemKind.Constant,

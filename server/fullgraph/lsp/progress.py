@@ -184,7 +184,7 @@ class _ProgressBar:
             self._report_duration()
 
     def _current_step(self) -> tuple[str, int]:
-        """Return what the work is at, and its percentage."""
+        """Return the description of the work's current step, and the percentage of work done."""
         words, percentage = self._last_report or ("", self._percentage())
         waiting = self._session.engines.status.state.value == "starting"
         return ("importing torch" if waiting else words), percentage

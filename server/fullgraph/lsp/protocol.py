@@ -148,7 +148,9 @@ class Protocol(LanguageServerProtocol):
     def _send_response(
         self, msg_id: int | str, result: Any | None = None, error: Any | None = None
     ) -> None:
-        """Send a response to a request of the client, unless the request was answered before."""
+        """Send a response with ``result`` or ``error`` to a request of the client, unless the
+        request was answered before.
+        """
         if msg_id in self.answered:
             self.answered.discard(msg_id)
             self._open_requests.discard(msg_id)

@@ -26,8 +26,11 @@ from fullgraph.session.repro import is_reproducible
 def repro_actions(
     context: ServerContext, unit: AnalysisUnit, findings: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
-    """Yield actions that reduce a finding to a small script, and actions on such a script if the
-    open file is one."""
+    """Yield actions that reduce findings to a small script, and, if the file ``unit`` is such a
+    script, actions on it.
+
+    ``findings`` are the findings in the requested range.
+    """
     copy = COPY_ISSUE if COPY_ISSUE in context.client.commands else REPRO_ISSUE
     if context.repros.jobs.find_at_path(unit.document.path) is not None:
         yield _repro_action("Copy as issue", copy, {"uri": unit.document.uri})
@@ -44,8 +47,10 @@ def repro_actions(
 def reduce_actions(
     unit: AnalysisUnit, params: types.CodeActionParams
 ) -> Iterator[types.CodeAction]:
-    """Yield an action, on the line of a function's name, that compiles it with Inductor and reduces
-    a failure to a script."""
+    """Yield an action that compiles a function with Inductor and reduces a failure to a script.
+
+    It is offered on the line of the function's name.
+    """
     line, anywhere = params.range.start.line, params.context.only is not None
     target = target_at(unit, line, anywhere=anywhere)
     if target is not None:

@@ -57,9 +57,11 @@ class Repros:
         return await self._await_result(make_script())
 
     async def emit_issue(self, uri: str, argument: Mapping[str, Any]) -> dict[str, Any]:
-        """Write the text of an issue about a finding, or about an open repro script.
+        """Return or save the text of an issue about a finding, or about the open repro script with
+        the URI ``uri``.
 
-        Clients with a clipboard command get the text; for other clients it is saved as a file.
+        ``argument`` describes the finding. Clients with a clipboard command get the text; for other
+        clients it is saved as a file.
         """
         unit = self._session.files.units.get(uri)
         repro = self.jobs.find_at_path(unit.document.path) if unit is not None else None

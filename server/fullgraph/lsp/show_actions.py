@@ -33,8 +33,11 @@ _COMMANDS: dict[DocumentKind, str] = {
 
 
 def show_actions(unit: AnalysisUnit, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
-    """Yield actions that open documents, on the line of a function's name; if the request names
-    their kind, also on the lines below."""
+    """Yield actions that open documents about a function, for a request on the line of the
+    function's name.
+
+    If the request names their kind, the actions are also offered on the lines below.
+    """
     wanted = params.context.only
     if not is_requested(SHOW_KIND, wanted):
         return

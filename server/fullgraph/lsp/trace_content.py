@@ -320,8 +320,12 @@ class _RunContent:
         }
 
     def _call_range(self, stack: Sequence[Frame], inlined: int) -> dict[str, Any] | None:
-        """Return the range where the compiled function calls the code with the graph break; None if
-        it is not in the file."""
+        """Return the range of the call, in the compiled function, that leads to the code with the
+        graph break.
+
+        ``stack`` is the stack at the break, and ``inlined`` the number of its inlined frames. None
+        if the call is not in the file.
+        """
         frame = stack[-inlined] if 0 < inlined <= len(stack) else None
         if frame is None or frame.path != self._unit.document.name or not self._shown.current:
             return None
@@ -398,8 +402,9 @@ class _RunContent:
         }
 
     def _other_findings(self) -> Iterator[dict[str, Any]]:
-        """Yield the findings of the run, except graph breaks among the steps of the
-        trace."""
+        """Yield the findings of the run, except graph breaks, which are among the steps of the
+        trace already.
+        """
         breaks = {(step.code, step.range) for step in self._steps if step.kind == "break"}
         for item in remove_ignored(self._findings, self._unit.document.positions):
             if (item.finding.code, item.finding.range) in breaks:

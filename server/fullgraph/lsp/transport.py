@@ -129,7 +129,10 @@ async def _start_early_engine(interpreter: str, boot: Path | None) -> EarlyEngin
 
 
 def serve_socket(host: str, port: int, *, boot: Path | None) -> int:
-    """Serve the first client that connects to the address; return the exit status."""
+    """Serve the first client that connects to the address; return the exit status.
+
+    ``boot`` is a script that starts the engine instead of the usual one.
+    """
     from fullgraph.lsp.server import Server
 
     async def main() -> int:

@@ -1,4 +1,6 @@
-"""Show documents in a way that the client supports: by a URI scheme, as a file, or as text."""
+"""Show documents about traced functions in a way that the client supports: by a URI scheme, as a
+file, or as text.
+"""
 
 from __future__ import annotations
 
@@ -201,8 +203,7 @@ class VirtualDocuments:
             self._folder = None
 
     def _write_file(self, address: DocumentAddress, text: str) -> Path:
-        """Write a document to a read-only file of the user's own; return its
-        path."""
+        """Write a document to a read-only file in a temporary folder; return the file's path."""
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="fullgraph-"))
         # Each source file gets a folder, because functions of several files may have the same name.

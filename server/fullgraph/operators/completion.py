@@ -29,7 +29,9 @@ MAX_ITEMS = 200
 """Maximum number of items in one completion list; further ones appear as the user types more."""
 
 CandidateKind = EntryKind | Literal["namespace", "overload", "keyword", "string"]
-"""Kind of a completion item: the kind of its entry in the operator index, or another kind."""
+"""Kind of a completion item: the kind of its entry in the operator index, or one of the kinds
+without an entry.
+"""
 
 OPERATORS = "torch.ops"
 """Path of the namespaces of operators, as in ``torch.ops.aten.max``."""
@@ -50,8 +52,9 @@ class CompletionCandidate:
     label: str
     kind: CandidateKind
     path: str = ""
-    """Path in the operator index, from which the documentation is looked up; empty without
-    documentation."""
+    """Path of the item in the operator index, for looking up its documentation; empty without
+    documentation.
+    """
     note: str = ""
     """Short text to the right of the label, for example a type."""
     filter: str = ""
@@ -256,8 +259,8 @@ def _keyword_candidates(
 
 
 def _is_native_callee(subject: Subject) -> bool:
-    """Whether a called function is written in C++, so that other language servers only know its
-    stub.
+    """Whether a called function is written in C++, so that other language servers know only its
+    declaration in a stub.
     """
     if subject.certainty == "guess":
         return False
@@ -277,9 +280,11 @@ def _is_start_of(argument: CallArgument, dotted: DottedName) -> bool:
 def _value_candidates(
     text: str, offset: int, index: OperatorIndex, dotted: DottedName, call: ActiveCall
 ) -> Iterator[CompletionCandidate]:
-    """Yield completions for the value of an argument: torch's constants and allowed strings.
+    """Yield completions for the value of the argument at the cursor: torch's constants and allowed
+    strings.
 
-    They fit the parameter to which the argument at the cursor is passed.
+    They fit the parameter that receives the argument. ``call`` is the call around the cursor, and
+    ``dotted`` the name at the cursor.
     """
     if call.active >= len(call.arguments):
         return
@@ -312,9 +317,10 @@ def _value_candidates(
 
 
 def _expected_parameters(text: str, index: OperatorIndex, call: ActiveCall) -> Iterator[Parameter]:
-    """Yield the parameters that the argument at the cursor may be passed to, in any signature.
+    """Yield the parameters that may receive the argument at the cursor, from all signatures of the
+    called function.
 
-    Parameters with the same type and the same choices are yielded once.
+    Of parameters with the same type and the same choices, only one is yielded.
     """
     signatures = [form.signature for form in call_forms(call.subject)]
     kind_of = ConstantKinds(text, index, call.open)
@@ -343,10 +349,11 @@ def _expected_parameters(text: str, index: OperatorIndex, call: ActiveCall) -> I
 
 @dataclass(frozen=True)
 class ConstantKinds:
-    """A function that returns the kind of a constant, such as ``dtype`` for ``torch.float32``.
+    """A function that returns the kind of a constant of torch, such as ``dtype`` for
+    ``torch.float32``.
 
-    It gets the dotted name of the constant as the text uses it. The kinds are ``dtype``, ``layout``
-    and ``memory_format``, and ``unknown`` for other names.
+    Its argument is the dotted name of the constant as the text uses it. The kinds are ``dtype``,
+    ``layout`` and ``memory_format``, and ``unknown`` for other names.
     """
 
     text: str
@@ -442,8 +449,9 @@ def _select_matches(
 
 
 class _OperatorSortKey:
-    """A sort key for operators: those used in a text first, then the others, each sorted by
-    name."""
+    """A sort key for operators: operators used in a text come first, then the others; both are
+    sorted by name.
+    """
 
     def __init__(self, text: str) -> None:
         self._words = set(re.findall(r"\.(\w+)", text))

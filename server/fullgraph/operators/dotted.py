@@ -106,8 +106,8 @@ def _path_base(expressions: ExpressionEvaluator, value: TorchValue) -> tuple[str
 def _imported_from(code: StatementTokens, first: int, last: int) -> str | None:
     """Return the module from which an import statement imports the name after the token ``last``.
 
-    ``first`` is the token ``import`` or ``from``. Returns an empty string at the first name of a
-    module path, and None after ``as``, where the user types a new name.
+    ``first`` is the index of the token ``import`` or ``from``. Returns an empty string at the first
+    name of a module path, and None after ``as``, where the user types a new name.
     """
     token = code.tokens[last]
     if token == "as":

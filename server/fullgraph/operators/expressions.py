@@ -22,10 +22,11 @@ from .seen import Seen
 from .text import StatementTokens, TextPlace, is_dotted_name, is_name, is_string
 
 Certainty = Literal["certain", "traced", "unambiguous", "guess"]
-"""How a name was resolved.
+"""How the code before a name was resolved to a torch object.
 
-``certain``: through imports and aliases. ``traced``: the last trace recorded the receiver's type.
-``unambiguous``: only ``torch.Tensor`` has a method of that name. ``guess``: a tensor is assumed.
+``certain``: through imports and aliases. ``traced``: the last trace recorded the type of the
+object. ``unambiguous``: only ``torch.Tensor`` has a method of that name. ``guess``: a tensor is
+assumed.
 """
 
 TENSOR = "torch.Tensor"
@@ -73,8 +74,9 @@ _FOREIGN = TorchValue("foreign")
 class IndexMatch:
     """The result of looking up a dotted name such as ``torch.add`` in the operator index.
 
-    ``name`` is set for functions and classes of torch that are not operators. ``overload`` is set
-    if the dotted name includes it, as in ``torch.ops.aten.add.Tensor``.
+    ``name`` is set for functions and classes of torch, ``operator`` for names below ``torch.ops``.
+    ``overload`` is set if the dotted name includes an overload, as in
+    ``torch.ops.aten.add.Tensor``.
     """
 
     name: Name | None = None
@@ -117,10 +119,10 @@ class ExpressionEvaluator:
         return None if found is None else IndexMatch(name=found)
 
     def canonical_path(self, path: str) -> str:
-        """Return the path under which the index lists an object, by resolving an alias of its
-        module.
+        """Return the path under which the operator index lists an object, with an alias of its
+        module resolved.
 
-        For example, an alias of a class is replaced by the class. Returns ``path`` itself if the
+        An alias of a class, for example, is replaced by the class. Returns ``path`` itself if the
         index contains it, or if its parent is not an alias.
         """
         parent, dot, leaf = path.rpartition(".")
@@ -134,8 +136,8 @@ class ExpressionEvaluator:
     # -- names --------------------------------------------------------------------------------
 
     def evaluate_name(self, place: TextPlace, token: int, *, guess: bool = True) -> TorchValue:
-        """Evaluate the name that ends with a token: a variable such as ``x``, or a member such as
-        ``x.y``.
+        """Evaluate the name that ends with the token ``token``: a variable such as ``x``, or a
+        member such as ``x.y``.
 
         With ``guess``, an unknown ``x`` is assumed to be a tensor if tensors have a member ``y``.
         """
@@ -277,10 +279,12 @@ class ExpressionEvaluator:
         return _OTHER if all(value.kind == "other" for value in values) else _UNKNOWN
 
     def _enclosing_class(self, scope: NameScope, bound: BoundName) -> int | None:
-        """Return the class whose instance a variable is, because it is the ``self`` of a method.
+        """Return the class whose instance a variable is, because the variable is the ``self`` of a
+        method.
 
-        The class is given by the index of its ``class`` statement. Returns None unless the variable
-        is the first parameter of a method without ``@staticmethod``.
+        The class is given by the index of its ``class`` statement. ``scope`` is the scope of the
+        method, and ``bound`` the variable. Returns None unless the variable is the first parameter
+        of a method without ``@staticmethod``.
         """
         source = self.source
         code = source.statement_tokens(scope.header)
@@ -357,10 +361,10 @@ class ExpressionEvaluator:
         return _UNKNOWN
 
     def _is_tensor_wrapper(self, place: TextPlace, first: int, opener: int) -> bool:
-        """Whether an annotation ``X[Tensor, ...]`` means a tensor.
+        """Whether an annotation ``X[Tensor, ...]`` means a tensor, because of ``X``.
 
-        It does if ``X`` is ``Optional``, ``Union``, ``Annotated``, ``Final`` or a type of
-        jaxtyping. ``first`` and ``opener`` are the token indices of ``X`` and its bracket.
+        ``X`` must be ``Optional``, ``Union``, ``Annotated``, ``Final`` or a type of jaxtyping.
+        ``first`` and ``opener`` are the token indices of ``X`` and its bracket.
         """
         code = place.code
         bound = self.imports.find_binding(code.tokens[first], place, first)
@@ -396,9 +400,10 @@ class ExpressionEvaluator:
         return name if name is not None and name.kind == "property" else None
 
     def resolve_property(self, value: TorchValue) -> TorchValue:
-        """Return the value that reading an attribute gives, if the attribute is a property.
+        """Return the value that reading an attribute gives: for a property, the value that the
+        property returns.
 
-        Values of other kinds are returned unchanged.
+        Values other than properties are returned unchanged.
         """
         if value.kind == "path" and (name := self._find_property(value.path)) is not None:
             return replace(self._return_value(name), certainty=value.certainty)

@@ -26,7 +26,7 @@ class BoundName:
     """All bindings of the name in its scope, except fallbacks such as ``x = None`` for a failed
     import."""
     chosen: Binding
-    """Binding that applies where the name is used."""
+    """Binding, among ``bindings``, that applies where the name is used."""
 
 
 class Imports:
@@ -77,9 +77,10 @@ class Imports:
         )
 
     def resolve_binding(self, bound: BoundName, scopes: Sequence[NameScope]) -> str | None:
-        """Return the path in torch that a bound name means, through aliases such as ``t = torch``.
+        """Return the path in torch that a bound name means, through aliases such as ``t = torch``;
+        None outside of torch.
 
-        ``scopes`` are the scopes where the name is used. Returns None for names outside of torch.
+        ``scopes`` are the scopes where the name is used, outermost first.
         """
         return self._follow_aliases(bound, scopes, _MAX_ALIASES)
 

@@ -58,9 +58,8 @@ class OperatorIndex:
         return cls(header, entries)
 
     def with_operators(self, operators: Iterable[Operator]) -> OperatorIndex:
-        """Return an index that also has the operators that a user's file defines.
-
-        They replace operators of the same name.
+        """Return an index that also has ``operators``, which a user's file defines; they replace
+        operators of the same name.
         """
         more = {operator.name: entry_of(operator) for operator in operators}
         return OperatorIndex(self.header, ChainMap(more, self._entries)) if more else self  # type: ignore[arg-type]
@@ -68,7 +67,7 @@ class OperatorIndex:
     # -- one ----------------------------------------------------------------------------------
 
     def entry(self, key: str) -> Entry | None:
-        """Return the encoded entry of a path (``torch.max``) or operator (``aten::max``).
+        """Return the still encoded entry of a path (``torch.max``) or operator (``aten::max``).
 
         None if the index does not contain it.
         """

@@ -18,7 +18,8 @@ _ABBREVIATIONS = {"F": "torch.nn.functional", "Tensor": "torch.Tensor", "nn": "t
 def look_up(index: OperatorIndex, written: str) -> tuple[Subject, ...]:
     """Return all names and operators of torch that a name typed by the user may mean.
 
-    A path such as ``torch.max`` matches one entry. ``max`` matches all entries that end with it.
+    The path ``torch.max`` matches one entry. The single name ``max`` matches every entry whose path
+    ends with it.
     """
     written = written.strip().removesuffix("()")
     if "::" in written:
@@ -67,10 +68,11 @@ def _find_name(index: OperatorIndex, path: str) -> Iterator[Subject]:
 
 
 def _find_by_leaf(index: OperatorIndex, leaf: str) -> Iterator[Subject]:
-    """Yield the functions and classes whose name ends with ``leaf``, such as ``add``.
+    """Yield the functions and classes whose dotted path ends with ``leaf``: ``torch.add`` for
+    ``add``.
 
     Each object is yielded under one path only. Names of ``torch`` come first, followed by methods
-    of tensors. Private names are yielded only without public ones.
+    of tensors. Private names are yielded only if there are not any public ones.
     """
     paths = [
         path for path in index.paths_ending_with(leaf) if not _is_private(path)

@@ -49,7 +49,7 @@ UNKNOWN = ArgumentValue()
 
 @dataclass(frozen=True)
 class SignatureMatch:
-    """How well a signature matches the arguments of a call."""
+    """A comparison of one signature of a called function with the arguments typed so far."""
 
     mismatches: int
     """Number of arguments that the signature cannot accept."""
@@ -70,9 +70,9 @@ class SignatureMatch:
         return not self.mismatches
 
     def sort_key(self, *, deprecated: bool) -> tuple[int, bool, int, bool, bool]:
-        """Return a key that sorts better matches first.
+        """Return a key by which better matches sort first.
 
-        ``deprecated`` says whether the signature itself is deprecated.
+        ``deprecated`` says whether torch deprecated the signature.
         """
         return (
             self.mismatches,
@@ -85,14 +85,16 @@ class SignatureMatch:
 
 @dataclass(frozen=True)
 class NarrowedSignatures:
-    """The matches of all signatures of a called function with the arguments typed so far."""
+    """A comparison of all signatures of a called function with the arguments typed so far."""
 
     matches: tuple[SignatureMatch, ...]
     """Match of each signature, in the order of the signatures."""
     chosen: int
     """Index of the first signature among the best matches; 0 without signatures."""
     best: tuple[int, ...]
-    """Indices of all signatures that match as well as the chosen one."""
+    """Indices of all signatures that match as well as the signature ``chosen``, which is
+    included.
+    """
 
 
 def narrow_signatures(
@@ -125,10 +127,11 @@ def possible_signatures(
     active: int,
     kind_of: Callable[[str], ValueKind] = lambda path: "unknown",
 ) -> list[tuple[Signature, frozenset[int]]]:
-    """Return the signatures that best accept the arguments, ignoring the argument at the cursor.
+    """Return the signatures that best accept the arguments of a call, ignoring the argument at the
+    cursor.
 
-    Each comes with the indices of its parameters with an argument. ``active`` is the index of
-    the argument at the cursor. ``kind_of`` returns the kind of a constant, given its dotted name.
+    Each comes with the indices of its parameters with an argument. ``active`` is the index of the
+    argument at the cursor. ``kind_of`` returns the kind of a constant, given its dotted name.
     """
     others = [argument for number, argument in enumerate(arguments) if number != active]
     narrowed = narrow_signatures(signatures, others, -1, kind_of)
@@ -207,10 +210,10 @@ def _takes_next_argument(parameter: Parameter, value: ArgumentValue) -> bool:
 
 
 def _find_keyword_prefix(text: str, parameters: Sequence[Parameter], taken: set[int]) -> int | None:
-    """Return the index of the first keyword-only parameter whose name starts with the text.
+    """Return the index of the first keyword-only parameter whose name starts with ``text``; None if
+    none does.
 
-    ``taken`` are the indices of parameters with an argument, which are skipped. Returns None if no
-    name starts with the text.
+    ``taken`` are the indices of parameters with an argument, which are skipped.
     """
     if not text.isidentifier():
         return None
@@ -223,7 +226,9 @@ def _find_keyword_prefix(text: str, parameters: Sequence[Parameter], taken: set[
 # -- types ------------------------------------------------------------------------------------
 
 _NO, _WEAK, _GOOD = 0, 1, 2
-"""How well a value fits a parameter: not at all, only if nothing fits better, or well."""
+"""Qualities of the fit of a value to a parameter: not at all, only if nothing fits better, or
+well.
+"""
 
 # Kinds of values that a parameter accepts, by its type as errors of torch's argument parser name
 # it. Other types accept all kinds.

@@ -67,7 +67,7 @@ class SchemaResult:
     type: str
     name: str = ""
     alias: AliasInfo | None = None
-    """Alias annotation; None if the result does not alias an argument."""
+    """Alias annotation; None if the result does not share memory with an argument."""
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,9 @@ class SchemaString:
     end: int
     """End offset of the last literal, including its quotes."""
     name: str = ""
-    """Qualified name in an argument before the schema; empty if the schema itself has the name, or
-    if it is unknown."""
+    """Qualified name that an argument before the schema gives; empty if the schema itself contains
+    the name, or if it is unknown.
+    """
     namespace: str = ""
     """Namespace of the ``Library`` whose ``define`` is called; empty if unknown or for other
     calls."""
@@ -66,9 +67,8 @@ class SchemaString:
 
 
 def schema_string_at(text: str, offset: int) -> SchemaString | None:
-    """Return the string around an offset.
-
-    The result is None unless a ``torch.library`` call takes it as a schema or name.
+    """Return the string literal around an offset, if a ``torch.library`` call takes it as a schema
+    or operator name; else None.
     """
     if "library" not in text and "Library" not in text:
         return None
@@ -93,9 +93,11 @@ def schema_string_at(text: str, offset: int) -> SchemaString | None:
 def _classify_string(
     imports: Imports, place: TextPlace, opener: int, index: int, offset: int
 ) -> SchemaString | None:
-    """Determine whether a call takes a string argument as a schema or name; None for other strings.
+    """Return a string argument of a call if the call takes it as a schema or operator name; None
+    for other strings.
 
-    ``opener`` is the token index of the call's parenthesis, ``index`` the one of the string.
+    ``opener`` is the token index of the call's parenthesis, ``index`` the token index of the
+    string, and ``offset`` the cursor.
     """
     code = place.code
     first = last = index
@@ -131,7 +133,8 @@ def _classify_string(
 def _argument_slot(code: StatementTokens, opener: int, index: int) -> tuple[int, str]:
     """Return the position of an argument in its call, and its keyword (empty if positional).
 
-    ``opener`` is the token index of the call's parenthesis, ``index`` of the argument's value.
+    ``opener`` is the token index of the call's opening parenthesis, ``index`` the token index of
+    the argument's value.
     """
     between = range(opener + 1, index)
     position = sum(code.tokens[i] == "," and code.parent[i] == opener for i in between)

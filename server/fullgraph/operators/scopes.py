@@ -104,7 +104,7 @@ class ScopeFinder:
                     yield code, first, last
 
     def opens_scope(self, statement: int) -> bool:
-        """Whether the statement with an index is a ``def`` or ``class``."""
+        """Whether the statement with the index ``statement`` is a ``def`` or ``class``."""
         tokens, first = self.source.tokens, self.source.firsts[statement]
         token = tokens[first]
         return token in ("def", "class") or (
@@ -438,7 +438,9 @@ def suite_colon(code: StatementTokens) -> int | None:
 
 
 def is_bound_inside(code: StatementTokens, token: int, name: str) -> bool:
-    """Whether a comprehension or lambda around a token binds ``name``."""
+    """Whether a comprehension or lambda around a token binds ``name``, so that it hides the
+    variable ``name`` outside.
+    """
     around = {opener := code.parent[token]}
     while opener >= 0:
         around.add(opener := code.parent[opener])

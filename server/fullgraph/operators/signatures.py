@@ -21,7 +21,7 @@ _QUOTE = re.compile(r"[\"']")
 
 @dataclass(frozen=True)
 class CallForm:
-    """A signature of a called function or operator, with the name to display before it."""
+    """A signature of a called function or operator, with the name to display for the function."""
 
     name: str
     signature: Signature
@@ -38,8 +38,8 @@ def call_around(
 ) -> ActiveCall | None:
     """Return the innermost call around an offset, if it calls a name of torch; else None.
 
-    It is also found if the offset is inside a string argument. ``seen`` are the types of
-    expressions that the last trace of the text recorded.
+    The offset may be inside a string argument. ``seen`` are the types of expressions that the last
+    trace of the text recorded.
     """
     found = call_at(text, offset, index, seen)
     line = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
@@ -75,7 +75,8 @@ def call_forms(subject: Subject) -> tuple[CallForm, ...]:
 def forms_of_name(name: Name, path: str = "") -> tuple[CallForm, ...]:
     """Return all signatures of a name of torch, deprecated ones last.
 
-    ``path`` is the alias to display the signatures under; empty for the name's own path.
+    ``path`` is an alias of the name, to display before the signatures; empty for the name's own
+    path.
     """
     leaf = (path or name.path).rpartition(".")[2]
     if name.signatures:

@@ -18,13 +18,16 @@ from .text import StatementTokens, TextPlace, is_name
 class Subject:
     """The name or operator of torch that a name in a text refers to.
 
-    On the keyword of an argument, it is the called function, and ``parameter`` is the keyword.
+    If the cursor is on ``dim`` in ``torch.sum(x, dim=1)``, it is the called function, and
+    ``parameter`` is ``dim``.
     """
 
     start: int
     """Start offset of the dotted name in the text."""
     end: int
-    """End offset of the part of the dotted name at the cursor."""
+    """End offset of the dotted name's part up to the cursor's word: of ``torch.nn`` in
+    ``torch.nn.Linear``, with the cursor on ``nn``.
+    """
     path: str
     """Path that the name resolves to, for example ``torch.Tensor.max`` or
     ``torch.ops.aten.add.Tensor``."""
@@ -35,9 +38,11 @@ class Subject:
     overload: Overload | None = None
     """Overload of the operator, if the path names one."""
     parameter: str = ""
-    """Parameter of the called function at the cursor; empty outside of keywords."""
+    """Parameter that the keyword at the cursor names, as ``dim`` in ``f(dim=1)``; empty if the
+    cursor is not on a keyword argument's name.
+    """
     certainty: Certainty = "certain"
-    """How the name was resolved."""
+    """How the name was resolved, from certain to a guess."""
 
 
 def subject_at(

@@ -65,7 +65,9 @@ KEYWORDS = frozenset(keyword.kwlist)
 
 
 _NO_EXPRESSION = (-1, -1)
-"""Span for an offset in a string, outside of the expressions of a formatted string."""
+"""Result of ``_span_in_string`` for an offset in a string, but not in an expression of a formatted
+string.
+"""
 
 
 def is_name(token: str) -> bool:
@@ -165,9 +167,8 @@ class StatementTokens:
         return len(self.tokens)
 
     def ends_operand(self, index: int) -> bool:
-        """Whether an operand can end at the token ``index``.
-
-        A dot or bracket after it then continues the expression.
+        """Whether an operand can end at the token with the index ``index``, so that a dot or
+        bracket after it continues the expression.
         """
         token = self.token_or_empty(index)
         return bool(token) and (token in _CLOSERS or is_name(token) or is_string(token))
@@ -237,8 +238,8 @@ class StatementTokens:
         return same[-1] if same else None
 
     def _line_start(self, index: int) -> tuple[int, bool]:
-        """Return the indentation of the line with a token, and whether the token is its first
-        one.
+        """Return the indentation of the line that contains a token, and whether the token is the
+        first of its line.
         """
         start = self.starts[index]
         begin = max(self.text.rfind("\n", 0, start), self.text.rfind("\r", 0, start)) + 1
@@ -258,8 +259,9 @@ class TextPlace:
     column: int
     """Indentation of the statement, or of the line where a new statement may begin."""
     outer: TextPlace | None = None
-    """Position around the formatted string whose expression contains the offset; None outside of
-    strings."""
+    """Place of the formatted string whose expression contains the offset; None outside of formatted
+    strings.
+    """
 
 
 class TokenizedText:
@@ -301,10 +303,10 @@ class TokenizedText:
         return bisect_right(self.firsts, token) - 1
 
     def place_at(self, offset: int) -> TextPlace | None:
-        """Return the statement around an offset, or where a new statement may begin.
+        """Return the statement around an offset, or the place where a new statement may begin.
 
-        Returns None in comments and strings, and outside of the text. An expression in a formatted
-        string is treated like a statement.
+        None in comments and strings, and outside of the text. An expression in a formatted string
+        is treated like a statement.
         """
         if not 0 <= offset <= len(self.text):
             return None
@@ -335,10 +337,10 @@ class TokenizedText:
     def _place_in_fstring(
         self, span: tuple[int, int], offset: int, outer: TextPlace
     ) -> TextPlace | None:
-        """Return the position of an offset in the expression of a formatted string.
+        """Return the place of an offset in the expression of a formatted string.
 
-        ``span`` is the range of the expression, which may contain formatted strings itself. Returns
-        None if the offset is in a plain part of such a string.
+        ``span`` is the range of the expression, which may contain formatted strings itself. None if
+        the offset is in a plain part of such an inner string.
         """
         while span != _NO_EXPRESSION:
             begin = span[0]

@@ -21,8 +21,7 @@ MOST_LINES = 60
 class ProbeComment:
     """The text after ``# fullgraph:``, which begins at character ``start`` of line ``line``.
 
-    The text is a probe (the inputs that a definition is traced with) or a directive such as
-    ``off``.
+    The text describes the inputs to trace a definition with, or is a directive such as ``off``.
     """
 
     line: int
@@ -73,9 +72,8 @@ def definition_of(positions: TextPositions, line: int) -> int:
 
 
 def comments_of(positions: TextPositions, line: int) -> tuple[ProbeComment, ...]:
-    """Return the probes (descriptions of inputs) of the definition on a line.
-
-    Reads the comments directly above the definition and the one at the end of its line.
+    """Return the comments with example inputs for the definition on a line: directly above it, or
+    at the end of its line.
     """
     found: list[ProbeComment] = []
     depth = 0
@@ -94,7 +92,7 @@ def comments_of(positions: TextPositions, line: int) -> tuple[ProbeComment, ...]
 
 
 def _count_closing(text: str) -> int:
-    """Return the number of closing brackets in a line minus the number of opening ones."""
+    """Return the number of closing brackets in a line minus the number of opening brackets."""
     return sum(map(text.count, ")]}")) - sum(map(text.count, "([{"))
 
 

@@ -49,7 +49,8 @@ class ProbeItems:
 
 
 def complete_probe(comment: ProbeComment, offset: int, scope: ProbeScope) -> ProbeItems:
-    """Return the completion items at an offset of a comment's text, the most likely first.
+    """Return the completion items at ``offset``, an offset in the text of a comment, the most
+    likely first.
 
     ``scope`` has the names of the file that the comment may use.
     """

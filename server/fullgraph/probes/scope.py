@@ -40,7 +40,7 @@ class ProbeClass:
 
 @dataclass(frozen=True)
 class ProbedDefinition:
-    """The class or function that a probe describes inputs for.
+    """The class or function whose example inputs a comment describes.
 
     ``methods`` maps each method to its parameters without ``self``; for a function, the only key is
     its own name.
@@ -50,12 +50,12 @@ class ProbedDefinition:
     is_class: bool
     methods: dict[str, tuple[ProbeParameter, ...]]
     called: str = "forward"
-    """Method or function that receives the inputs if the probe does not name one."""
+    """Method or function that receives the inputs if the comment does not name one."""
 
 
 @dataclass(frozen=True)
 class ProbeScope:
-    """The names that a probe (a description of inputs) can use at one line of a file."""
+    """The names that a probe (a comment with example inputs) can use at one line of a file."""
 
     definition: ProbedDefinition | None
     """Definition that the probe belongs to; None if the line is not at a definition."""

@@ -10,7 +10,9 @@ from fullgraph.domain.phrases import amount, listing
 from fullgraph_engine.protocol import BreakCause, BreakCost, GraphCut
 
 _MOST_CUTS = 6
-"""Maximum number of split graphs that a page lists."""
+"""Maximum number of graphs that a page about a graph break's cost lists: the graphs that the break
+splits.
+"""
 
 
 def cause_words(

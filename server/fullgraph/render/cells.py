@@ -53,7 +53,7 @@ def wrap(text: str, limit: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Cropped:
-    """The part of a line that fits into the available width.
+    """The part of a line that fits into the available width, as made by ``crop``.
 
     ``skipped`` is the number of code points left out before the part. ``before`` and ``after`` are
     true if text was left out on that side.

@@ -57,8 +57,9 @@ _NOTHING: dict[DocumentKind, str] = {
 }
 
 OFF_COMMENT = "# fullgraph: off"
-"""First line of documents in Python. It turns the analysis off, so that an editor does not trace
-the document."""
+"""First line of documents in Python, which prevents that fullgraph traces the document when an
+editor opens it.
+"""
 
 
 def document_request(request: Analyze, kind: DocumentKind) -> Analyze:
@@ -118,7 +119,9 @@ class DocumentDraft:
 
     @property
     def saved(self) -> tuple[SavedEvents, ...]:
-        """Saved shape events of the runs, with which the engine can compare a later run."""
+        """Saved symbolic shape events of the runs, with which the engine can compare the events of
+        a later run.
+        """
         return tuple(
             SavedEvents(id_, part.number, part.archive)
             for id_ in sorted(self._runs)
@@ -128,8 +131,9 @@ class DocumentDraft:
 
     @property
     def differs(self) -> bool:
-        """Whether the shape events of a run differ from the saved events of an earlier run that
-        they were compared with."""
+        """Whether the shape events of a run differ from saved events of an earlier run, if they
+        were compared.
+        """
         return any(part.differs for run in self._runs.values() for part in run.parts)
 
     @property
@@ -152,8 +156,9 @@ class DocumentDraft:
 
     @property
     def problem(self) -> str:
-        """Sentence that explains why the document is empty; empty if the document has content or no
-        error is known."""
+        """Sentence that explains why the document is empty; an empty string if it has content or no
+        error is known.
+        """
         if self.written:
             return ""
         if self._problem:

@@ -17,10 +17,10 @@ _MOST_LINES = 6
 
 @dataclass(frozen=True)
 class _Row:
-    """A line of the excerpt: pieces of text with their style.
+    """A row of a source excerpt: pieces of text with their style.
 
-    ``number`` is the zero-based line number, None for lines that underline. ``sign`` separates the
-    number from the code.
+    ``number`` is the zero-based line number, None for a row that underlines the row above. ``sign``
+    separates the number from the code.
     """
 
     number: int | None

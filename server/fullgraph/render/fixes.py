@@ -122,7 +122,10 @@ def verification_words(fix: Fix) -> str:
 
 def fixed_json(files: tuple[FixedFile, ...], torch: str, problems: tuple[str, ...]) -> str:
     """Format the results of all files as JSON; each fix has its edits, its safety grade and its
-    verification."""
+    verification.
+
+    ``torch`` is the version of torch; ``problems`` are sentences about the whole command.
+    """
     document: dict[str, Any] = {
         "version": VERSION,
         "torch": torch or None,

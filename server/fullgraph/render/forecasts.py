@@ -8,7 +8,7 @@ from fullgraph_engine.protocol import ForecastRow
 from fullgraph_engine.protocol.recompiles import Verdict
 
 _MOST_NAMES = 3
-"""Maximum number of expressions in a code lens."""
+"""Maximum number of expressions that a code lens about recompiles names."""
 _MOST_REASONS = 3
 
 _VERDICTS: dict[Verdict, str] = {
@@ -37,7 +37,8 @@ def forecast_page(
 ) -> str:
     """Describe as Markdown which further calls recompile the function ``target``.
 
-    ``fresh`` is false if the forecast is from a trace before the last one.
+    ``rows`` are the changes of arguments and their effects, ``notes`` further sentences. ``fresh``
+    is false if the forecast is from a trace before the last one.
     """
     age = "" if fresh else " (before the last trace)"
     lines = [f"**Calls of `{target}` with something else**{age}", ""]

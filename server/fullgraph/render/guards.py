@@ -151,7 +151,9 @@ def _is_caused_by_line(frame: GuardedFrame, guard: FoundGuard, line: int) -> boo
 
 
 def answer_markdown(query: GuardQuery, answer: GuardAnswer) -> str:
-    """Format the guards on an expression as Markdown; empty if it has none."""
+    """Format the guards on an expression (``query``) as Markdown; empty if the expression has
+    none.
+    """
     counted = Counter(
         (sentence, guard.kind) for _, guard in answer.guards for sentence in guard_sentences(guard)
     )
@@ -176,5 +178,5 @@ def answer_markdown(query: GuardQuery, answer: GuardAnswer) -> str:
 
 
 def answer_text(query: GuardQuery, answer: GuardAnswer) -> str:
-    """Format the guards on an expression as plain text."""
+    """Format the guards on an expression (``query``) as plain text."""
     return answer_markdown(query, answer).replace("**", "").replace("`", "")

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _LARGE_SHARE = 0.6
-"""Share of the time from which one operator explains why compiled code is not faster."""
+"""Share of a compiled call's time from which one operator explains why compiled code is not
+faster.
+"""
 _SMALL_SECONDS = 100e-6
 """Seconds of an eager call below which calling compiled code takes a large part of the time."""
 
@@ -93,7 +95,10 @@ def _why_not_faster(measurement: Measurement) -> str:
 
 
 def _same_words(compared: Compared | None) -> str:
-    """Describe in a clause whether the function behaves the same with the fixes."""
+    """Describe in a clause whether the function behaves the same with the fixes.
+
+    ``compared`` is the comparison; None without one.
+    """
     if compared is None or compared.outcome == "unverified":
         reason = f": {compared.reason}" if compared is not None else ""
         return f"output not compared{reason}"
@@ -106,7 +111,9 @@ def _same_words(compared: Compared | None) -> str:
 
 
 def fixes_words(target: Timed) -> str:
-    """Return "the fix" or, of several, their number: "2 fixes"."""
+    """Describe the fixes of a measured function: "the fix" for a single one, else their number: "2
+    fixes".
+    """
     return "the fix" if len(target.fixes) == 1 else f"{len(target.fixes)} fixes"
 
 

@@ -9,8 +9,10 @@ from fullgraph.domain.codes import Severity
 
 
 class Style(enum.Enum):
-    """Role of a piece of terminal text. The value has the parameters of its ANSI escape
-    sequence."""
+    """A role of a piece of terminal text, such as an error.
+
+    The value has the parameters of its ANSI escape sequence.
+    """
 
     ERROR = "1;91"
     WARNING = "1;93"
@@ -34,8 +36,9 @@ SEVERITY_STYLES = {
 
 @dataclass(frozen=True)
 class Paint:
-    """Output style of a stream: whether it shows colors, and the maximum columns of prose
-    (``width``) and of ``code``."""
+    """The output style of a stream: whether it shows colors, the maximum columns of prose
+    (``width``), and of ``code``.
+    """
 
     color: bool = False
     width: int = 100

@@ -23,8 +23,10 @@ class Span:
 
 
 def file_span(file: CheckedFile, path: str, place: Range) -> Span:
-    """Convert a range in the file at ``path`` to UTF-16 characters: the checked file, or another
-    file as it is on disk now."""
+    """Convert a range in the file at ``path`` to UTF-16 characters.
+
+    The file is the checked one (``file``), or another one as it is on disk now.
+    """
     text = file.text if path in (file.path, file.absolute) else _read_positions(path)
     return text_span(text, place)
 
@@ -52,5 +54,7 @@ def _read_positions(path: str) -> TextPositions | None:
 
 
 def shown_path(file: CheckedFile, path: str) -> str:
-    """Return a path for display: the checked file's as the user wrote it, other paths unchanged."""
+    """Return a path for display: the checked file's path as the user wrote it, other paths
+    unchanged.
+    """
     return file.path if path in (file.path, file.absolute) else path

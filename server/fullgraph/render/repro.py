@@ -25,8 +25,10 @@ _EFFECTS = {
 
 
 def reduction_words(state: ReductionState) -> str:
-    """Describe the progress of a reduction (lines at first → now): ``143 → 37 lines · 212 tried ·
-    4.1 s``."""
+    """Describe the progress of a reduction: ``143 → 37 lines · 212 tried · 4.1 s``.
+
+    The numbers are the lines of code at first and now, and the number of programs that were run.
+    """
     last = state.last
     if last is None:
         return "Starting"
@@ -43,7 +45,8 @@ def reduction_words(state: ReductionState) -> str:
 
 def outcome_words(outcome: ReproOutcome) -> str:
     """Describe the outcome of a reduction: ``12 lines of 143, verified in a fresh Python · 212
-    tried · 4.1 s``."""
+    tried · 4.1 s``.
+    """
     found = outcome.found
     if found is None:
         return ""

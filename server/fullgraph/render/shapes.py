@@ -15,9 +15,10 @@ MOST_SHOWN = 12
 def values_page(
     place: PlaceShapes, shown: str = "", counts: Mapping[str, int] | None = None
 ) -> str:
-    """Describe the values that traces saw at a source expression in Markdown.
+    """Describe the values that traces saw at a source expression, as Markdown.
 
-    ``shown`` is the code of the expression. ``counts`` says how many values each target saw.
+    ``shown`` is the code of the expression. ``counts`` maps each traced function to the number of
+    values that its trace saw.
     """
     page = _values_words(place, shown, several=len(counts or {}) > 1)
     if not counts or len(counts) < 2:

@@ -16,8 +16,12 @@ MOST_INPUTS = 64
 
 @dataclass(frozen=True)
 class ShownBreaks:
-    """Numbers of lines on which an editor shows the graph breaks of one run: ``lines`` of the run
-    itself, ``other_lines`` that only its alternative executions break."""
+    """Numbers of lines on which an editor shows graph breaks of one run (a trace with one set of
+    inputs).
+
+    ``lines`` are lines that break the graph in the run itself, ``other_lines`` lines that do so
+    only on alternative execution paths.
+    """
 
     lines: int = 0
     other_lines: int = 0
@@ -48,8 +52,9 @@ def target_line(report: TargetReport) -> str:
 
 
 def _is_inside(report: TargetReport) -> bool:
-    """Whether Dynamo traced the function as part of another compiled function, whose report counts
-    its graphs."""
+    """Whether Dynamo traced the function as a part of another compiled function, which counts its
+    graphs.
+    """
     return report.region is None and bool(report.compiled)
 
 
@@ -86,7 +91,7 @@ def lens_title(
 
 
 def cut_message(words: str, most: int = MOST_CLAUSE) -> str:
-    """Cut a message at a space after at most ``most`` characters."""
+    """Cut a message to at most ``most`` characters, at a space."""
     if len(words) <= most:
         return words
     return words[:most].rpartition(" ")[0].rstrip(",;:") + " …"
@@ -123,8 +128,11 @@ def reach_words(report: TargetReport) -> str:
 
 
 def lens_tooltip(report: TargetReport, *, shown: ShownBreaks | None = None) -> str:
-    """Return what ``lens_title`` leaves out: full errors and inputs, lines that were not reached,
-    and alternative executions."""
+    """Return the details that ``lens_title`` leaves out, for the tooltip of a code lens.
+
+    These are the full errors and inputs, lines that were not reached, and alternative executions.
+    ``shown`` is None if it is unknown where the editor shows the breaks.
+    """
     found = [words for words in _outcome_words(report) if cut_message(words) != words]
     if (probe := report.probe) is not None and _brief_inputs(probe) != probe_inputs(probe):
         found.append(probe_inputs(probe))
@@ -209,8 +217,12 @@ def _break_words(report: TargetReport, shown: ShownBreaks | None = None) -> Iter
 
 
 def _break_place(report: TargetReport, shown: ShownBreaks | None) -> str:
-    """Return where the editor shows the breaks, if a reader would look for another number of
-    lines."""
+    """Return words to append to the number of breaks, about where the editor shows them: ``on 2
+    lines``.
+
+    Empty if the number of lines equals the number of breaks, or if ``shown`` (the line numbers) is
+    None.
+    """
     # The findings inside a compiled function name that function, so the count of lines is too low.
     if shown is None or _is_inside(report):
         return ""

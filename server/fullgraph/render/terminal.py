@@ -149,7 +149,7 @@ class _NoteLines:
         yield from self._wrap_note(f"{name}: ", text, style)
 
     def note_rows(self, name: str, rows: list[str]) -> Iterator[str]:
-        """Yield already formatted lines, with the name of the note before the first."""
+        """Yield the formatted lines ``rows`` of a note, with the note's name before the first."""
         head = f"{name}: "
         for number, row in enumerate(rows):
             lead = self.paint(Style.STRONG, head) if number == 0 else " " * len(head)

@@ -1,7 +1,7 @@
 """The results of tracing one file, built from the engine's events.
 
-``Results`` in ``file_results`` is the only reader of these events that keeps them. The editor,
-``check``, ``fix`` and ``repro`` read findings and reports from it.
+``Results`` in ``file_results`` is the only object that stores these events. The editor and the
+commands ``check``, ``fix`` and ``repro`` read findings and reports from it.
 """
 
 from __future__ import annotations

@@ -21,7 +21,9 @@ DetailEvent = ValuesSeen | ShapesFound | GuardsFound | TraceStepsFound
 
 class _Mergeable(Protocol):
     def merge_with(self: _T, other: _T, /) -> _T:
-        """Return the details combined with details of a run with another probe (other inputs)."""
+        """Return the details of a target, combined with its details from a run with other example
+        inputs.
+        """
 
 
 _T = TypeVar("_T", bound=_Mergeable)
@@ -29,8 +31,10 @@ _T = TypeVar("_T", bound=_Mergeable)
 
 @dataclass(frozen=True)
 class TargetDetails:
-    """Details of one target from its runs with all probes (inputs); a field is None if the runs did
-    not report it.
+    """Details of one target (traced function or class), merged from its runs with all example
+    inputs.
+
+    A field is None if the runs did not report it.
     """
 
     seen: Located[SeenByTarget] | None = None
@@ -40,8 +44,10 @@ class TargetDetails:
 
     @classmethod
     def from_event(cls, event: DetailEvent) -> TargetDetails:
-        """Return the details in an event. It is decoded when they are read, because there may be
-        thousands."""
+        """Return the details in an event of the engine.
+
+        They are decoded when first read, because there may be thousands.
+        """
         if isinstance(event, ValuesSeen):
             return cls(seen=Located(lambda: SeenByTarget(event.unpack_values())))
         number = event.probe_number
@@ -79,7 +85,9 @@ class TargetDetails:
                 yield TraceStepsFound(0, target, steps.steps, probe_number=steps.probe_number)
 
     def merge_with(self, other: TargetDetails) -> TargetDetails:
-        """Return the details combined with details of a run with another probe (other inputs)."""
+        """Return the details of a target, combined with its details from a run with other example
+        inputs.
+        """
         return TargetDetails(
             _merge_optional(self.seen, other.seen),
             _merge_optional(self.shapes, other.shapes),
@@ -99,12 +107,18 @@ class TargetDetails:
         )
 
     def relocate_later(self, relocations: Sequence[Relocation]) -> TargetDetails:
-        """Return the details for a later text, without details whose source range was removed."""
+        """Return the details with source ranges in a later text; details whose range was removed
+        are dropped.
+
+        ``relocations`` move the ranges. They are applied when the details are read.
+        """
         return self._change_each(lambda details: details.relocate_later(relocations))
 
     def relocate_now(self, relocation: Relocation, *, guards: bool) -> TargetDetails:
-        """Return the details for a later text. Without ``guards``, guards are not checked, because
-        decoding them takes long.
+        """Return the details with source ranges in a later text, moved immediately.
+
+        Without ``guards``, the ranges of guards are not checked, because decoding guards takes
+        long.
 
         Raises:
             LineLost: The relocation is strict, and the later text lacks a source range.

@@ -44,8 +44,9 @@ from fullgraph_engine.protocol import (
 from fullgraph_engine.protocol.operators import Operator
 
 _FILE = ""
-"""Key of findings about the whole file instead of a target; they are complete only when the run
-is.
+"""Key of the findings about the whole file; the other keys are names of targets.
+
+These findings are complete only when the run is.
 """
 
 _LATER = ("second", "paths")
@@ -73,7 +74,7 @@ STORED = (
     *(TargetsFound, FindingFound, TargetDone, ForecastFound, OperatorsRegistered),
     *DETAIL_EVENTS,
 )
-"""Events from which results on disk are read."""
+"""Types of the engine's events to store on disk; results are read back from them."""
 
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -82,8 +83,9 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class _TargetPart:
-    """The findings, reports and details of one target, with one report for each probe (the inputs
-    of one trace).
+    """The findings, reports and details of one target (traced function or class).
+
+    There is one report for each run: a trace with one set of example inputs (probe).
     """
 
     found: Located[tuple[Finding, ...]] = field(default_factory=lambda: Located.wrap(()))
@@ -124,8 +126,12 @@ class _TargetPart:
         return replace(self, told=Located.wrap((*others, report)))
 
     def with_callers(self, sources: Sequence[str]) -> _TargetPart:
-        """Return a copy with other descriptions of the calls that provide the target's inputs, by
-        probe number; without ``sources``, they are removed."""
+        """Return a copy in which each report has another description of the calls that provide its
+        inputs.
+
+        ``sources`` are the descriptions by number of the inputs; if empty, the descriptions are
+        removed.
+        """
         reports = [
             report
             if report.probe is None
@@ -138,7 +144,11 @@ class _TargetPart:
         return replace(self, told=Located.wrap(tuple(reports)))
 
     def relocate_later(self, relocations: Sequence[Relocation]) -> _TargetPart:
-        """Return the results for an edited text, without results whose source range was edited."""
+        """Return the results with source ranges in an edited text; results whose range was edited
+        are dropped.
+
+        The ranges are moved when the results are read.
+        """
         return _TargetPart(
             self.found.relocate_later(relocations),
             self.told.relocate_later(relocations),
@@ -146,7 +156,9 @@ class _TargetPart:
         )
 
     def relocate_now(self, relocation: Relocation, *, guards: bool) -> _TargetPart:
-        """Return the results for another text; without ``guards``, guards are not checked.
+        """Return the results with source ranges in another text, moved immediately.
+
+        Without ``guards``, the ranges of guards are not checked.
 
         Raises:
             LineLost: A range does not exist in the other text.
@@ -189,7 +201,9 @@ class Results:
         self.timings: list[Timings] = []
         """Durations that the current run, or else the last one, has reported."""
         self._called: Results | None = None
-        """Earlier results to use for targets that other code still calls as before."""
+        """Earlier results, to use for targets whose inputs come from calls in other code, if the
+        engine finds the same calls.
+        """
 
     @classmethod
     def from_events(cls, events: Iterable[Event]) -> Results:
@@ -209,11 +223,12 @@ class Results:
         kept: Iterable[str] = (),
         called: Results | None = None,
     ) -> None:
-        """Begin a run of the current text.
+        """Begin a run of the current text, whose events ``apply_event`` will receive.
 
-        With ``only``, results of other targets stay unchanged. Results of targets in ``kept`` also
-        stay unchanged, because they are valid for the current text. ``called`` are earlier results
-        to use for targets that other code still calls as before.
+        With ``only``, the run traces these targets, and results of other targets stay unchanged.
+        Results of targets in ``kept`` also stay, because they are valid for the current text.
+        ``called`` are earlier results of targets whose inputs come from calls in other code; they
+        are used if the engine finds the same calls.
         """
         self._merge_new_into_old()
         self._only, self._kept, self._called = frozenset(only), frozenset(kept), called
@@ -274,8 +289,8 @@ class Results:
         return False
 
     def complete_run(self) -> None:
-        """Complete the run and drop findings of the last run that the current run did not
-        repeat.
+        """Complete the run: drop findings of the previous run that this run did not report
+        again.
         """
         kept = {name: part for name, part in self._old.items() if self._is_left_alone(name)}
         for name, part in self._new.items():
@@ -290,8 +305,8 @@ class Results:
             self.operators = ()
 
     def interrupt_run(self) -> None:
-        """Interrupt the run: keep its results, and results of the last run for the targets that it
-        did not reach.
+        """Interrupt the run: keep its results so far, and the previous run's results of targets
+        that it did not reach.
         """
         if self.unparsed:
             # A syntax error invalidates only findings about the whole file, because no target was
@@ -307,8 +322,9 @@ class Results:
         return any(finding.code == SYNTAX_ERROR for finding in file.findings)
 
     def _is_left_alone(self, name: str) -> bool:
-        """Return whether the current run does not trace the target ``name``, or for the empty name,
-        does not check the whole file.
+        """Return whether the current run leaves out the target ``name``, so that its results stay.
+
+        For an empty name: whether the run does not report findings about the whole file.
         """
         return name in self._kept or bool(self._only and name not in self._only)
 
@@ -321,8 +337,9 @@ class Results:
     # -- changes of the text ------------------------------------------------------------------
 
     def apply_edits(self, edits: Sequence[AppliedEdit], path: str) -> None:
-        """Move the ranges of the results by edits of the text; afterwards all results count as
-        results of an earlier text.
+        """Move the ranges of the results by edits of the text at ``path``.
+
+        Afterwards all results count as results of an earlier text, until a run reports them again.
         """
         if not edits:
             return
@@ -336,11 +353,11 @@ class Results:
     def relocate_to(
         self, code_map: CodeMap, path: str, called: frozenset[str] = frozenset()
     ) -> Results:
-        """Return the results with ranges moved to another text with the same code, without targets
-        with a range that does not exist there.
+        """Return the results with ranges in another text with the same code.
 
-        For targets in ``called``, the ranges of the calls that provide their inputs are removed
-        first.
+        Targets with a range that does not exist there are left out. ``code_map`` maps the ranges of
+        the file at ``path``. For targets in ``called``, the ranges of the calls that provide their
+        inputs are removed before.
         """
         copy, move = self.snapshot(), Relocation(path, code_map, strict=True)
         lost = set[str]()
@@ -385,7 +402,9 @@ class Results:
         )
 
     def without_earlier(self) -> Results:
-        """Return a copy without results of earlier runs that the current run has not confirmed."""
+        """Return a copy with only the results of the current run, and older results that it has
+        confirmed.
+        """
         copy = self.snapshot()
         copy._old = {name: part for name, part in self._old.items() if name in self._kept}
         return copy
@@ -399,8 +418,9 @@ class Results:
 
     @property
     def targets(self) -> tuple[KnownTarget, ...]:
-        """Targets with results that would be the same if the target were traced again, without
-        results that hit a limit.
+        """Targets whose results would be the same if they were traced again.
+
+        Targets that reached a limit, such as on time, are left out.
         """
         found = []
         for name in self.names:
@@ -417,13 +437,13 @@ class Results:
 
     @property
     def placed(self) -> frozenset[str]:
-        """Names of the targets with results; the empty name is for findings about the whole
+        """Names of the targets with results; the empty name if there are findings about the whole
         file.
         """
         return frozenset((*self._old, *self._new))
 
     def snapshot(self) -> Results:
-        """Return a copy of the results that later edits and runs do not change."""
+        """Return an independent copy: later edits and runs change only the original."""
         copy = Results()
         copy._old, copy._new = dict(self._old), dict(self._new)
         copy._only, copy._current, copy.note = self._only, self._current, self.note
@@ -479,7 +499,7 @@ class Results:
         return self._details_by_target(lambda details: details.guards)
 
     def targets_without_forecast(self) -> tuple[str, ...]:
-        """Return the names of traced targets without a forecast of recompiles that belongs to their
+        """Return the names of the traced targets for which no forecast of recompiles followed their
         last trace.
         """
         traced = (s.report.name for s in self.reports() if s.report.status == "traced")
@@ -542,7 +562,10 @@ class Results:
 async def collect_results(
     events: AsyncIterable[Event], watch: Callable[[Event], None] = lambda event: None
 ) -> Results:
-    """Return the results of one request after its last event; call ``watch`` for each event."""
+    """Collect the events of one engine request, and return its results after the last event.
+
+    ``watch`` is called with each event.
+    """
     results = Results()
     results.begin_run()
     async for event in events:
@@ -553,8 +576,10 @@ async def collect_results(
 
 
 def _is_through(name: str, old: _TargetPart, new: _TargetPart) -> bool:
-    """Return whether the current run has sent as many reports of a target as the last run; there is
-    one for each of its inputs.
+    """Return whether the current run has sent as many reports of a target (``new``) as the last run
+    (``old``).
+
+    There is one report for each set of example inputs of the target.
     """
     return name != _FILE and len(new.reports) >= max(1, len(old.reports))
 
@@ -583,8 +608,8 @@ def _inputs_origin(report: TargetReport) -> Inputs:
 
 
 def _mentioned_names(report: TargetReport) -> list[str]:
-    """Return the words in inputs that the engine synthesized; some may be names that the file
-    defines.
+    """Return the words in the inputs that the engine synthesized for a target; some may be names in
+    the file.
     """
     probe = report.probe
     found = probe is not None and probe.origin == "synthesis"
@@ -592,8 +617,8 @@ def _mentioned_names(report: TargetReport) -> list[str]:
 
 
 def _given_calls(name: str, reports: Iterable[TargetReport]) -> GivenCalls | None:
-    """Return the inputs with which other code calls a target; None if they are unknown for any of
-    its reports.
+    """Return the calls in other code that provide a target's inputs; None if they are unknown for
+    any of its reports.
     """
     by_number = {report.probe_number: report.called for report in reports}
     calls = tuple(call for _, call in sorted(by_number.items()) if call is not None)

@@ -14,8 +14,9 @@ from fullgraph_engine.protocol import Finding, ForecastFound, ForecastRow
 
 @dataclass(frozen=True)
 class TargetForecast:
-    """The forecast of one target's recompiles; ``told`` has one event for each probe (the inputs of
-    one trace).
+    """The forecast of one target: which further calls will recompile it.
+
+    ``told`` has one event for each set of example inputs.
     """
 
     told: tuple[ForecastFound, ...]
@@ -46,8 +47,10 @@ class Forecasts:
         """Names of the targets whose forecast belongs to their last trace."""
 
     def mark_outdated(self, stays: Callable[[str], bool] = lambda name: False) -> None:
-        """Mark forecasts as outdated, except for targets for which ``stays`` returns True because
-        they are not traced again.
+        """Mark forecasts as outdated, because their targets are traced again.
+
+        ``stays`` returns True for the name of a target if it is not traced again; its forecast
+        stays valid.
         """
         self.fresh = frozenset(filter(stays, self.fresh))
 
@@ -80,7 +83,9 @@ class Forecasts:
             self._by_target = {name: one for name, one in self._by_target.items() if name in kept}
 
     def follow(self, relocations: Sequence[Relocation]) -> None:
-        """Move the ranges of forecasts to an edited text; all forecasts are outdated then."""
+        """Move the ranges of all forecasts to an edited text, and mark the forecasts as
+        outdated.
+        """
         self.mark_outdated()
         self._by_target = {
             name: one.relocate_later(relocations) for name, one in self._by_target.items()

@@ -18,8 +18,8 @@ _MOST_LINES = 12
 
 @dataclass(frozen=True)
 class ProbeGuards:
-    """The compiled frames of one run of a target with their guards, and the number of its probe
-    (its inputs).
+    """The compiled frames of one run with their guards; ``probe`` is the number of the run's
+    example inputs.
 
     ``note`` is a sentence for the user about guards that were not reported because of a limit.
     """
@@ -31,7 +31,9 @@ class ProbeGuards:
 
 @dataclass(frozen=True)
 class GuardsByTarget:
-    """The guards of one target, in the order of the probes of its runs."""
+    """The guards of one target (traced function or class), in the order of the example inputs of
+    its runs.
+    """
 
     runs: tuple[ProbeGuards, ...]
 
@@ -59,9 +61,10 @@ def guard_findings(
     guards: Mapping[str, GuardsByTarget],
     reports: Iterable[TargetReport],
 ) -> Iterator[FileFinding]:
-    """Yield hints for all guards of some targets: one per guard kind and line.
+    """Yield findings that show all guards of some targets, for users who want to see them.
 
-    Guards without a line are placed at the name of their target.
+    There is one for each guard kind and line. Guards without a line are placed at the name of their
+    target.
     """
     names = {report.name: report.range for report in reports}
     for target in targets:

@@ -12,10 +12,11 @@ T = TypeVar("T")
 
 
 class Located(Generic[T]):
-    """Results with source ranges in an earlier text. The ranges are updated only when ``current``
-    is read, because several edits may happen before that.
+    """Results whose source ranges refer to an earlier text, and are moved to the current text when
+    read.
 
-    ``read`` returns the results with ranges in the earlier text, for example by decoding an event.
+    Several edits may happen before ``current`` is read. ``read`` returns the results with ranges in
+    the earlier text, for example by decoding an event.
     """
 
     def __init__(self, read: Callable[[], T], relocations: tuple[Relocation, ...] = ()) -> None:
@@ -23,7 +24,7 @@ class Located(Generic[T]):
 
     @classmethod
     def wrap(cls, facts: T) -> Located[T]:
-        """Wrap results with source ranges in the current text."""
+        """Wrap results (``facts``) whose source ranges are already in the current text."""
         return cls(lambda: facts)
 
     @cached_property
@@ -35,14 +36,18 @@ class Located(Generic[T]):
         return facts
 
     def relocate_later(self, relocations: Iterable[Relocation]) -> Located[T]:
-        """Return the results for a later text, without results whose source range was removed."""
+        """Return the results for a later text, with ranges to move by ``relocations`` when they are
+        read.
+
+        Results whose source range was removed are dropped then.
+        """
         if "current" in self.__dict__:
             facts = self.current
             return Located(lambda: facts, tuple(relocations))
         return Located(self._read, (*self._relocations, *relocations))
 
     def relocate_now(self, relocation: Relocation) -> Located[T]:
-        """Update the results for a later text immediately.
+        """Return the results with source ranges in a later text, moved immediately.
 
         Raises:
             LineLost: The relocation is strict, and the later text lacks a source range.

@@ -12,8 +12,8 @@ from fullgraph_engine.protocol import SeenKind, SeenValue
 
 @dataclass(frozen=True)
 class SeenByTarget:
-    """The kinds of values that the runs of one target saw in each expression and local, such as
-    tensor or module.
+    """The kinds of values, such as tensor or module, that the runs of one target saw in each
+    expression and local variable.
     """
 
     values: tuple[SeenValue, ...]
@@ -26,8 +26,9 @@ class SeenByTarget:
 
 
 def seen_in(text: TextPositions, targets: Iterable[SeenByTarget]) -> Seen:
-    """Return the kinds of values of expressions and locals, if the runs of all targets saw the same
-    kind, by offsets in the current text.
+    """Return the kinds of values of expressions and local variables by offsets in the current text.
+
+    Only values that had the same kind in the runs of all targets are included.
     """
     spans: dict[tuple[int, int], SeenKind | None] = {}
     locals_: dict[tuple[str, str], SeenKind | None] = {}

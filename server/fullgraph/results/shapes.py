@@ -15,13 +15,17 @@ _Places = Mapping[tuple[Range, ShapeRole], PlaceShapes]
 
 @dataclass(frozen=True)
 class ProbeShapes:
-    """The shapes that one run of a target saw, with the number of its probe (its inputs)."""
+    """The shapes that one run of a target saw; ``probe`` is the number of the run's example
+    inputs.
+    """
 
     probe_number: int
     places: tuple[PlaceShapes, ...]
 
     def count_at(self, key: tuple[Range, ShapeRole]) -> int:
-        """Return the number of values at a source range with a role."""
+        """Return the number of values that the run saw at a source range, given with its role (such
+        as ``parameter`` or ``return``).
+        """
         return self._counts.get(key, 0)
 
     @cached_property

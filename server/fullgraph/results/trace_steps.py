@@ -11,7 +11,9 @@ from fullgraph_engine.protocol.trace_steps import TraceStep
 
 @dataclass(frozen=True)
 class ProbeSteps:
-    """The steps of one run of a target, with the number of its probe (its inputs)."""
+    """The steps (graphs, graph breaks and others) of one run; ``probe`` is the number of its
+    example inputs.
+    """
 
     probe_number: int
     steps: tuple[TraceStep, ...]
@@ -19,7 +21,9 @@ class ProbeSteps:
 
 @dataclass(frozen=True)
 class TraceStepsByTarget:
-    """The trace steps of a target, in the order of the probes of its runs."""
+    """The trace steps of one target (traced function or class), in the order of the example inputs
+    of its runs.
+    """
 
     runs: tuple[ProbeSteps, ...]
 

@@ -28,11 +28,12 @@ from fullgraph.store.runs import StoredRun, TraceBasis
 
 
 class AnalysisUnit:
-    """One open file of the editor. It decides when the file is traced; ``traces`` has the run in
-    progress and the results, ``forecasts`` the forecasts of recompiles, and ``view`` what the
-    editor shows.
+    """An open Python file with its analysis, called "unit" in other names. It decides when the file
+    is traced.
 
-    The session calls methods of this class and of its parts; they report back with ``UnitEvent``s.
+    ``traces`` has the run in progress and the results, ``forecasts`` the forecasts of recompiles,
+    and ``view`` the findings and values to show in the editor. The session calls methods of this
+    class and of its three parts; they report back to it with ``UnitEvent``s.
     """
 
     def __init__(
@@ -56,38 +57,45 @@ class AnalysisUnit:
         """Operator index extended by the operators that this file registers."""
         self._reason = Reason.CHANGED
         self._only: tuple[str, ...] = ()
-        """Names of the targets that the next run traces; empty for all."""
+        """Names of the targets (functions and module classes of the file) that the next run traces;
+        empty for all.
+        """
         self._asked = False
-        """True if the current or next run was requested by command and is not needed otherwise."""
+        """True if the current or next run exists only because a command requested it, so that the
+        run is cancelled when the request is withdrawn.
+        """
         self._closed = False
         self._looked_at = 0, 0
         """First and last line that the user looked at last."""
 
     @property
     def results(self) -> Results:
-        """Latest results, with source ranges in the current text."""
+        """Latest results of tracing the file, with source ranges in the current text."""
         return self.traces.shown.current
 
     @property
     def busy(self) -> bool:
-        """Whether a run is in progress."""
+        """Whether a run that traces the file is in progress."""
         return self.traces.run is not None
 
     @property
     def waiting(self) -> bool:
-        """Whether a run is scheduled and has not started."""
+        """Whether a run that traces the file is scheduled and has not started."""
         return self.schedule.pending
 
     @property
     def settled(self) -> bool:
-        """Whether the file is open, and no run is in progress or waits."""
+        """Whether the file is open, and no run that traces it is in progress or scheduled."""
         return not (self._closed or self.busy or self.waiting)
 
     # -- editor events ------------------------------------------------------------------------
 
     def open(self, stored: StoredRun | None = None) -> None:
-        """Show the results of the text, or trace it; ``stored`` is the run that an earlier session
-        stored on disk."""
+        """Begin to analyze the opened file: show stored results of its text if there are any, else
+        trace it.
+
+        ``stored`` is the run that an earlier session saved to disk; None if there is none.
+        """
         if stored is not None:
             self.traces.add_stored(stored)
         self._request_trace(Reason.OPENED)
@@ -101,8 +109,11 @@ class AnalysisUnit:
         self._apply_edits(edits)
 
     def look_at(self, first: int, last: int) -> None:
-        """Trace the targets near these lines first, because the user looks at them. All lines
-        together do not say what the user looks at."""
+        """Trace the targets near the lines ``first`` to ``last`` first, because the user looks at
+        them.
+
+        A range of all lines is ignored: it does not show where the user looks.
+        """
         is_all = first == 0 and last >= len(self.document.positions.lines) - 1
         if is_all or (first, last) == self._looked_at:
             return
@@ -124,23 +135,27 @@ class AnalysisUnit:
         self._request_trace(Reason.OPENED)
 
     def reconsider(self) -> None:
-        """Schedule a trace if a file or setting that the latest results depend on has changed."""
+        """Schedule a trace if another file or a setting that the latest results depend on has
+        changed.
+        """
         self.traces.store.drop_outdated()
         if not self.traces.store.is_latest(self.current_basis()):
             self.forecasts.end()
             self._request_trace(Reason.OPENED)
 
     def compare_imports(self) -> None:
-        """Schedule a trace if an open file that this one imports was edited during the run."""
+        """Schedule a trace if an open file that this one imports was edited while the last run was
+        in progress.
+        """
         complete = self.traces.complete
         if complete is not None and not complete.differs_in_text_only(self.current_basis()):
             self._request_trace(Reason.OPENED)
 
     def analyze(self, only: tuple[str, ...] = ()) -> asyncio.Future[RunEnding]:
-        """Trace the targets ``only`` (empty for all) now, even if results are known; the returned
-        future resolves when the run ends.
+        """Trace the targets named in ``only`` (empty for all) now, even if their results are known.
 
-        Targets of a current or waiting run are traced as well, because other callers wait for them.
+        The returned future resolves when the run ends. Targets of a current or scheduled run are
+        traced as well, because other callers wait for them.
         """
         ending = self._waiters.add()
         self.traces.store.clear()
@@ -153,8 +168,8 @@ class AnalysisUnit:
         return ending
 
     def withdraw_request(self, ending: asyncio.Future[RunEnding]) -> None:
-        """Withdraw the request for which ``analyze`` returned this future; cancel the run if no
-        other request needs it.
+        """Withdraw a request of ``analyze``, which returned the future ``ending``; cancel the run
+        if no other request needs it.
         """
         self._waiters.remove(ending)
         if self._asked and not self._waiters:
@@ -190,7 +205,9 @@ class AnalysisUnit:
 
     @property
     def _ahead(self) -> tuple[str, ...] | None:
-        """Names of the targets of the current or waiting run, empty for all; None without a run."""
+        """Return the names of the targets of the current or scheduled run, empty for all; None
+        without a run.
+        """
         if self.schedule.pending:
             return self._only
         run = self.traces.run
@@ -209,7 +226,9 @@ class AnalysisUnit:
             self.schedule.request_now()
 
     def _apply_edits(self, edits: Sequence[AppliedEdit]) -> None:
-        """Show the results for the edited text, and schedule a trace if it may have others."""
+        """Move the displayed results to the edited text, and schedule a trace if the edit may
+        change them.
+        """
         due = self._is_due(Reason.CHANGED)
         if self.traces.restore_known():
             return  # the results are valid for the edited text
@@ -224,8 +243,10 @@ class AnalysisUnit:
         self._emit(ResultsChanged(final=False))
 
     def _is_due(self, reason: Reason) -> bool:
-        """Return whether the settings allow a trace for this reason; store the strongest reason for
-        the next run."""
+        """Return whether the settings allow an automatic trace for this reason.
+
+        Of several reasons since the last run, the strongest is stored for the next run.
+        """
         order = list(Reason)
         if not self.schedule.pending or order.index(reason) > order.index(self._reason):
             self._reason = reason

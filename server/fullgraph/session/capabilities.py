@@ -67,7 +67,9 @@ class ClientCapabilities:
     changed: bool = False
     """True if the client expects a notification when results of a file become outdated."""
     hover_findings: bool = False
-    """True if the server adds findings to hovers, because the client shows none there."""
+    """True if the client displays traces, so that it is notified when the results of a file become
+    outdated.
+    """
     icons: bool = False
     """True if the client renders ``$(play)`` in code lens titles as an icon."""
     user_settings: bool = False
@@ -159,8 +161,9 @@ class ClientCapabilities:
 
 
 def _choose_encoding(offered: object) -> Encoding:
-    """Return the first supported encoding that the client prefers, or UTF-16, which is
-    mandatory."""
+    """Return the first of the client's position encodings that this server supports; UTF-16, which
+    is mandatory, without one.
+    """
     for name in offered if isinstance(offered, list) else ():
         try:
             return Encoding(name)

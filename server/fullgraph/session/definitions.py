@@ -17,7 +17,9 @@ LONGEST = 150_000
 """Maximum length in characters of a text whose definitions are listed."""
 
 _LONGEST_HEAD = 20_000
-"""Maximum length in characters of the comments at the beginning of a text that are read."""
+"""Maximum number of characters, at the beginning of a text, in which a comment is searched that
+excludes the file.
+"""
 
 _OFF = re.compile(r"#\s*fullgraph:[ \t]*off\b")
 _Node = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef]
@@ -26,8 +28,10 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True)
 class Definition:
-    """A function, method or class. ``gap`` is the reason why it is not traced if no trace reaches
-    its lines, which are zero-based, from ``first`` to ``last``."""
+    """A function, method or class of a file, on the zero-based lines from ``first`` to ``last``.
+
+    ``gap`` is the reason to show for the definition if no trace reached its lines.
+    """
 
     name: str
     line: int
@@ -44,8 +48,8 @@ class Definition:
 def list_definitions(text: str) -> tuple[Definition, ...]:
     """Return the functions and methods of a text, and its classes that inherit ``forward``.
 
-    The list leaves out definitions with the comment ``# fullgraph: off``, ``forward``, and special
-    methods except ``__call__``. It is empty if the text has a syntax error or is too long.
+    Definitions with the comment ``# fullgraph: off``, ``forward`` itself and special methods except
+    ``__call__`` are left out. The result is empty if the text has a syntax error or is too long.
     """
     if len(text) > LONGEST:
         return ()
@@ -132,7 +136,9 @@ def _module_level(body: Iterable[ast.stmt]) -> Iterator[_Node]:
 
 
 def _imported_packages(body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
-    """Yield each imported name with the package that it comes from, except for Python's own."""
+    """Yield (imported name, top-level package) for each import of a package outside of the standard
+    library.
+    """
     for node in body:
         if isinstance(node, ast.Import):
             found = [(one.asname or one.name.partition(".")[0], one.name) for one in node.names]

@@ -163,7 +163,9 @@ def _common_prefix_length(one: str, other: str, limit: int) -> int:
 
 
 _LONGEST_NAME, _LONGEST_PATH = 255, 4096
-"""Maximum bytes of a file name and of a path on Linux and macOS; longer ones raise errors."""
+"""Maximum number of bytes of a file name, and of a path, on Linux and macOS; longer ones raise
+errors.
+"""
 
 
 class ImportableText:
@@ -173,17 +175,19 @@ class ImportableText:
         self._document = document
         self.text = document.text
         self._on_disk: tuple[tuple[FileState, str], bool] | None = None
-        """Cached result of comparing the text with the file on disk, with the file's state and the
-        text that were compared.
+        """Result of the last comparison of the text with the file on disk: the compared file state
+        and text, and whether they were equal. None before the first.
         """
 
     def update(self) -> None:
-        """Use the current text of the document."""
+        """Use the document's current text, whose syntax the caller has checked, for imports from
+        now on.
+        """
         self.text = self._document.text
 
     @property
     def unsaved(self) -> OpenFile | None:
-        """The text, if it differs from the file on disk; else None."""
+        """The text for files that import this one; None if the file on disk has the same text."""
         path = self._document.path
         if path is None:
             return None

@@ -1,5 +1,6 @@
-"""Engines of the session, one per interpreter and set of permissions, with their operator
-indices."""
+"""Engines of the session (processes that trace files), one per interpreter and set of permissions,
+and the indices of torch's operators that they report.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +34,11 @@ class EngineKey:
 
 
 class EnginePool:
-    """The engines of a session, which are started on demand, and the latest status of each.
+    """The engines of one session, started on demand, and the latest status of each.
 
-    ``status_changed`` receives the key, the status and the previous status. ``recovered`` receives
-    the key of an engine that became ready after a failure. ``log`` receives output of user code and
-    notes.
+    ``status_changed`` receives the key of an engine, its status and the previous status.
+    ``recovered`` receives the key of an engine that became ready after a failure. ``log`` receives
+    output of user code and notes about the engines.
     """
 
     def __init__(
@@ -69,8 +70,12 @@ class EnginePool:
     def get_engine(
         self, interpreter: Interpreter, processes: str, allowed: Allowed, keep: float
     ) -> AnyEngine:
-        """Return the engine of an interpreter; start it if needed. ``keep``: seconds that a shared
-        engine outlives its last client; 0 for an engine of this window."""
+        """Return the engine that runs in an interpreter; start it if needed.
+
+        ``processes`` is the setting that selects how the engine starts processes, ``allowed`` the
+        permissions of user code. ``keep``: seconds that an engine shared by commands and editors
+        stays after its last client; 0 for an engine of this window alone.
+        """
         key = EngineKey(interpreter.path, allowed)
         engine = self._engines.get(key)
         if engine is None:
@@ -131,18 +136,18 @@ class EnginePool:
     # -- status of engines --------------------------------------------------------------------
 
     def find_index(self, interpreter: Path) -> OperatorIndex | None:
-        """Return the index of the operators in an interpreter's torch; None until the engine has
-        reported it.
+        """Return the operator index of the torch in ``interpreter``; None until its engine has
+        reported the index.
         """
         return self._indices.find_index(interpreter)
 
     def find_status(self, key: EngineKey) -> EngineStatus | None:
-        """Return the latest status of an engine; None before the first."""
+        """Return the latest status of the engine with this key; None before its first status."""
         return self._statuses.get(key)
 
     def explain_choice(self, interpreter: str) -> str:
-        """Return how an interpreter was found, and which other interpreters were tried before
-        it.
+        """Return a text about how ``interpreter`` was found, and which interpreters were tried
+        before it.
         """
         return self._reasons.get(Path(interpreter), "")
 

@@ -34,14 +34,14 @@ from fullgraph.session.workspace import Workspace
 from fullgraph.store.disk import ResultFile
 
 LONGEST_READ = 300_000
-"""Maximum length in characters of a file whose names are resolved on the event loop after each
-edit.
+"""Maximum number of characters of a file in which names are resolved after each edit; longer files
+would block the event loop.
 """
 
 
 class FileEngines:
-    """The engines of a session: chooses the engine of each file, and reports the status of the
-    engines to the user.
+    """The engines of a session: chooses the engine that traces each file, and reports the engines'
+    status to the user.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class FileEngines:
     # -- the engine of a file -----------------------------------------------------------------
 
     def get_engine(self, unit: AnalysisUnit) -> AnyEngine | str:
-        """Return the engine of the interpreter that traces a file, or a sentence why it is
-        unavailable.
+        """Return the engine that traces a file (a process in the file's interpreter), or a sentence
+        why it is unavailable.
         """
         try:
             interpreter = self._workspace.choose_interpreter(unit.document)
@@ -122,10 +122,10 @@ class FileEngines:
         return self.pool.find_status(key) if key is not None else None
 
     def find_index(self, unit: AnalysisUnit) -> OperatorIndex | None:
-        """Return the index of the operators in the torch that traces a file, and of the operators
-        that the file registers.
+        """Return the index of torch's operators for a file, extended by operators that the file
+        registers.
 
-        Return None while they are unknown, and for files too long to resolve names in.
+        None until the engine has reported the index, and for files too long to resolve names in.
         """
         self.prepare_engine(unit)
         if len(unit.document.text) > LONGEST_READ:
@@ -157,7 +157,9 @@ class FileEngines:
         await self.pool.restart_all()
 
     def retry_failed(self) -> None:
-        """Start failed engines again if the cause of the failure may have been removed."""
+        """Start each failed engine again if its interpreter's packages have changed, or if its
+        waiting time has passed.
+        """
         failed = (EngineState.UNUSABLE, EngineState.CRASHED)
         for unit in self._files.update_all():
             status = self.find_status(unit)
@@ -240,8 +242,9 @@ class FileEngines:
         )
 
     def _skipped_words(self) -> str:
-        """Return a sentence about the targets that the time limit of their file has left out; empty
-        if there are none."""
+        """Return a sentence about targets that were not traced because their file reached the time
+        limit; empty if there are none.
+        """
         left_out = {
             unit.document.name.rsplit("/", 1)[-1]: number
             for unit in self._files.units.values()

@@ -46,7 +46,9 @@ def summarize_file(session: Session, unit: AnalysisUnit) -> FileSummary:
 
 
 def _gap_of(reports: Iterable[TargetReport]) -> Gap | None:
-    """Return the reason why no run traced a target; None if a run did."""
+    """Return the reason why no run traced the target that ``reports`` describe; None if a run
+    did.
+    """
     reports = list(reports)
     if any(report.status == "traced" for report in reports):
         return None
@@ -72,7 +74,9 @@ def _find_unreached(text: str, reports: Iterable[TargetReport]) -> Iterator[NotT
 
 
 def _is_inside_region(report: TargetReport) -> bool:
-    """Whether the lines of a target count for the compiled callable that calls it."""
+    """Whether a target is part of a compiled callable that calls it, so that its lines are counted
+    there.
+    """
     return report.region is None and report.compiled is True
 
 
@@ -87,7 +91,9 @@ def _missed_lines(reports: Iterable[TargetReport]) -> tuple[int, ...]:
 
 
 def _is_starting(session: Session, unit: AnalysisUnit) -> bool:
-    """Whether the file was not traced only because the server or its engine is starting."""
+    """Whether the only reason that the file is untraced is that the server or its engine is still
+    starting.
+    """
     permission = session.permission
     if not permission.configured.is_set():
         return True
@@ -98,7 +104,7 @@ def _is_starting(session: Session, unit: AnalysisUnit) -> bool:
 
 
 def _find_obstacle(session: Session, unit: AnalysisUnit) -> Obstacle:
-    """Return the reason why nothing of a file was traced."""
+    """Return the reason why no function or module of a file was traced."""
     permission, engines = session.permission, session.engines
     if refusal := permission.explain_refusal(unit, Reason.OPENED):
         if permission.may_execute:

@@ -53,8 +53,8 @@ INTERRUPTED = "trace/interrupted"
 
 @dataclass(frozen=True)
 class RunTimings:
-    """Timings of the last run that was not cancelled and did not fail, with its text; empty before
-    the first.
+    """Timings of the last run that completed, and the text that it traced; empty before the
+    first.
     """
 
     text: str = ""
@@ -62,19 +62,23 @@ class RunTimings:
 
 
 class TracesOwner(Protocol):
-    """The open file that the traces belong to."""
+    """The interface through which ``FileTraces`` uses the open file that its traces belong to."""
 
     def current_basis(self, only: tuple[str, ...] | None = None) -> TraceBasis:
-        """Return the inputs of a trace of the current text; ``only`` are names of targets, by
-        default those of the next run."""
+        """Return the inputs of a trace of the current text, which decide whether stored results are
+        valid.
+
+        ``only`` are the names of the targets to trace, empty for all; None for the targets of the
+        next run.
+        """
 
     def results_completed(self) -> None:
-        """Handle that the results of the current text are complete."""
+        """Handle that complete results of the current text are available."""
 
 
 class FileTraces:
-    """The traces of one open file. It starts runs when the session says so, takes their events, and
-    keeps results that stay valid.
+    """The traces of one open file: starts runs at the session's request, applies their events to
+    the displayed results, and stores results that later texts can reuse.
     """
 
     def __init__(
@@ -108,7 +112,9 @@ class FileTraces:
 
     @property
     def complete(self) -> StoredRun | None:
-        """The latest run that was not interrupted, of this text or of an earlier one."""
+        """The latest run that was not interrupted, whether it traced this text or an earlier one;
+        None without one.
+        """
         return self.store.latest
 
     @property
@@ -118,15 +124,18 @@ class FileTraces:
 
     def depends_on(self, paths: Set[str]) -> bool:
         """Return whether the last complete run or the current run read, or looked for, one of the
-        files."""
+        files in ``paths``.
+        """
         runs = (one.files for one in (self.complete, self.run) if one is not None)
         return any(not paths.isdisjoint(files.reads or ()) for files in runs)
 
     # -- earlier results ----------------------------------------------------------------------
 
     def add_stored(self, run: StoredRun) -> None:
-        """Add the results of a run that an earlier session stored on disk. If it was interrupted,
-        they are shown until the text is traced."""
+        """Add the results of a run that an earlier session saved to disk.
+
+        If that run was interrupted, its results are shown only until the text is traced.
+        """
         if run.is_complete:
             self.store.add(run)
             return
@@ -137,7 +146,9 @@ class FileTraces:
             self._emit(ResultsChanged(final=False))
 
     def restore_known(self) -> bool:
-        """Show the results of an earlier run of the current text; return whether there were any."""
+        """Show the results of an earlier run if they are valid for the current text; return whether
+        they are.
+        """
         latest = self.complete
         known = self.store.find_all(self._owner.current_basis())
         if known is None:
@@ -149,17 +160,19 @@ class FileTraces:
         return True
 
     def update_latest(self) -> bool:
-        """Store the displayed results as the results of the latest complete run, so that undo can
-        restore them.
+        """Store the displayed results, so that undo can restore them.
 
-        Return whether the results belong to the latest complete run.
+        Return False without effect if the text's code differs from the code that the latest
+        complete run traced.
         """
         if self.run is not None or self._schedule.pending:
             return False
         return self.store.update_latest(self._owner.current_basis(()), self.shown.current)
 
     def save_latest(self) -> None:
-        """Save the results to disk, after the user saved a text that differs only in layout."""
+        """Save the results to disk with the text that the user saved, if its code equals the code
+        that the latest run traced.
+        """
         if (
             self.complete is not None
             and self.complete.basis.text != self._document.text
@@ -176,17 +189,17 @@ class FileTraces:
         self._owner.results_completed()
 
     def _settle(self) -> None:
-        """Report that the displayed results are the results of the current text."""
+        """Report to the owner that the displayed results are complete for the current text."""
         self._emit(ResultsChanged(final=True))
         self._waiters.resolve(RunEnding(self._document.generation, True))
 
     # -- the start of a run -------------------------------------------------------------------
 
     def settle_without_engine(self, due: TraceDue) -> bool:
-        """Finish the due trace without an engine if possible, because an engine's import of torch
-        takes seconds.
+        """Finish the requested trace with stored results or without results, if it does not need an
+        engine.
 
-        Return whether it is finished.
+        Importing torch in an engine takes seconds. Return whether the trace is finished.
         """
         text = self._document.text
         if not may_have_targets(text):
@@ -202,15 +215,16 @@ class FileTraces:
         return False
 
     def leave_untraced(self, why: str, *, forget: bool) -> None:
-        """Skip the due trace; ``why`` explains the reason in a sentence, and ``forget`` discards
-        the old results.
+        """Finish the requested trace without running it; the sentence ``why`` is the reason.
+
+        ``forget`` discards the results of earlier runs.
         """
         if forget:
             self._forget_results()
         self._waiters.resolve(RunEnding(self._document.generation, False, why))
 
     def begin(self, due: TraceDue, engine: AnyEngine, request: Analyze) -> None:
-        """Start the run that the event ``TraceDue`` requested: send ``request`` to ``engine``."""
+        """Start the run that ``due`` requests, by sending ``request`` to ``engine``."""
         stored = self._engine is None and (self.from_cache or self.complete is not None)
         if engine is not self._engine and not stored:
             # Results of another torch do not apply to this engine.
@@ -273,10 +287,10 @@ class FileTraces:
     # -- the run in progress ------------------------------------------------------------------
 
     def continue_run(self) -> bool:
-        """Continue the current run if an edit changed only comments or layout; return whether the
-        run continues.
+        """Let the current run continue after an edit that changed only comments or layout, and move
+        its results to the new text.
 
-        The run's results are moved to their source ranges in the new text.
+        Return False if the edit changed code, so that the run has to be cancelled.
         """
         run = self.run
         if run is None or run.obsolete or self._schedule.pending:
@@ -300,8 +314,8 @@ class FileTraces:
             self._emit(ResultsChanged(final=False))
 
     def interrupt_run(self) -> None:
-        """Keep the results that arrived before the run was cancelled, and stop moving further ones
-        to the current text.
+        """Keep the results that arrived before the run was cancelled; later results are not
+        shown.
         """
         self.shown.stop_following()
         self.shown.current.interrupt_run()
@@ -340,8 +354,8 @@ class FileTraces:
             self._owner.results_completed()
 
     def _take_over(self, run: UnitRun) -> None:
-        """Store the results of a completed run as the latest results, with ranges in the current
-        text.
+        """Store the results of the completed run as the latest results, with source ranges in the
+        current text.
         """
         results = self.shown.complete_run()
         self._schedule.at_rest = results.ran_program
@@ -361,7 +375,7 @@ class FileTraces:
     # -- results on disk ----------------------------------------------------------------------
 
     def _save_results(self) -> None:
-        """Ask the session to save the latest results to disk."""
+        """Report to the session that the latest results are ready to be saved to disk."""
         if self.complete is not None:
             self._emit(ResultsSettled(self.complete))
 
@@ -375,14 +389,17 @@ class FileTraces:
 
 
 def _file_finding(document: Document, code: str, message: str, *hints: str) -> FindingFound:
-    """Return the event of a finding about the whole file, on its first line."""
+    """Return the event that reports a finding about the whole file, placed on its first line."""
     place = Range(Position(0, 0), document.positions.line_end(0))
     return FindingFound(0, Finding(code, message, place, hints=hints))
 
 
 def _has_valid_syntax(text: str, python: str) -> bool:
-    """Return whether a parser accepts the text. ``python`` is the version of an engine's Python,
-    which may accept newer syntax; empty if it is unknown."""
+    """Return whether ``text`` is valid Python.
+
+    ``python`` is the version of the engine's Python, which may accept newer syntax than the
+    server's; empty if unknown.
+    """
     if len(text) > LONGEST_PARSE:
         return True
     try:

@@ -32,8 +32,9 @@ def merge_findings(
 ) -> tuple[FileFinding, ...]:
     """Return the findings of all runs of one text, merged and in the order of the text.
 
-    Of equal findings, the text of the one from the first target in ``targets`` and its first run is
-    used. ``folder`` is the workspace folder that paths in messages are relative to.
+    Findings that differ only in their target become one, with the text of the first target in
+    ``targets`` and its first run. Paths in messages become relative to the workspace folder
+    ``folder``.
     """
     places = {name: number for number, name in enumerate(targets)}
     groups: dict[object, list[Finding]] = {}
@@ -118,8 +119,11 @@ def _merge_group(group: list[Finding], severity: Severity) -> FileFinding:
 
 
 def _limit_to_paths(message: str, only: str) -> str:
-    """Add to a message the paths on which it holds: in its line if that stays short and says
-    nothing about what to do, else on a line of its own."""
+    """Add to a message the execution paths ``only`` on which the finding occurs.
+
+    The paths are added to the first line if it stays short and does not contain advice, else as a
+    new line.
+    """
     line = f"{message}, only {only}"
     return line if len(line) <= MOST and "; " not in message else f"{message}\nOnly {only}."
 

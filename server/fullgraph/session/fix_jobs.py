@@ -1,4 +1,6 @@
-"""Verify fixes for open files in the background, while no file is traced."""
+"""Verify fixes (edits that remove a graph break) for open files in the background, while no file is
+traced.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,14 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 CPU_SECONDS = 240.0
-"""Limit in seconds of processor time for verifying the fixes of one text; later findings do not get
-a fix."""
+"""Maximum seconds of processor time for verifying the fixes of one text; the remaining findings
+then do not get a fix.
+"""
 
 WALL_SECONDS = 3600.0
-"""Limit in seconds of wall time, for user code that waits without using a processor."""
+"""Maximum seconds of wall time for verifying the fixes of one text, because user code may wait
+without using a processor.
+"""
 
 _MOST_TEXTS = 6
 """Number of texts of a file whose fixes are kept, so that undo can restore them."""
@@ -60,20 +65,21 @@ class _NoProgress:
 
 @dataclass(eq=False)
 class _FixAttempt:
-    """The fixes verified for one text, by the id of their finding; an empty tuple for a finding
-    without a fix."""
+    """The fixes found for one text, by the id of the finding that they fix; an empty tuple for a
+    finding that cannot be fixed.
+    """
 
     basis: tuple[str, object]
     text: str
     targets: tuple[KnownTarget, ...]
-    """Targets of the text, from their traces."""
+    """Traced functions and module classes of the text, with their results."""
     fixes: dict[str, tuple[Fix, ...]] = field(default_factory=dict)
     places: dict[str, Range] = field(default_factory=dict)
-    """Ranges of the findings in ``fixes``, by id."""
+    """Source ranges of the findings with an entry in ``fixes``, by the id of the finding."""
     together: Fix | None = None
-    """Combination of all safe fixes into one; None if there is none."""
+    """One fix that combines all safe fixes of the text; None if there is none."""
     is_complete: bool = False
-    """True if the search has ended for each finding."""
+    """True if the search for fixes has ended for each finding."""
     meter: ProcessorMeter = field(default_factory=ProcessorMeter)
     task: asyncio.Task[None] | None = None
     preferred: frozenset[str] = frozenset()
@@ -90,14 +96,16 @@ class _FixAttempt:
             return None
 
     def add_fixes(self, item: FileFinding, found: tuple[Fix, ...]) -> None:
-        """Store the fixes of a finding. They change the combination of all fixes."""
+        """Store the fixes ``found`` for the finding ``item``, and discard the combination of all
+        fixes, which they change.
+        """
         self.fixes[item.id], self.places[item.id] = found, item.finding.range
         if found:
             self.together = None
 
     @property
     def is_spent(self) -> bool:
-        """Whether the time limit is reached."""
+        """Whether the time limit for this text's fixes is reached."""
         return self.meter.cpu >= CPU_SECONDS or self.meter.wall >= WALL_SECONDS
 
     def stop(self) -> None:
@@ -120,7 +128,11 @@ class FixJobs:
         show_progress: Callable[[str], ProgressBar] = lambda _: _NoProgress(),
         fixes_found: Callable[[AnalysisUnit], None] = lambda _: None,
     ) -> None:
-        """``fixes_found`` is called with the file when fixes of it were verified."""
+        """Store the session and its callbacks.
+
+        ``show_progress`` is called with the name of a file when the work on it begins, and returns
+        the progress bar. ``fixes_found`` is called with the file when fixes of it were verified.
+        """
         self._session, self._fixes_found = session, fixes_found
         self._show_progress = show_progress
         self._tried: dict[str, OrderedDict[tuple[str, object], _FixAttempt]] = {}
@@ -147,8 +159,8 @@ class FixJobs:
             self._turns.request_turn(unit, asyncio.get_running_loop().time() + REST)
 
     def run_ended(self) -> None:
-        """Start to verify the fixes of the next file if no file is traced any more; called when a
-        run has ended.
+        """Start to verify the fixes of the next file when a run has ended and no file is being
+        traced.
         """
         self._turns.begin_next()
 
@@ -177,7 +189,7 @@ class FixJobs:
         return known.together if known is not None else None
 
     def is_searching(self, unit: AnalysisUnit, item: FileFinding) -> bool:
-        """Whether fixes of a finding are still being verified, or wait for it."""
+        """Whether the search for fixes of a finding is in progress or has not begun."""
         if not fixable(item.finding):
             return False
         known = self._current_attempt(unit)
@@ -198,8 +210,11 @@ class FixJobs:
         return attempts.get(_fix_basis(unit)) if attempts is not None else None
 
     def _attempt_for(self, unit: AnalysisUnit) -> _FixAttempt:
-        """Return the attempt for the current text. A new one begins with the fixes of the latest
-        text that the edits since then cannot affect."""
+        """Return the fixes known for the current text.
+
+        On the first call for a text, fixes of the previous text are copied if the edits since then
+        cannot affect them.
+        """
         attempts = self._tried.setdefault(unit.document.uri, OrderedDict())
         basis = _fix_basis(unit)
         known = attempts.get(basis)
@@ -273,12 +288,13 @@ class _FixSearch:
         self._now: FileFinding | None = None
         """The finding whose fixes are verified now."""
         self._checks = 0
-        """Number of requests to the engine for this finding."""
+        """Number of checks that the search has requested from the engine for the current finding.
+        """
         self._work: asyncio.Task[Any] | None = None
         self._is_stopped = False
         """True if the time limit has ended the search."""
         self._again: set[str] = set()
-        """Ids of the findings to try a second time, because the machine was busy."""
+        """Ids of the findings to try a second time, because the machine was busy at the first."""
 
     async def run(self) -> None:
         """Search until every finding has its fixes or the time limit is reached; then the fixes
@@ -314,7 +330,9 @@ class _FixSearch:
         return self._wanted[left[0]] if left else None
 
     async def _within_limits(self, work: Coroutine[Any, Any, _T]) -> _T | None:
-        """Return the result of a verification; None if the time limit has ended it."""
+        """Await ``work``, which verifies fixes; return its result, or None if the time limit was
+        reached first.
+        """
         self._work = task = asyncio.create_task(work)
         try:
             return await task
@@ -329,7 +347,7 @@ class _FixSearch:
             self._work.cancel()
 
     def _report_check(self) -> None:
-        """Show the line of the current finding, and the number of checks so far."""
+        """Show the line of the current finding and the number of its checks in the progress bar."""
         self._checks += 1
         total, item = len(self._wanted), self._now
         done = sum(key in self._attempt.fixes for key in self._wanted)
@@ -343,15 +361,17 @@ class _FixSearch:
 
 
 def _fix_basis(unit: AnalysisUnit) -> tuple[str, object]:
-    """Return what a verified fix depends on: the text and the tracing settings."""
+    """Return a key for a file's verified fixes, from its text and tracing settings; they are valid
+    while it is unchanged.
+    """
     return unit.document.hash, unit.inputs.settings.tracing_key()
 
 
 def _move_fixes(before: _FixAttempt, now: _FixAttempt, items: Collection[FileFinding]) -> None:
-    """Copy the fixes of an earlier text whose functions and lines the edits since then did not
-    change.
+    """Copy fixes from ``before`` to ``now``, the attempt for a later text.
 
-    ``items`` are the findings of the new text.
+    A fix of a finding in ``items`` (of the later text) is copied if its functions and lines are
+    unchanged.
     """
     from fullgraph.fixes.moving import changed_lines, move_fix
 
@@ -370,7 +390,9 @@ def _move_fixes(before: _FixAttempt, now: _FixAttempt, items: Collection[FileFin
 
 
 def _unaffected_targets(before: _FixAttempt, now: _FixAttempt) -> frozenset[str]:
-    """Return the names of the targets whose traces would give the same results in both texts."""
+    """Return the names of the targets that a trace would give the same results for in both
+    texts.
+    """
     if before.parsed is None or now.parsed is None:
         return frozenset()
     if RUN.findall(before.text) != RUN.findall(now.text):

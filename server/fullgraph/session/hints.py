@@ -14,12 +14,12 @@ from fullgraph_engine.protocol.shapes import PlaceShapes
 def choose_hinted_places(
     places: Sequence[PlaceShapes], settings: Settings
 ) -> tuple[PlaceShapes, ...]:
-    """Return the names and results that get an inlay hint with their shapes, in the order of the
-    text.
+    """Return the names and results in ``places`` that get an inlay hint with their shapes, in the
+    order of the text.
 
-    With the setting ``changed``, a name that is assigned again gets a hint only if its shape
-    differs from the assignment above. A returned name gets one only if its assignment does not show
-    the same.
+    With the setting ``changed``, a name that the code assigns again gets a hint only if its shape
+    differs from the previous one. A returned name gets a hint only if its assignment shows another
+    shape or does not show a shape.
     """
     shapes = settings.inlay_hints_shapes
     if shapes == "off":
@@ -51,8 +51,10 @@ def choose_hinted_places(
 
 
 LINE_ROOM = 43
-"""Maximum number of characters of all hints of a line. VS Code cuts the rest
-(``editor.inlayHints.maximumLength``)."""
+"""Maximum total number of characters of the inlay hints on one line.
+
+VS Code cuts longer hints (``editor.inlayHints.maximumLength``).
+"""
 _LEAST_ROOM = 10
 
 
@@ -69,9 +71,10 @@ class Hint:
 def line_hints(
     places: Sequence[tuple[PlaceShapes, int]], annotations: Sequence[Annotation | None]
 ) -> Iterator[Hint]:
-    """Yield the hints of one line of the text, short enough to be shown next to each other.
+    """Yield the inlay hints of one line of the text, short enough for the editor to show all of
+    them.
 
-    Each place comes with the number of its values in one run.
+    Each item of ``places`` is a place with values and the number of its values in one run.
     """
     full = [
         _label(place, short_values(place, LINE_ROOM, count), annotation)
@@ -106,7 +109,7 @@ class Annotation:
 
 
 _EXAMPLE_SIZE = re.compile(r"=\d+")
-"""Size of the example in an annotation, such as in ``f32[b=4, 16]``."""
+"""Pattern of an example size in a shape annotation: the ``=4`` in ``f32[b=4, 16]``."""
 _COLON = re.compile(r"\s*:\s*")
 _PIECE = re.compile(
     r"(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<end>[,=])|(?P<comment>\#[^\n]*)"

@@ -11,7 +11,9 @@ from fullgraph_engine.protocol import Finding, Fix, Range, TextEdit
 from fullgraph_engine.protocol.comments import IGNORE
 
 _OPEN_ENDS = ("\\", '"""', "'''")
-"""Text after which a statement may continue on the next line, so that a comment is unsafe."""
+"""Line ends after which a statement may continue on the next line, so that adding a comment there
+is unsafe.
+"""
 
 
 def remove_ignored(found: Iterable[FileFinding], text: TextPositions) -> tuple[FileFinding, ...]:
@@ -20,10 +22,11 @@ def remove_ignored(found: Iterable[FileFinding], text: TextPositions) -> tuple[F
 
 
 def ignore_fix(finding: Finding, text: TextPositions) -> Fix | None:
-    """Return a fix that adds an ignore comment, or a code to the existing one.
+    """Return a fix that hides a finding by adding an ignore comment, or its code to an existing
+    one.
 
-    Return None if a comment could become part of the code, and for findings about a probe, which is
-    itself a comment.
+    None if the comment could become part of the code, and for findings about a comment with example
+    inputs.
     """
     number = finding.range.end.line
     line = text.line(number)

@@ -1,4 +1,4 @@
-"""Operator indices of the interpreters, as their engines last reported them."""
+"""Indices of the operators in each interpreter's torch, as the engines last reported them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ class Indices:
 
 
 class ExtendedIndex:
-    """An index of torch's operators and the operators of one file; cached until either changes."""
+    """The index of torch's operators together with the operators that one file registers; cached
+    until either changes.
+    """
 
     def __init__(self) -> None:
         self._index: OperatorIndex | None = None

@@ -38,8 +38,11 @@ class Interpreters:
         self._searches: dict[tuple[Path, str], _Search] = {}
 
     def find(self, setting: str, root: Path, active: str, *, trusted: bool) -> Interpreter:
-        """Return the interpreter for a folder, from the cache or by ``find_interpreter``;
-        ``active`` is the Python selected in the editor.
+        """Return the interpreter that traces files in the folder ``root``, from the cache or by a
+        search.
+
+        ``setting`` is the configured interpreter, ``active`` the Python selected in the editor.
+        Without ``trusted``, no interpreter inside the workspace is executed.
 
         Raises:
             InterpreterNotFound: No interpreter was found, or a search needs trust.

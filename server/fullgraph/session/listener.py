@@ -51,7 +51,9 @@ class MessageLevel(enum.Enum):
 
 
 class SessionListener(Protocol):
-    """The receiver of a session's events, which forwards them to the editor."""
+    """The interface that receives a session's events; the language server forwards them to the
+    editor.
+    """
 
     def results_changed(self, unit: AnalysisUnit, *, final: bool) -> None: ...
 
@@ -74,7 +76,7 @@ class SessionListener(Protocol):
 
 
 class Messages:
-    """Messages to the user, each shown once."""
+    """Messages to the user, each shown or logged once."""
 
     def __init__(self, listener: SessionListener) -> None:
         self._listener = listener
@@ -96,5 +98,5 @@ class Messages:
         return is_new
 
     def forget_all(self) -> None:
-        """Show all messages again when they occur again."""
+        """Forget the messages shown so far, so that the same texts are shown again."""
         self._shown.clear()

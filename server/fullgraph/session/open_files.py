@@ -35,7 +35,7 @@ class OpenFiles:
         self._programs = WorkspacePrograms()
 
     def add(self, document: Document) -> AnalysisUnit:
-        """Add a document and return its unit."""
+        """Add a document that the editor opened; return its ``AnalysisUnit``, which traces it."""
         unit = AnalysisUnit(document, self._trace_inputs(document), self._report)
         self.units[document.uri] = unit
         return unit
@@ -49,12 +49,16 @@ class OpenFiles:
         return unit
 
     def change(self, uri: str, changes: Sequence[TextChange], version: int) -> None:
-        """Apply the edits of a file."""
+        """Apply the edits that the editor sent for the open file ``uri``; ``version`` is the
+        version of the text after them.
+        """
         if (unit := self.units.get(uri)) is not None:
             self.update(unit).change(changes, version)
 
     def save(self, uri: str) -> None:
-        """Update a file after the user saved it, and trace the files again that import it."""
+        """Handle that the user saved a file: trace it if due, and trace the open files that import
+        it again.
+        """
         unit = self.units.get(uri)
         if unit is not None:
             self.update(unit).save()
@@ -82,19 +86,21 @@ class OpenFiles:
     # -- inputs of traces ---------------------------------------------------------------------
 
     def update(self, unit: AnalysisUnit) -> AnalysisUnit:
-        """Update the settings, recorded classes and other open files of one file, and return it."""
+        """Update the settings, recorded inputs and other open files that the unit's traces use;
+        return the unit.
+        """
         unit.inputs = self._trace_inputs(unit.document)
         return unit
 
     def update_all(self) -> list[AnalysisUnit]:
-        """Update the settings, recorded classes and other open files of all files, and return
-        them.
+        """Update the settings, recorded inputs and other open files that each unit's traces use;
+        return the units.
         """
         return [self.update(unit) for unit in self.units.values()]
 
     def build_request(self, unit: AnalysisUnit, only: tuple[str, ...]) -> Analyze:
-        """Return a request to trace the targets ``only`` (empty for all) in the current text of a
-        file.
+        """Return an engine request that traces the targets named in ``only`` (empty for all) in a
+        file's current text.
         """
         document = unit.document
         settings, project = self._workspace.settings(document), self._workspace.project(document)
@@ -127,7 +133,9 @@ class OpenFiles:
         return TraceInputs(settings, recording.classes, self._unsaved_files(document), str(project))
 
     def _unsaved_files(self, document: Document) -> tuple[OpenFile, ...]:
-        """Return the other files whose text differs from the file on disk."""
+        """Return the open files other than ``document`` whose text differs from the file on
+        disk.
+        """
         others = (unit for unit in self.units.values() if unit.document.uri != document.uri)
         return tuple(
             file for unit in others if (file := unit.traces.importable.unsaved) is not None
@@ -154,6 +162,8 @@ class OpenFiles:
                 self.update(unit).reconsider()
 
     def reconsider_all(self) -> None:
-        """Trace all files again that the changed surroundings may affect, such as a recording."""
+        """Trace files again that depend on something that changed outside of the open files, such
+        as a recording.
+        """
         for unit in self.update_all():
             unit.reconsider()

@@ -19,8 +19,8 @@ UNTRUSTED = "This workspace is not trusted, so none of its code is executed."
 
 
 class TracePermission:
-    """The conditions for traces: the editor has sent its settings, the user trusts the workspace,
-    and the settings do not exclude the file.
+    """Decides whether code may be traced: the editor has sent its settings, the user trusts the
+    workspace, and the settings do not exclude the file.
     """
 
     def __init__(self, workspace: Workspace, files: OpenFiles) -> None:

@@ -23,7 +23,9 @@ _EITHER = "The code runs with other inputs: change the probe, or the line that r
 def comments_of_runs(
     positions: TextPositions, runs: Sequence[ShownReport]
 ) -> dict[int, ProbeComment]:
-    """Return the comments with the inputs of one target's runs, by the number of the inputs."""
+    """Return the comments that contain the example inputs of one target's runs, by the number of
+    the inputs.
+    """
     said = [one for one in runs if one.report.probe and one.report.probe.origin == "comment"]
     found: dict[int, ProbeComment] = {}
     above = comments_of(positions, said[0].report.range.start.line) if said else ()
@@ -42,8 +44,8 @@ def comments_of_runs(
 def run_of_comment(
     positions: TextPositions, runs: Iterable[ShownReport], comment: ProbeComment
 ) -> ShownReport | None:
-    """Return the report of the run with the inputs in ``comment``, among the runs of all targets;
-    None if there is none.
+    """Return the report of the run whose inputs are in ``comment``, among ``runs`` of all targets;
+    None without one.
     """
     by_target: dict[str, list[ShownReport]] = defaultdict(list)
     for shown in runs:
@@ -84,8 +86,8 @@ def _finding_place(finding: Finding) -> tuple[str, RunId | None, Range]:
 
 @dataclass(frozen=True)
 class _Misfit:
-    """A comment with inputs that do not work for the target; ``fits`` is a comment with inputs that
-    work, or empty.
+    """A comment with example inputs that do not work for its target; ``fits`` is a comment with
+    inputs that work, or empty.
     """
 
     comment: ProbeComment
@@ -94,8 +96,8 @@ class _Misfit:
 
 @dataclass(frozen=True)
 class _Probes:
-    """Comments with inputs, replacements that work, and names of traced targets. Keys are the
-    target's name and the number of the inputs.
+    """The comments with example inputs and their working replacements, by target name and number of
+    the inputs, and the names of traced targets.
     """
 
     comments: Mapping[tuple[str, int], ProbeComment]
@@ -121,8 +123,8 @@ class _Probes:
         return cls(comments, fits, frozenset(one.name for one in reports if one.status == "traced"))
 
     def find_misfit(self, finding: Finding) -> _Misfit | None:
-        """Return the comment with wrong inputs that caused a finding; None if the code caused
-        it.
+        """Return the comment whose wrong inputs caused a finding; None if the code of the target
+        caused it.
         """
         if finding.run is None or finding.code not in (_RAISES, _MISFIT):
             return None
@@ -133,8 +135,8 @@ class _Probes:
         return _Misfit(comment, fits)
 
     def place_finding(self, finding: Finding, positions: TextPositions, path: str) -> Finding:
-        """Return the finding, moved to the comment with a fix for the inputs if wrong inputs caused
-        it.
+        """Return the finding; if wrong inputs caused it, moved to their comment and with a fix for
+        them.
         """
         misfit = self.find_misfit(finding)
         if misfit is None:

@@ -19,9 +19,7 @@ _MOST_FILES = 2_000
 _LONGEST = 500_000
 """Maximum size in bytes of a searched file."""
 _DEPTH = 4
-"""Maximum number of imports that lead from a program to the file, directly or through other
-files.
-"""
+"""Maximum length of a chain of imports from a program to the file that it uses."""
 _FRESH = 2.0
 """Maximum age in seconds of a workspace's list of files before it is read again."""
 
@@ -119,8 +117,11 @@ def with_programs(
     patterns: Sequence[str],
     shown: Iterable[str],
 ) -> Analyze:
-    """Return the trace request, extended by the programs that may compile definitions of its file.
-    ``shown`` are paths of other files that show their own findings.
+    """Return the trace request, extended by workspace programs that may compile functions of the
+    traced file.
+
+    ``programs`` searches the workspace folder ``project``; ``patterns`` are globs that limit the
+    search. ``shown`` are paths of other files that show their own findings.
     """
     if not request.may_run_programs:
         return request
@@ -179,7 +180,9 @@ def _is_test(path: str) -> bool:
 
 
 def _imports_file(source: _Source, path: str) -> bool:
-    """Return whether a file imports the file at ``path``, judged by the names of modules alone."""
+    """Return whether a file imports the file at ``path``, judged only by the module names in its
+    imports.
+    """
     stem = path.removesuffix("/__init__.py").removesuffix(".py")
     parts = stem.strip("/").split("/")
     names = {".".join(parts[at:]) for at in range(max(len(parts) - 6, 0), len(parts))}

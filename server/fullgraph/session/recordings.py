@@ -20,7 +20,9 @@ from fullgraph_engine.protocol.recorded import (
 )
 
 _SETTLED = 1_000_000_000
-"""Nanoseconds after a write until a changed modification time shows any further write."""
+"""Age in nanoseconds after which a file's modification time is reliable: a later write would change
+it.
+"""
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,10 @@ def _enclosing_folders(path: Path, project: Path | None) -> Iterator[Path]:
 
 
 def _cache_breaker(modified: int) -> int:
-    """Return a unique number for a recently written file, so that it is not taken from the cache;
-    else 0.
+    """Return a unique number for a recently written file, else 0; it is a part of the cache key.
 
-    File systems count modification times in milliseconds, so a second write may keep the same time.
+    File systems round modification times, so a second write may keep the time, and such a file must
+    not come from the cache.
     """
     now = time.time_ns()
     return now if now - modified < _SETTLED else 0

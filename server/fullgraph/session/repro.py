@@ -62,14 +62,18 @@ def findings_on_line(findings: Iterable[FileFinding], line: int) -> tuple[FileFi
 
 
 def wanted_of_target(target: TargetInfo, backend: Backend, *, accuracy: bool = False) -> Wanted:
-    """Return a description of the wanted repro: compiling a target fails or, with ``accuracy``,
-    changes its results.
+    """Return the description of a repro without a finding: compiling a target with ``backend``
+    fails.
+
+    With ``accuracy``: compiling changes the target's results.
     """
     return Wanted("", target.range, target.name, backend=backend, accuracy=accuracy)
 
 
 def reproduce_request(analyze: Analyze, wanted: Wanted, settings: Settings) -> Reproduce:
-    """Return the request for a repro; ``analyze`` is the request that reported the finding."""
+    """Return the engine request that makes a repro (a short script); ``analyze`` is the trace
+    request that reported the finding.
+    """
     wanted = dataclasses.replace(wanted, data=settings.repro_data)
     analyze = dataclasses.replace(analyze, only=(wanted.target,))
     return Reproduce(0, analyze, wanted, settings.repro_time_budget)
@@ -78,7 +82,9 @@ def reproduce_request(analyze: Analyze, wanted: Wanted, settings: Settings) -> R
 async def follow_reproduction(
     reproduction: ReproductionRequest, report: Callable[[ReductionState], None]
 ) -> ReproOutcome:
-    """Wait until a reproduction ends, and pass each state of the reduction to ``report``."""
+    """Wait until the engine has made a repro, and return the outcome; ``report`` receives each
+    state of the reduction.
+    """
     state = ReductionState()
     async for event in reproduction:
         if isinstance(event, ReproProgress):

@@ -16,7 +16,9 @@ from fullgraph_engine.protocol.repro import DATA, data_name
 
 @contextmanager
 def temporary_data_folder() -> Iterator[str]:
-    """Yield an empty folder for the engine's data; an empty name if it cannot be created."""
+    """Yield an empty temporary folder into which the engine writes tensors; an empty name if it
+    cannot be created.
+    """
     try:
         folder = tempfile.TemporaryDirectory(prefix="fullgraph-data-", ignore_cleanup_errors=True)
     except OSError:
@@ -36,8 +38,8 @@ class ReproData:
     names: tuple[str, ...] = ()
 
     def copy_to(self, beside: Path) -> str:
-        """Copy the data files into a folder with scripts; return a sentence on failure, else
-        ``""``.
+        """Copy the data files into the folder ``beside``; return ``""``, or a sentence about the
+        failure.
 
         Files that exist there with the same contents are not written again.
         """

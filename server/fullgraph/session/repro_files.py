@@ -46,9 +46,11 @@ def folder_of(settings: Settings, project: Path) -> Path:
 
 
 def name_of(wanted: Wanted, item: FileFinding | None, path: str) -> str:
-    """Return a file name without extension from the finding, its target and its function.
+    """Return a file name without extension for a repro, from the finding's code, target and
+    function.
 
-    ``path`` is the name of the finding's file in engine requests.
+    ``wanted`` describes the repro, and ``item`` is its finding if any. ``path`` is the name of the
+    finding's file in engine requests.
     """
     words = [wanted.code.rpartition("/")[2] if "/GB" in wanted.code else wanted.code]
     if wanted.backend:

@@ -52,8 +52,8 @@ it.
 
 @dataclass(frozen=True)
 class MadeRepro:
-    """The result of a repro job and the script that was written; ``lost`` is a sentence if writing
-    failed, else empty.
+    """The outcome of a repro job and the written script; ``lost`` is a sentence if the script could
+    not be written, else empty.
     """
 
     outcome: ReproOutcome
@@ -136,9 +136,10 @@ class ReproJobs:
     async def make_repro(
         self, unit: AnalysisUnit, wanted: Wanted, item: FileFinding | None = None
     ) -> MadeRepro:
-        """Return the repro of a finding from the cache, from a running job, or from a new one.
+        """Return the repro of a finding from the cache, a running job or a new job.
 
-        Cancelling the last waiting caller ends the job and returns its best script so far.
+        ``wanted`` describes the repro; ``item`` is the finding, None for a backend failure. If the
+        last caller that waits for a job is cancelled, the job ends with its best script so far.
         """
         await self._session.permission.configured.wait()
         job = _Job(self._session, unit, wanted, item)
@@ -160,7 +161,7 @@ class ReproJobs:
         return await asyncio.shield(job.task)
 
     def find_at_path(self, path: Path | None) -> MadeRepro | None:
-        """Return the repro that was written to a path."""
+        """Return the repro whose script was written to ``path``; None for other files."""
         for made in self._made.values():
             if path is not None and made.kept is not None and made.kept.path == path:
                 return made

@@ -20,7 +20,9 @@ _TARGET_WORDS = re.compile(
 
 
 NICE = 15
-"""Operating system priority (nice value) of forecasts; they run with low priority."""
+"""Nice value (operating system priority) of processes that forecast recompiles, so that they do not
+slow other work.
+"""
 
 FORECAST_SECONDS = 120.0
 """Time limit in seconds for all forecasts of one file."""
@@ -75,7 +77,13 @@ def analyze_request(
     forecast: bool = False,
     open_files: tuple[OpenFile, ...] = (),
 ) -> Analyze:
-    """Return a request to trace one text; ``name`` is its absolute path, or a bare name."""
+    """Return the engine request that traces one text; ``name`` is the text's absolute path, or a
+    bare name.
+
+    ``only`` are the names of the targets (functions and module classes) to trace, empty for all;
+    targets near the line ``focus`` are traced first. ``forecast`` also predicts recompiles.
+    ``open_files`` are other files whose unsaved text is imported.
+    """
     wanted: dict[Part, bool] = {
         "first": True,
         "second": settings.try_dynamic,

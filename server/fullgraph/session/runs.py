@@ -29,14 +29,15 @@ logger = logging.getLogger(__name__)
 _REPORT = "Edit the file to trace it again, and report this with the log of the language server."
 
 _SAVE_SECONDS = 1.0
-"""Minimum seconds between two saves of partial results; doubles with the length of the run."""
+"""Minimum seconds between two saves of a run's partial results; doubles with the length of the run.
+"""
 
 
 class RunOwner(Protocol):
-    """The receiver of the events of a run."""
+    """The interface through which a run of a file (one request to trace it) reports its events."""
 
     def apply_event(self, event: Event) -> None:
-        """Apply an event of the run other than its last one."""
+        """Apply an event of the run; the last event goes to ``run_ended`` instead."""
 
     def interrupt_run(self) -> None:
         """Keep the run's results so far, because the run is being cancelled."""
@@ -45,11 +46,13 @@ class RunOwner(Protocol):
         """Save the results so far of an unfinished run to disk."""
 
     def run_ended(self, run: UnitRun, last: Analyzed | Failed, seconds: float) -> None:
-        """Handle the end of a run, whose last event is ``last`` and which took ``seconds``."""
+        """Handle the end of a run; ``last`` is its last event and ``seconds`` its duration."""
 
 
 class ForecastOwner(Protocol):
-    """The object that a forecast of recompiles reports its results and its end to."""
+    """The interface through which a forecast (of calls that will recompile a target) reports its
+    results.
+    """
 
     def take_forecast(self, event: ForecastFound) -> None:
         """Store the forecast of one target's recompiles and show its findings."""
@@ -60,7 +63,7 @@ class ForecastOwner(Protocol):
 
 @dataclass(frozen=True)
 class RunEnding:
-    """The end of a run, as reported to the callers of ``analyze`` that wait for it."""
+    """The end of a run, for callers of ``AnalysisUnit.analyze`` that wait for it."""
 
     generation: str
     completed: bool
@@ -96,17 +99,23 @@ class RunWaiters:
 
 
 class ShownResults:
-    """The results of a file as displayed: with source ranges in the current text, even while the
-    current run traces an earlier text with the same code.
+    """The results of one file as the editor shows them: with source ranges in the current text.
+
+    A run may continue after edits of comments and layout; its results refer to the text that it
+    traces, and are moved to the current text here.
     """
 
     def __init__(self) -> None:
         self.traced = Results()
         """The results with source ranges in the text that the current run traces."""
         self._place: tuple[CodeMap, str] | None = None
-        """Map to the current text, and path of the file; None if the run traces that text."""
+        """Mapping of source ranges to the current text, and the file's path; None if the current
+        run traces the current text.
+        """
         self._moved: Results | None = None
-        """Cached results with source ranges in the current text; None after another event."""
+        """Cache of the results with source ranges in the current text; None after an event changed
+        the results.
+        """
 
     @property
     def current(self) -> Results:
@@ -119,16 +128,20 @@ class ShownResults:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the source ranges of all results exist in the current text."""
+        """Whether no result was lost when the source ranges were moved to the current text."""
         return self.current.placed == self.traced.placed
 
     def replace(self, results: Results) -> None:
-        """Display other results, with source ranges in the current text."""
+        """Display ``results``, whose source ranges are in the current text, instead of the previous
+        ones.
+        """
         self.traced, self._place, self._moved = results, None, None
 
     def follow_text(self, code_map: CodeMap, path: str) -> bool:
-        """Move the results of the current run, including those to come, to another text with the
-        same code. Return False if a source range does not exist there.
+        """Show the current run's results, including later ones, in another text with the same code.
+
+        ``code_map`` maps source ranges to that text; ``path`` is the file. Return False if a range
+        does not exist there.
         """
         moved = self.traced.relocate_to(code_map, path)
         if moved.placed != self.traced.placed:
@@ -137,7 +150,7 @@ class ShownResults:
         return True
 
     def stop_following(self) -> None:
-        """Keep the results for the current text, because the run will not report more."""
+        """Keep the results as moved to the current text, because the run will not report more."""
         self.replace(self.current)
 
     def apply_event(self, event: Event) -> bool:
@@ -155,7 +168,7 @@ class ShownResults:
 
 
 class UnitRun:
-    """A run that traces one file. It passes the events of the engine's request to ``RunOwner``,
+    """A run of one file: a request to trace it, whose events are passed to a ``RunOwner``,
     including the last.
     """
 
@@ -169,8 +182,8 @@ class UnitRun:
         self._owner = owner
         self._analysis = analysis
         self.basis = self.now = basis
-        """Inputs of the run with the traced text, and the same inputs with the current text, which
-        has the same code.
+        """Inputs of the run (text, targets, settings): ``basis`` as traced, and ``now`` with the
+        current text, which has the same code.
         """
         self.files = files
         self.generation = analysis.request.generation
@@ -181,18 +194,20 @@ class UnitRun:
 
     @property
     def is_partial(self) -> bool:
-        """Whether the run does not trace all targets, so that others have results of another
-        run.
+        """Whether the run traces only some targets, so that results of other targets come from an
+        earlier run.
         """
         request = self._analysis.request
         return bool(request.only or request.without or request.given)
 
     def covers(self, basis: TraceBasis) -> bool:
-        """Whether a new run with the inputs ``basis`` would only repeat this run."""
+        """Whether a new run with the inputs ``basis`` would give the same results as this run."""
         return not self.obsolete and self.now.is_as(basis) and self.files.is_current()
 
     def prioritize(self, first: int, last: int) -> None:
-        """Trace the targets nearest to these lines of the current text first."""
+        """Trace the targets nearest to the lines ``first`` to ``last`` of the current text
+        first.
+        """
         # Edits of comments may have moved the lines, but only by a few.
         if not self.obsolete:
             self._analysis.prioritize(first, last)
@@ -239,8 +254,9 @@ class UnitRun:
 
 
 class ForecastRun:
-    """A running forecast of recompiles. It passes only the forecasts and the last event to
-    ``ForecastOwner``.
+    """A request to forecast which calls will recompile the targets of a file.
+
+    It passes each forecast and the last event to a ``ForecastOwner``.
     """
 
     def __init__(self, owner: ForecastOwner, analysis: AnalysisRequest) -> None:

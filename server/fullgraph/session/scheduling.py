@@ -12,8 +12,8 @@ T = TypeVar("T")
 LEAST_DELAY = 0.1
 MOST_DELAY = 1.0
 FIRST_DELAY = 0.3
-"""Delay in seconds between an edit and the first run of a file, as long as the duration of its runs
-is unknown.
+"""Delay in seconds between an edit and a file's first run; later delays depend on the duration of
+its runs.
 """
 
 FRACTION = 0.25
@@ -21,7 +21,7 @@ FRACTION = 0.25
 
 
 REST = 1.5
-"""Seconds without edits before work starts that takes much longer than a trace."""
+"""Delay in seconds after the last edit before work starts that takes much longer than a trace."""
 
 
 class Cancelable(Protocol):
@@ -32,11 +32,11 @@ class Cancelable(Protocol):
 
 
 class Schedule:
-    """A schedule of the runs that trace one file.
+    """A schedule of the runs that trace one file: one run at a time, after a delay.
 
     An edit cancels the current run and restarts the delay of the next. ``report_due`` is called
-    from the event loop when a run is due. It may start one and then calls ``run_started``; after
-    the end of the run, ``run_ended`` is called.
+    from the event loop when a run is due. The function ``report_due`` may start one and then calls
+    ``run_started``; after the end of the run, ``run_ended`` must be called.
     """
 
     def __init__(self, report_due: Callable[[], None]) -> None:
@@ -76,7 +76,7 @@ class Schedule:
         self._request_run(0.0)
 
     def withdraw(self) -> None:
-        """Cancel the run that waits and the run in progress."""
+        """Cancel the run in progress and the scheduled run."""
         self._due = None
         self._stop_timer()
         if self._running is not None:
@@ -91,7 +91,9 @@ class Schedule:
         self._running = run
 
     def run_ended(self, seconds: float | None) -> None:
-        """Finish the current run; ``seconds`` is its duration if it completed."""
+        """Handle the end of the current run; ``seconds`` is its duration, None if it did not
+        complete.
+        """
         self._running = None
         if seconds is not None:
             self._seconds.append(seconds)
@@ -141,8 +143,10 @@ class Turns(Generic[T]):
         self._timer: asyncio.TimerHandle | None = None
 
     def request_turn(self, text: T, when: float) -> None:
-        """Add a file to the queue; its work starts at the time ``when`` or later. An earlier
-        request of the file stays valid.
+        """Add the file ``text`` to the queue; its work starts at ``when`` (seconds on the event
+        loop's clock) or later.
+
+        If the file is in the queue already, its first ``when`` stays valid.
         """
         self._due.setdefault(text, when)
         self.begin_next()
@@ -161,7 +165,7 @@ class Turns(Generic[T]):
         self.begin_next()
 
     def begin_next(self) -> None:
-        """Begin the work for the next file if one is due, and neither a trace nor such work is in
+        """Begin the work for the next due file, unless a trace or the work for another file is in
         progress.
         """
         if self._timer is not None:

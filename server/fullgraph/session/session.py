@@ -81,13 +81,16 @@ class Session:
         self.workspace.initialize(options, folders, user_settings=client.user_settings)
 
     def change_folders(self, added: Iterable[str], removed: Iterable[str]) -> None:
-        """Change the workspace folders; nothing is traced before ``configure`` is called again."""
+        """Add and remove workspace folders, given by URI; nothing is traced before ``configure`` is
+        called again.
+        """
         self.permission.configured.clear()
         self.workspace.change_folders(added, removed)
 
     def configure(self, by_scope: Mapping[str, object]) -> None:
-        """Apply the editor's settings, by folder; the empty name is for files outside of all
-        folders."""
+        """Apply the editor's settings; ``by_scope`` maps a folder, or the empty name for files
+        outside of all folders, to its settings.
+        """
         self.workspace.configure(by_scope)
         waited = not self.permission.configured.is_set()
         self.permission.configured.set()
@@ -113,8 +116,10 @@ class Session:
             self.engines.check_trust()
 
     def apply_settings(self, *, again: bool = False) -> None:
-        """Read the settings again, update the findings, and trace files again if a changed setting
-        affects their traces; with ``again``, trace all files.
+        """Read all settings again, update the shown findings, and trace files whose results a
+        changed setting affects.
+
+        With ``again``, trace all files.
         """
         before = {unit: unit.inputs for unit in self.files.update_all()}
         self.workspace.forget_settings()
@@ -150,8 +155,9 @@ class Session:
     # -- open files ---------------------------------------------------------------------------
 
     def open(self, uri: str, text: str, version: int, language: str) -> None:
-        """Handle the opening of a document in the editor; all but Python files are ignored, and so
-        are notebook cells and fullgraph's own documents.
+        """Begin to analyze a document that the editor opened.
+
+        Only Python files are analyzed; notebook cells and fullgraph's own documents are ignored.
         """
         # A client may open a file again without having closed it.
         self.close_text(uri)
@@ -174,10 +180,11 @@ class Session:
             self.files.reconsider_importers(unit)
 
     def analyze(self, unit: AnalysisUnit, only: tuple[str, ...] = ()) -> asyncio.Future[RunEnding]:
-        """Trace a file now, even if its results are known; ``only`` are names of targets to trace,
-        empty for all.
+        """Trace the file ``unit`` now, even if its results are known; the returned future resolves
+        when the run ends.
 
-        The returned future resolves when the run ends.
+        ``only`` are the names of the targets (functions and module classes) to trace; empty for
+        all.
         """
         return self.files.update(unit).analyze(only)
 

@@ -36,7 +36,9 @@ class SettingKind(abc.ABC):
         """Placeholder for the value in the help of the command line."""
 
     def from_arguments(self, given: Sequence[str]) -> object:
-        """Return the value for ``read_value`` from an option that was given once or more."""
+        """Return the raw value for ``read_value`` from the arguments of a command-line option that
+        was given once or more.
+        """
         return given[-1]
 
 

@@ -90,7 +90,9 @@ class Declaration:
     editor: bool
     feature: str
     users: bool
-    """True if a workspace must not set it, only the user."""
+    """True if only the user may set it, in user settings or on the command line, but not the
+    workspace.
+    """
     retraces: bool
     """True if the setting affects the results of traces, so that a change traces files again."""
     option: CommandOption | None
@@ -608,7 +610,7 @@ class Settings:
 
 @functools.cache
 def list_declarations() -> tuple[Declaration, ...]:
-    """Return all settings in the order of the manual."""
+    """Return the declarations of all settings, in the order in which the user manual lists them."""
     return tuple(
         dataclasses.replace(field.metadata["declaration"], field=field.name)
         for field in dataclasses.fields(Settings)
@@ -720,8 +722,8 @@ def editor_source(raw: object, *, users: bool = False) -> SettingsSource:
 
 
 def without_section(raw: object) -> Mapping[str, Any]:
-    """Return the contents of the section ``fullgraph`` if the settings are inside one, else the
-    settings; empty if they are not a mapping.
+    """Return the contents of the section ``fullgraph`` if ``raw`` has one, else ``raw``; empty if
+    it is not a mapping.
     """
     inner = raw.get("fullgraph", raw) if isinstance(raw, Mapping) else None
     return inner if isinstance(inner, Mapping) else {}
@@ -732,8 +734,11 @@ _NO = ("", "0", "false", "no", "off")
 
 
 def environment_source(environment: Mapping[str, str]) -> SettingsSource:
-    """Return the source for environment variables; in CI the engine does not outlive the
-    command."""
+    """Return the source for the setting ``engine-keep`` from its environment variable.
+
+    In CI (variable ``CI``), the setting is 0 by default, so that no engine process stays after the
+    command.
+    """
     kept = environment.get(KEEP_VARIABLE, "")
     if kept:
         return SettingsSource(KEEP_VARIABLE, {"engine-keep": kept}, users=True)
@@ -749,7 +754,9 @@ def command_line_source(flags: Mapping[str, Any]) -> SettingsSource:
 
 @dataclass(frozen=True)
 class Project:
-    """The folder that settings and relative paths refer to."""
+    """A project: the folder whose pyproject.toml has the settings, and to which relative paths
+    refer.
+    """
 
     root: Path
     source: SettingsSource

@@ -11,14 +11,16 @@ from fullgraph_engine.protocol import Event, Failed
 
 
 class Reason(enum.Enum):
-    """The reason why a file should be traced, from the weakest to the strongest."""
+    """The reason why a file should be traced, ordered from the weakest (an edit) to the strongest
+    (a command).
+    """
 
     CHANGED = "changed"
     SAVED = "saved"
     OPENED = "opened"
     ASKED = "asked"
-    """Requested by command, or because something other than the text that the trace depends on has
-    changed.
+    """A command requested the trace, or something other than the text that the results depend on
+    has changed.
     """
 
 
@@ -31,10 +33,10 @@ def is_due(reason: Reason, trace_on: TraceOn) -> bool:
 
 @dataclass(frozen=True)
 class TraceDue:
-    """A trace of the text is due. The session answers at once with ``AnalysisUnit.begin_trace`` or
-    ``AnalysisUnit.leave_untraced``.
+    """A trace of the file is due. The session must answer at once by starting the run or refusing
+    it.
 
-    ``only``: names of targets; empty for all.
+    ``only``: names of the targets (functions and module classes) to trace; empty for all.
     """
 
     reason: Reason
@@ -50,7 +52,7 @@ class RunBegan:
 
 @dataclass(frozen=True)
 class RunAsked:
-    """A caller of ``AnalysisUnit.analyze`` requested the run in progress, and waits for its end."""
+    """A command requested the run after it had begun, and waits for its end."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class ResultsChanged:
 
 @dataclass(frozen=True)
 class ResultsSettled:
-    """Results are ready to be saved to disk for the next time that the file is opened."""
+    """The results of the file are complete for its text, and ready to be saved to disk."""
 
     run: StoredRun
 

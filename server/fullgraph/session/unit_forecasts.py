@@ -1,4 +1,6 @@
-"""The forecasts of recompiles of one open file: when they are made, and what they show."""
+"""The forecasts of recompiles of one open file: when the engine is asked for them, and their
+results.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from fullgraph_engine.protocol import Analyze, Analyzed, Failed, ForecastFound
 
 
 class ForecastFile(Protocol):
-    """An open file whose recompiles are forecast."""
+    """The interface through which ``UnitForecasts`` uses the open file."""
 
     inputs: TraceInputs
     traces: FileTraces
@@ -37,8 +39,10 @@ class ForecastFile(Protocol):
 
 
 class UnitForecasts:
-    """The forecasts of recompiles of one file. They are made for traced targets once the user stops
-    typing.
+    """The forecasts of recompiles of one file: which further calls will recompile each traced
+    target.
+
+    They are requested once the user stops typing.
     """
 
     def __init__(self, file: ForecastFile, emit: Callable[[UnitEvent], None]) -> None:
@@ -48,7 +52,9 @@ class UnitForecasts:
         """Time of the last edit of the file, on the event loop's clock."""
 
     def update(self) -> None:
-        """Schedule forecasts for traced targets without one, or end them if the setting is off."""
+        """Schedule forecasts for traced targets that do not have one; cancel all if the setting is
+        off.
+        """
         if not self._file.inputs.settings.forecast:
             self.end()
         elif not self._file.settled or self._run is not None:
@@ -60,8 +66,8 @@ class UnitForecasts:
 
     @property
     def due(self) -> tuple[str, ...]:
-        """Names of the targets that need a forecast and have been traced; empty while the file is
-        being traced.
+        """Names of the traced targets that need a forecast; empty while the file is being
+        traced.
         """
         return self._file.results.targets_without_forecast() if self._file.settled else ()
 
@@ -72,7 +78,7 @@ class UnitForecasts:
         self._run = ForecastRun(self, engine.analyze(forecast_request(request)))
 
     def end(self) -> None:
-        """Cancel the forecast in progress, and the request for one."""
+        """Cancel the forecast in progress, or withdraw the scheduled one."""
         self._emit(ForecastWithdrawn())
         run, self._run = self._run, None
         if run is not None:

@@ -38,8 +38,8 @@ class TracedFile(Protocol):
 
 @dataclass(frozen=True)
 class _SeenNow:
-    """Cache of the kinds of values that traces saw in the current text; valid while text and
-    results are unchanged.
+    """Cache of the kinds of values (such as tensor or module) that traces saw at offsets of the
+    current text; valid while text and results are unchanged.
     """
 
     positions: TextPositions
@@ -67,8 +67,8 @@ class UnitView:
         self.guards_shown: set[str] = set()
         """Names of the targets for which the user wants all guards shown as diagnostics."""
         self.untraced_shown: set[str] = set()
-        """Names of the targets for which the user inverted the setting that fades untraced
-        lines.
+        """Names of the targets for which the user inverted the setting that fades lines that no
+        trace reached.
         """
 
     def all_findings(self) -> tuple[FileFinding, ...]:
@@ -129,8 +129,8 @@ class UnitView:
         return known.places
 
     def shape_counts(self, place: PlaceShapes) -> dict[str, int]:
-        """Return how many values a run of each target saw at a place; of several runs of a target
-        the largest number.
+        """Return the number of values that a run saw at a place, by target name; the largest number
+        of the target's runs.
         """
         key = place.range, place.role
         counts: dict[str, int] = {}
@@ -142,15 +142,15 @@ class UnitView:
 
     @property
     def shapes_note(self) -> str:
-        """Sentence for the user about values that the last runs did not report, such as too many;
-        empty if none.
+        """Sentence for the user about shapes that the last runs did not report, such as because of
+        a limit; empty if complete.
         """
         found = self._file.results.shapes.values()
         return next((shapes.note for shapes in found if shapes.note), "")
 
     def values_left_out(self, target: str) -> str:
-        """Return a sentence for the user about values that the last run of a target did not report;
-        empty if none.
+        """Return a sentence for the user about values that the last run of a target did not report
+        because of a limit; empty if complete.
         """
         found = self._file.results.target_details(target).shapes
         return found.current.note if found is not None else ""

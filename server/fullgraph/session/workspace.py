@@ -39,10 +39,10 @@ class _Folder:
 
 
 class Workspace:
-    """The workspace folders of a window, the editor's settings for them, and the resolved settings
-    of each file.
+    """The workspace folders of one editor window, the editor's settings for them, and the settings
+    of each file from all sources.
 
-    ``warn`` receives each problem of a setting as a sentence, once each time that the settings are
+    ``warn`` receives a sentence for each invalid setting, once each time that the settings are
     read.
     """
 
@@ -68,8 +68,11 @@ class Workspace:
     def initialize(
         self, options: object, folders: Iterable[str], *, user_settings: bool = False
     ) -> None:
-        """Store the initialization options. ``user_settings``: settings that only a user may set
-        are also accepted later, not only now."""
+        """Store the initialization options, which may contain settings, and the workspace folders.
+
+        With ``user_settings``, the settings that the client sends later may include settings that
+        only a user may set, because it sends the user's apart from the workspace's.
+        """
         self._user_settings = user_settings
         if isinstance(options, Mapping):
             self._options = without_section(options)
@@ -129,7 +132,9 @@ class Workspace:
         return self._resolve_settings(document)[0].root
 
     def resolve_allowed(self, document: Document) -> Allowed:
-        """Return the permissions of the file's code beyond the default sandbox."""
+        """Return the permissions that the settings grant to the code of a file beyond the default
+        sandbox.
+        """
         folder = self._folder_of(document.path)
         base = folder.path if folder is not None else None
         entries = self.settings(document).sandbox_allow
@@ -146,8 +151,10 @@ class Workspace:
         return GitIgnoreSpec.from_lines(patterns).match_file(str(path.relative_to(root)))
 
     def choose_interpreter(self, document: Document) -> Interpreter:
-        """Return the interpreter that traces a file. A file outside of all workspace folders, such
-        as a sample, is traced with the interpreter of the workspace unless its project has one.
+        """Return the interpreter whose torch traces a file.
+
+        A file outside of all workspace folders, such as a sample, is traced with the interpreter of
+        the workspace unless its project has one.
 
         Raises:
             InterpreterNotFound: No interpreter was found, or a search needs trust.
@@ -166,8 +173,10 @@ class Workspace:
 
     def _environment_root(self, folder: _Folder | None) -> Path | None:
         """Return the folder whose ``.venv`` applies to a file in a workspace folder; None for a
-        window without folders. For a file outside of all folders, it is the first with a
-        ``.venv``, else the first."""
+        window without folders.
+
+        A file outside of all folders uses the first folder with a ``.venv``, else the first folder.
+        """
         folders = [folder] if folder is not None else list(self._folders.values())
         paths = [one.path for one in folders if one.path is not None]
         return next((path for path in paths if (path / ".venv").is_dir()), next(iter(paths), None))
@@ -208,7 +217,7 @@ class Workspace:
         return known
 
     def _configured_in(self, folder: _Folder | None) -> Mapping[str, Any]:
-        """Return the editor's settings for a workspace folder, or with None its settings for files
+        """Return the editor's settings for a workspace folder; for None, the settings of files
         outside of all folders.
         """
         nowhere: Mapping[str, Any] = self._configuration.get("", {})

@@ -1,3 +1,4 @@
-"""Results of traces: of the last texts in memory, and of the latest on disk. They are valid while
-everything that they depend on is unchanged.
+"""Stored results of traces: of recent texts in memory, and of the latest text on disk.
+
+Results are valid while everything that they depend on is unchanged.
 """

@@ -1,4 +1,6 @@
-"""Store results on disk: one file per request, with the latest results only."""
+"""Store results of traces on disk, one file per trace request (apart from its text), with the
+latest results only.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ _WRITING = threading.Lock()
 
 @dataclass(frozen=True)
 class _Header:
-    """The first line of a file: everything about a run but the events that give its results."""
+    """The first line of a results file: everything about a run except the events that contain its
+    results.
+    """
 
     version: int
     text: str
@@ -44,10 +48,11 @@ class _Header:
 
 @dataclass(frozen=True)
 class ResultFile:
-    """The file on disk with the latest results for one key, whatever the text was.
+    """The file on disk with the latest results for one request key (a hash of all inputs except the
+    text).
 
-    Several processes use it at the same time. Incomplete and incompatible files are ignored, and
-    failed writes are not reported.
+    Several processes use the file at the same time. Incomplete and incompatible files are ignored,
+    and failed writes are not reported.
     """
 
     path: Path
@@ -63,8 +68,12 @@ class ResultFile:
         request: Analyze,
         env: Mapping[str, str] | None = None,
     ) -> ResultFile | None:
-        """Return the file for the results of a request to an engine with these parameters; None if
-        the user does not have a home folder."""
+        """Return the file for the results of a trace request; None if the user does not have a home
+        folder.
+
+        ``interpreter``, the permissions ``allowed`` and ``processes`` (how processes are started)
+        are the parameters of the engine. ``env`` replaces the environment variables.
+        """
         try:
             folder = results_folder(env)
         except RuntimeError:
@@ -73,8 +82,11 @@ class ResultFile:
         return cls(folder / (key + SUFFIX), "forecast" in request.parts)
 
     def read(self, settings: object = ()) -> StoredRun | None:
-        """Return the stored run as a run with these ``settings``; None if there is none, or if a
-        file that it depends on has changed."""
+        """Return the stored run; None if there is none, or if a file that its results depend on has
+        changed.
+
+        ``settings`` become the settings of the returned run.
+        """
         try:
             header, events = _unpack_results(self.path.read_bytes())
         except (OSError, ValueError, zlib.error):
@@ -91,8 +103,9 @@ class ResultFile:
         return StoredRun(basis, results, files, header.status, header.is_complete)
 
     def write(self, run: StoredRun) -> None:
-        """Write the results of a run to disk if they last. They replace results of an earlier text,
-        but not results of the same text that contain more.
+        """Write the results of a run to disk, unless they depend on something temporary.
+
+        They replace results of an earlier text, but not more complete results of the same text.
         """
         if not run.is_lasting:
             return

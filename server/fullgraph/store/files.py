@@ -13,7 +13,8 @@ from fullgraph_engine.protocol.files import OPEN, FileState
 class FilesRecorder:
     """A recorder of the files that one run read, or looked for and did not find.
 
-    ``before``: recorders of earlier runs, some of whose results the run reuses.
+    The run's results depend on these files. ``before``: recorders of earlier runs, some of whose
+    results the run reuses.
     """
 
     def __init__(self, before: Iterable[FilesRecorder] = ()) -> None:
@@ -21,7 +22,7 @@ class FilesRecorder:
         self._files: dict[str, FileState] = {}
         self._reported = False
         self._same = True
-        """False if a file changed between two events."""
+        """False after two events of the run reported different states of the same file."""
         for one in before:
             self._files.update(one._files)
             self._reported = self._reported or one._reported
@@ -29,7 +30,9 @@ class FilesRecorder:
 
     @classmethod
     def from_states(cls, states: Iterable[FileState] | None) -> FilesRecorder:
-        """Return a recorder with the files that an earlier run read; None if they are unknown."""
+        """Return a recorder with files that an earlier run read, in the given states; without
+        states, their files count as unknown.
+        """
         recorder = cls()
         recorder._reported = states is not None
         recorder._files = {file.path: file for file in states or ()}
@@ -65,8 +68,11 @@ class FilesRecorder:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether the states are valid for a later session: no file changed during the run, and no
-        text is known only to the editor, which loses it when it closes the file."""
+        """Whether a later session can use the states: no file changed during the run, and each was
+        on disk.
+
+        The text of an unsaved file is lost when the editor closes it.
+        """
         states = [file.modified for file in self._files.values()]
         return self._same and not any(one >= self._began or one == OPEN for one in states)
 

@@ -30,7 +30,7 @@ def results_folder(env: Mapping[str, str] | None = None) -> Path:
 
 
 def any_results(env: Mapping[str, str] | None = None) -> bool:
-    """Return whether the folder contains any stored results."""
+    """Return whether any results are stored on this machine for the user."""
     try:
         with os.scandir(results_folder(env)) as entries:
             return any(entry.name.endswith(SUFFIX) for entry in entries)
@@ -39,7 +39,7 @@ def any_results(env: Mapping[str, str] | None = None) -> bool:
 
 
 def prune_folder(folder: Path) -> None:
-    """Remove the least recently used files until the total size is below the limit."""
+    """Remove the least recently used results files until their total size is below the limit."""
     found = []
     for entry in os.scandir(folder):
         with contextlib.suppress(OSError):

@@ -1,5 +1,7 @@
-"""Keys of stored results: hashes of all inputs of a trace but its text and the files that it reads,
-whose states are stored with the results.
+"""Keys of stored results: hashes of the inputs of a trace.
+
+Not included are the text and the files that the trace reads; their states are stored with the
+results.
 """
 
 from __future__ import annotations
@@ -25,7 +27,12 @@ def request_key(
     request: Analyze,
     env: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the key of a request to an engine that would be started now with these parameters."""
+    """Return the key under which the results of a trace request are stored: a hash of all its
+    inputs except the text.
+
+    ``interpreter``, the permissions ``allowed`` and ``processes`` (how processes are started) are
+    the parameters of the engine. ``env`` replaces the environment variables.
+    """
     asked = dataclasses.replace(
         request,
         request=0,

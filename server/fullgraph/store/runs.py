@@ -1,5 +1,5 @@
-"""The results of one run with everything that they depend on, and the decision which of them are
-valid for another text.
+"""The results of one run (a trace of a file) with their inputs, and whether they are valid for
+another text.
 """
 
 from __future__ import annotations
@@ -35,8 +35,11 @@ texts.
 
 @dataclass(frozen=True)
 class TraceBasis:
-    """The inputs of a run that the server knows: the text, the targets to trace (empty for all),
-    the settings and the texts of other open files."""
+    """The inputs of a run that decide whether its results are still valid.
+
+    They are the text, the names of the targets to trace (``only``, empty for all), the settings and
+    the texts of other open files. Files on disk are recorded separately.
+    """
 
     text: str
     only: tuple[str, ...]
@@ -62,17 +65,18 @@ class TraceBasis:
         return (self.positions or TextPositions(self.text)).lines
 
     def is_as(self, now: TraceBasis) -> bool:
-        """Whether a run with the inputs ``now`` would give the same results as a run with these
-        inputs.
+        """Whether ``now`` has the same text, targets, settings and other open files, so that a run
+        would repeat the results.
         """
         same_text = (self.text, self.only) == (now.text, now.only)
         return same_text and self.differs_in_text_only(now)
 
     def differs_in_text_only(self, now: TraceBasis, reads: frozenset[str] | None = None) -> bool:
-        """Return whether ``now`` has the same settings, and the same texts of other open files,
-        apart from files since saved with this text.
+        """Return whether ``now`` has the same settings and the same texts of other open files; the
+        texts of the file may differ.
 
-        ``reads`` limits the comparison to the paths of files that the run has read.
+        An open file that was saved with its recorded text counts as unchanged. ``reads`` limits the
+        comparison to the paths of files that the run has read.
         """
         old, new = (
             {one.path: one.text for one in basis.open_files if reads is None or one.path in reads}
@@ -84,8 +88,10 @@ class TraceBasis:
         )
 
     def moves_to(self, lines: Sequence[str]) -> Moves | None:
-        """Return the mapping of source ranges from this text to a text with these lines; None if
-        more than comments and layout differs, or the text cannot be parsed.
+        """Return the mapping of source ranges from this text to a text with these lines, if only
+        comments and layout differ.
+
+        None if the code differs or the text cannot be parsed.
         """
         may_be = may_be_same_code(self.lines, lines)  # without parsing this text
         return same_code(self.parsed, lines) if may_be and self.parsed is not None else None
@@ -93,9 +99,11 @@ class TraceBasis:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """The results of a run of all targets, with source ranges in the text of its inputs ``basis``.
+    """The results of a run that traced all targets, with source ranges in the text of ``basis``,
+    the run's inputs.
 
-    ``files`` are the files that the results depend on, ``status`` is the engine's.
+    ``files`` are the files that the results depend on; ``status`` is the status of the engine that
+    traced them.
     """
 
     basis: TraceBasis
@@ -111,21 +119,25 @@ class StoredRun:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether the results are valid for a later session, because a repetition of the run would
-        give the same."""
+        """Whether a later session can use the results: a repetition of the run would give the same
+        ones.
+        """
         known = not self.results.names or self.files.reads is not None
         return known and self.results.is_settled and self.files.is_lasting
 
     def has_all_of(self, run: StoredRun) -> bool:
-        """Return whether an interrupted ``run`` has the same text and no more results."""
+        """Return whether ``run``, an interrupted run, has the same text as this run and no
+        additional results.
+        """
         counts = [len(one.results.findings()) + len(one.results.reports()) for one in (self, run)]
         more = self.is_complete or counts[0] >= counts[1]
         return more and self.basis.text == run.basis.text
 
     def find_all(self, now: TraceBasis, path: str) -> Results | None:
-        """Return the results if a run with the inputs ``now`` would only repeat them, with source
-        ranges in the text of ``now``; else None.
+        """Return the results if the code of ``now`` is the same, with source ranges in its text;
+        else None.
 
+        ``now`` are the inputs of the run that the results would replace, and ``path`` is the file.
         Files on disk are not compared, because an edit of the text does not change them.
         """
         same_text = self.basis.text == now.text
@@ -138,8 +150,11 @@ class StoredRun:
         return results if results.placed == self.results.placed else None
 
     def find_unaffected(self, now: TraceBasis, path: str) -> Reused | None:
-        """Return the results of the targets that the differences to the text of ``now`` cannot
-        affect; None without any."""
+        """Return the results of the targets that the edits since this run cannot affect; None
+        without such targets.
+
+        ``now`` are the current inputs, whose text may have other code; ``path`` is the file.
+        """
         if self.results.note or not self.differs_in_text_only(now) or not self.files.is_current():
             return None
         before, after = self.basis.parsed, now.parsed
@@ -173,8 +188,8 @@ class Reused:
     """Results of earlier ``runs`` that an edit cannot affect, with source ranges in the new text.
 
     ``targets`` are the names of the targets with such results. Results of targets in ``calls`` are
-    valid only if other code still calls these targets with the same inputs. With ``is_complete``
-    nothing has to be traced.
+    valid only if other code still calls these targets with the same inputs. ``is_complete``: all
+    targets have such results, so nothing has to be traced.
     """
 
     results: Results
@@ -184,7 +199,9 @@ class Reused:
     runs: tuple[StoredRun, ...]
 
     def add(self, other: Reused) -> Reused:
-        """Return these results with the results of an older run for further targets."""
+        """Return these results combined with ``other``, results of an older run, for further
+        targets.
+        """
         further = other.targets - self.targets
         if not further:
             return self
@@ -198,8 +215,10 @@ class Reused:
 def begin_run(
     results: Results, request: Analyze, reused: Reused | None
 ) -> tuple[Analyze, FilesRecorder]:
-    """Begin a run in ``results`` that traces only what cannot be reused. Return the request for the
-    engine, and a recorder for the files that its results will depend on.
+    """Begin a run in ``results`` that traces only targets without reusable results.
+
+    Return the request for the engine, restricted to these targets, and a recorder for the files
+    that the results will depend on.
     """
     if reused is None:
         results.begin_run(request.only)

@@ -1,4 +1,4 @@
-"""The results of one file, and the only decision which of them are valid for a text."""
+"""The results of recent runs of one file, and the decision which of them are valid for a text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from fullgraph.results import Results
 from fullgraph.store.runs import Reused, StoredRun, TraceBasis
 
 _MOST_EARLIER = 5
-"""Number of earlier runs kept so that undo can restore their results."""
+"""Number of runs before the latest whose results are kept, so that undo can restore them."""
 
 
 class ResultStore:
-    """The results of the file ``path``: of its latest run, and of a few before it.
+    """The results of recent runs of the file ``path``: the latest, and a few before it.
 
-    Runs of earlier sessions, which a ``ResultFile`` reads from disk, are added like all others.
+    Runs that earlier sessions stored on disk are added like runs of this session.
     """
 
     def __init__(self, path: str) -> None:
@@ -39,8 +39,10 @@ class ResultStore:
             self.latest = None
 
     def update_latest(self, now: TraceBasis, results: Results) -> bool:
-        """Replace the results of the latest run by results of a text with the same code; return
-        False if the text has other code.
+        """Replace the results of the latest run by ``results``, whose source ranges are in the text
+        of ``now``.
+
+        Return False without effect if that text has other code than the latest run traced.
         """
         if self.latest is not None and self.is_latest(now):
             self.latest = replace(self.latest, basis=now, results=results.snapshot())
@@ -48,12 +50,16 @@ class ResultStore:
         return False
 
     def is_latest(self, now: TraceBasis) -> bool:
-        """Return whether a run with the inputs ``now`` would only repeat the latest run."""
+        """Return whether a run with the inputs ``now`` would give the same results as the latest
+        run.
+        """
         return self.latest is not None and self.latest.find_all(now, self._path) is not None
 
     def find_all(self, now: TraceBasis) -> Results | None:
-        """Return the results of a run that a run with the inputs ``now`` would only repeat, with
-        source ranges in the text of ``now``. That run becomes the latest. Return None without one.
+        """Return complete results for the inputs ``now``, from a run of the same code; None without
+        such a run.
+
+        Source ranges are in the text of ``now``. The run becomes the latest.
         """
         for run in self._runs():
             results = run.find_all(now, self._path)
@@ -65,10 +71,11 @@ class ResultStore:
         return None
 
     def find(self, now: TraceBasis) -> Reused | None:
-        """Return all results that are valid for the inputs ``now``; None if there are none. Each
-        target has the results of the most recent run in which they are valid.
+        """Return all stored results that apply to the inputs ``now`` (text, settings, other open
+        files); None without any.
 
-        If the results are complete, they become the results of the latest run.
+        The results of each target come from the most recent run whose results the edits since then
+        cannot affect. If they cover all targets, they are stored as the latest run.
         """
         results = self.find_all(now)
         if results is not None and self.latest is not None and self.latest.files.is_current():

@@ -28,7 +28,8 @@ Shape = Sequence[int]
 @dataclass(frozen=True)
 class Checked:
     """Result of a successful check: the value that the last call returned, the number of graphs,
-    and the findings that were allowed."""
+    and the findings within the allowed limits.
+    """
 
     value: Any
     graphs: int
@@ -89,8 +90,8 @@ def fail_unless_expected(
     """Return the observed findings; fail the test if there are more than expected, or if the
     recorder may have missed some.
 
-    ``raised`` is the exception that ended the test, if any. It propagates, unless it is a graph
-    break under ``fullgraph=True``, which the findings describe better.
+    ``raised`` is the exception that ended the test, if any. The exception propagates, unless it is
+    a graph break under ``fullgraph=True``, which the findings describe better.
     """
     __tracebackhide__ = True
     places = tuple(_places(observed))
@@ -107,7 +108,7 @@ def fail_unless_expected(
 
 
 def _places(observed: Observed) -> Iterator[Place]:
-    """Yield the findings of all files."""
+    """Yield the findings of all files that a test's compiled code reached, as text."""
     for path, findings in observed.findings.items():
         text = TextPositions(Path(path).read_text("utf-8"))
         file = FindingFile(os.path.relpath(path), path, text)

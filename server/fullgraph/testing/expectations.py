@@ -23,8 +23,9 @@ class Expected:
 
 @dataclass(frozen=True)
 class Place:
-    """A finding as text: its code, whether installed code causes it, and its rendered form with
-    the source, the reason and the fix."""
+    """A finding as text: its code, whether installed code causes it, and its full text for the
+    terminal.
+    """
 
     code: str
     in_library: bool
@@ -40,10 +41,11 @@ class Place:
 
 
 def failure_text(expected: Expected, graphs: int, places: Sequence[Place]) -> str:
-    """Return the message of a failed test, with each finding above the limits; empty if the test
-    passes.
+    """Return the message of a failed test, with each finding above the limits in ``expected``;
+    empty if the test passes.
 
-    A test that compiles nothing fails, because it would hide every problem.
+    ``graphs`` is the number of compiled graphs, ``places`` the findings. A test that compiles
+    nothing fails, because it would hide every problem.
     """
     blocks = list(_excess_blocks(expected, places))
     if not graphs and not any(place.is_break for place in places):

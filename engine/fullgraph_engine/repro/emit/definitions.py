@@ -30,8 +30,8 @@ class WantedDefinition:
     program.
 
     ``module`` and ``qualified`` are its own module and qualified name. ``found`` is the module and
-    name under which the user's code refers to it. ``inside`` is the class whose body defines it.
-    ``hint`` is a name to prefer.
+    name under which the user's code refers to it, ``inside`` the class whose body defines it.
+    ``hint`` is a name to prefer in the program.
     """
 
     thing: Any
@@ -105,7 +105,8 @@ def _is_instance(value: object) -> bool:
 
 
 def is_defined(found: ResolvedName) -> bool:
-    """Whether a name holds what a ``def`` or ``class`` statement defined, perhaps after decorators.
+    """Whether a name holds an object that a ``def`` or ``class`` statement defined, perhaps after
+    decorators.
 
     For example, ``torch.library.custom_op`` replaces the function by another callable object.
     Modules and tensors do not count.
@@ -334,11 +335,11 @@ def _write_class(program: ProgramBuilder, wanted: WantedDefinition, cls: type) -
 def _take_from_live(
     program: ProgramBuilder, context: NameContext, node: ast.ClassDef, cls: type
 ) -> None:
-    """In the definition of a class inside a function, replace the function's variables by their
+    """Replace the variables of an enclosing function, in the definition of a class, by their
     values.
 
-    ``node`` is the definition of ``cls``; it is modified. The values are taken from ``cls``
-    itself.
+    ``node`` is the definition of ``cls``, which is inside a function; it is modified. The values
+    are taken from ``cls``.
     """
     node.decorator_list = []
     if any(context.find(use) is None for base in node.bases for use in _read_names(base)):

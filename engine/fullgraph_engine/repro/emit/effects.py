@@ -56,13 +56,13 @@ def operator_namespaces(node: ast.AST) -> set[str]:
 def has_needed_effect(
     program: ProgramBuilder, home: Home, node: ast.stmt, operators: Collection[str]
 ) -> bool:
-    """Whether the generated program must contain a copy of a top-level statement because of its
-    effect.
+    """Whether the generated program must contain a copy of a top-level statement because of the
+    statement's effect.
 
-    It must if the statement sets attributes of torch (``torch._dynamo.config.x = ...``) or calls a
-    function in ``_CALLS``. It must also if the statement patches or calls something in the program
-    (``Net.forward = ...``), or names one of the ``operators`` namespaces. For definitions only the
-    decorators are considered.
+    This is the case if the statement sets attributes of torch (``torch._dynamo.config.x = ...``),
+    calls a function in ``_CALLS``, patches or calls something in the program (``Net.forward =
+    ...``), or names one of the ``operators`` namespaces. For definitions only the decorators are
+    considered.
     """
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         roots = [_dotted_names(decorator) for decorator in node.decorator_list]

@@ -276,9 +276,8 @@ def _plain_attributes(value: Any) -> dict[str, Any]:
 
 
 def _is_alike(value: Any, made: Any) -> bool:
-    """Whether ``made``, the result of a guessed constructor call, is close enough to ``value``.
-
-    It is if assignments can remove all differences.
+    """Whether ``made``, the result of a guessed constructor call, equals ``value`` up to
+    differences that assignments can remove.
     """
     if isinstance(value, torch.nn.Module):
         if set(made._parameters) - set(value._parameters):

@@ -13,8 +13,8 @@ from ...scopes import bound_names, uses
 class Piece:
     """A statement of the generated program, with the names that it binds and reads.
 
-    ``is_step`` means that it may change the values that it reads, for example by a method call.
-    ``is_effect`` means that it is kept although nothing uses its names.
+    ``is_step``: it may change the values that it reads, for example by a method call.
+    ``is_effect``: it is kept although other statements do not use its names.
     """
 
     node: ast.stmt
@@ -121,9 +121,11 @@ def _reachable(index: int, *needs: Sequence[set[int]]) -> set[int]:
 
 
 def _dependencies(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int]]]:
-    """Return two lists: for each statement, the indices of statements it needs at once, and later.
+    """Return two lists: for each statement, the indices of statements that it needs at once, and
+    later.
 
-    A statement needs another one later if only the functions that it calls read the name.
+    A statement needs another one later if only the functions that it calls read a name of the other
+    one.
     """
     binding: dict[str, int] = {}
     for index, part in enumerate(pieces):

@@ -1,8 +1,8 @@
-"""The interfaces of functions that write values as source text (writers), and their table.
+"""The interfaces of writers (functions that write a value as source text), and their table.
 
 A writer returns an expression for a value. It calls the :class:`Printer` for items and attributes
-of the value, and the :class:`ProgramBuilder` to add statements. Writers thus do not depend on each
-other.
+of the value, and the :class:`ProgramBuilder` to add statements to the generated program. Writers
+thus do not depend on each other.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ class ProgramBuilder(ProgramStatements, ABC):
 
 @dataclass(frozen=True)
 class Outer:
-    """State that one call on the whole module sets, such as a dtype.
+    """The state, such as a dtype, that one call on a whole module sets for its submodules.
 
-    Submodules write only the differences from this state.
+    Submodules write only their differences from this state.
     """
 
     dtype: torch.dtype | None = None
@@ -112,10 +112,11 @@ class Outer:
 
 @dataclass(frozen=True)
 class Afterwards:
-    """A statement that must run after a value is created.
+    """A statement that must run after a value is created, such as an assignment to an item of the
+    value.
 
-    ``template`` is its source, with ``{0}`` for the first item it uses; ``places`` are the paths to
-    the items.
+    ``template`` is its source, with ``{0}`` for the first item that it uses; ``places`` are the
+    paths to the items.
     """
 
     template: str
@@ -169,9 +170,8 @@ class Printer:
         return self._write_object(value, place) if text is None else text
 
     def operand(self, value: object, place: str | None) -> str:
-        """Return an expression for ``value`` to which ``.name`` or an operator can be appended.
-
-        It has parentheses if needed.
+        """Return an expression for ``value`` to which ``.name`` or an operator can be appended, in
+        parentheses if needed.
         """
         text = self.expression(value, place)
         return f"({text})" if text[:1] in "-~" or text[:1].isdigit() else text
@@ -212,14 +212,16 @@ class Printer:
             self.after.append(Afterwards(template, tuple(known)))
 
     def place_of(self, value: object) -> str | None:
-        """Return the path at which an object was first written; None if it was not written
-        before.
+        """Return the path at which ``value`` was first written in the generated program; None if it
+        was not written before.
         """
         known = self._places.get(id(value))
         return None if known is None else known[1]
 
     def mark_placed(self, value: object, place: str | None) -> None:
-        """Record that an object exists at a path, although it was not written there."""
+        """Record that an object exists at a path of the generated value, although no expression was
+        written for it there.
+        """
         self._places.setdefault(id(value), (value, place))
 
     @contextmanager

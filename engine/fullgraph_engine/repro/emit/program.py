@@ -358,9 +358,11 @@ class ProgramDraft(ProgramBuilder):
     # -- queued definitions and values --------------------------------------------------------
 
     def _write_queued(self, root: str = "") -> None:
-        """Write the definitions still needed, then the values.
+        """Write the queued definitions of functions and classes, then the queued values.
 
-        Functions come first because they decide which attributes of the values are needed.
+        Functions come first because they decide which attributes of the values are needed. If the
+        definition named ``root`` cannot be written, the error propagates; for any other one, a
+        placeholder is added.
         """
         self._depth += 1
         try:

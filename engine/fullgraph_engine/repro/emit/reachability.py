@@ -112,7 +112,9 @@ def functions_of(thing: object) -> Iterator[types.FunctionType]:
 
 
 def _member_functions(thing: object) -> Iterator[types.FunctionType]:
-    """Yield the Python functions that a value wraps; for a class, of all its members."""
+    """Yield the Python functions that a value wraps; for a class, the functions of all its
+    members.
+    """
     if not isinstance(thing, type):
         yield from functions_of(thing)
     elif not is_library(thing):
@@ -157,8 +159,8 @@ def may_look_up(words: frozenset[str], name: str) -> bool:
 
 @dataclass(frozen=True)
 class Member:
-    """A member of a user's class that the generated program copies, with the class that defines
-    it.
+    """A member (method or attribute) of a user's class to copy into the generated program, with the
+    class that defines it.
     """
 
     owner: type
@@ -174,7 +176,7 @@ class Member:
 
 @dataclass(frozen=True)
 class ReachedMembers:
-    """The members of a class that the generated program must copy, base classes last.
+    """The members of a class that the generated program must copy, members of base classes last.
 
     ``words`` are the names and strings in their code.
     """

@@ -26,9 +26,10 @@ def assemble_script(program: str, candidates: Candidates, notes: Sequence[str] =
 
 
 def header_lines(candidates: Candidates, notes: Sequence[str] = ()) -> list[str]:
-    """Return the comment lines at the top of a script: what it shows, and where it was found.
+    """Return the comment lines at the top of a script: what the script shows, and where that was
+    found.
 
-    They link to the finding's documentation page if there is one. ``notes`` are further lines.
+    The lines link to the finding's documentation page if there is one. ``notes`` are further lines.
     """
     all_notes = [*notes, *([candidates.flaky] if candidates.flaky else [])]
     # The documentation page explains the part after the semicolon.

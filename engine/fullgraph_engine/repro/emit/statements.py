@@ -42,9 +42,10 @@ class NamedValues:
         return None if known is None else known[1]
 
     def add_mentioned(self, code: object) -> None:
-        """Note which names and strings a function or statement mentions.
+        """Note the names and strings in a function or statement, because the generated program
+        contains it.
 
-        Objects that are written later must have the attributes with these names.
+        Objects written later must have the attributes with these names.
         """
         self.mentioned |= words_of_syntax(code) if isinstance(code, ast.AST) else words_of(code)
 
@@ -168,9 +169,9 @@ class ProgramStatements:
         self._state.homes.setdefault(id(home.namespace), home)
 
     def add_mentioned(self, function: object) -> None:
-        """Note which names a function mentions, because the generated program now contains it.
+        """Note the names in a function, because the generated program now contains the function.
 
-        Objects that are written later must have the attributes with these names.
+        Objects written later must have the attributes with these names.
         """
         if isinstance(function, types.FunctionType):
             self.written.add_mentioned(function)

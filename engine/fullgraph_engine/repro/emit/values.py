@@ -69,7 +69,7 @@ def _write_whole(program: ProgramBuilder, value: object, hint: str) -> str:
 def _shared_objects(values: Sequence[object]) -> list[object]:
     """Return the objects that occur several times in the values, except inside modules.
 
-    This includes tensors that share a storage.
+    Tensors that share a storage are included.
     """
     counts: collections.Counter[int] = collections.Counter()
     holders: dict[StorageKey, list[torch.Tensor]] = {}

@@ -99,10 +99,10 @@ def _extract_by_code(tracee: Tracee, wanted: Wanted, until: float) -> Extraction
 
 
 def _extract_repeated_calls(tracee: Tracee, wanted: Wanted, until: float) -> ExtractionOutcome:
-    """Write programs that may show a recompile that was predicted for later calls.
+    """Write programs that may show a recompile that a forecast has predicted for later calls.
 
-    The calls are made here, to find the recompile. ``tracee`` is the function or module, ``wanted``
-    the predicted finding, and ``until`` the ``time.monotonic()`` time to stop.
+    The later calls are made here, to find the recompile. ``tracee`` is the function or module,
+    ``wanted`` the predicted finding, and ``until`` the ``time.monotonic()`` time to stop.
     """
     with tracing.tensor_mode(tracee.fake):
         calls = repeated_calls.repeated_calls_of(wanted, tracee.call())
@@ -147,9 +147,10 @@ def count_calls_with(
 
 
 def _tensor_stores(tracee: Tracee, wanted: Wanted) -> tuple[TensorStore | None, ...]:
-    """Return the folders in which programs may store tensor contents; None for a program without.
+    """Return the stores in which programs save tensor contents, one for each way to write a
+    program.
 
-    Fake tensors do not have contents.
+    A store is a folder; None stands for a program without contents, as for fake tensors.
     """
     real = not tracee.fake
     return TensorStore.choices(always=real and wanted.data, if_needed=real)
@@ -207,8 +208,9 @@ def _ignore_finding(_: Finding) -> None:
 
 
 def _find_matching(findings: list[Finding], wanted: Wanted) -> Finding | None:
-    """Return the finding that matches ``wanted``: same code and range, else same line, else
-    message.
+    """Return the finding that matches ``wanted`` best; None without a match.
+
+    Best is equal code and range, then an equal line, then an equal message.
     """
     alike = [each for each in findings if each.code == wanted.code]
     same = (

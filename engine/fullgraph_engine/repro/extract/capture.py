@@ -23,7 +23,9 @@ from ...tracing.stacks import is_machinery, is_torch
 from .statements import Definition, Layer, beginning_lines, function_around, layers_around
 
 AHEAD = (0, 1, 2, 4)
-"""Numbers of preceding statements to include when a statement becomes a generated program."""
+"""Numbers of preceding statements to include, when a statement becomes a generated program; each is
+tried.
+"""
 
 _DEEPEST = 2
 MOST = 12
@@ -31,7 +33,7 @@ MOST = 12
 
 
 class _Enough(BaseException):
-    """Raised to stop the user's code when all wanted variables have been captured."""
+    """Raised to stop the user's code when the variables of all wanted frames have been captured."""
 
 
 class FrameVariables(dict[str, Any]):
@@ -46,12 +48,14 @@ def _make_history() -> deque[FrameVariables]:
 
 @dataclass
 class CapturedFrame:
-    """A frame of user code that leads to a finding, and its variables, captured while it runs.
+    """A frame of user code on the way to a finding, with values of its variables captured while the
+    code runs.
 
-    ``entries`` are the arguments of each call of its function. ``layers`` are the statements around
-    the line, innermost first, and ``visits`` the variables before each. ``before`` are the
-    variables before preceding statements, keyed by the layer and by the number of statements ahead
-    of it. All are in the order of execution.
+    ``layers`` are the statements around the line, innermost first. ``visits`` has, for each of
+    these statements, the variables before each of its executions. ``before`` has the variables
+    before an earlier statement of the same block; its key is (index in ``layers``, number of
+    statements from there to the statement around the line). ``entries`` has the arguments of each
+    call of the frame's function. Lists are in the order of execution.
     """
 
     frame: Frame
@@ -117,7 +121,8 @@ def find_functions(call: Callable[[], Any], most: int = 24) -> list[Frame]:
 def watch_call(
     call: Callable[[], Any], wanted: Sequence[CapturedFrame], *, whole: bool = False
 ) -> None:
-    """Make a call and capture the variables of the wanted frames; stop when all are captured.
+    """Make a call and capture the variables of the ``wanted`` frames; stop the call when all are
+    captured.
 
     With ``whole``, the call runs to its end, so that all later executions are captured, too.
     Exceptions of the call are ignored.

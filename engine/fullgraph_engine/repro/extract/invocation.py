@@ -40,7 +40,9 @@ class CallInputs:
 
 @dataclass(frozen=True)
 class CallableUnit:
-    """A function that a generated program calls: its expression, and the inputs of each call."""
+    """A function of a generated program, called at the program's end: its expression, and the
+    inputs of each call.
+    """
 
     entry: str
     calls: tuple[CallInputs, ...]

@@ -27,11 +27,12 @@ from .invocation import CallableUnit, CallInputs, Input
 
 
 def expression_unit(captured: CapturedFrame, outwards: int, program: ProgramDraft) -> CallableUnit:
-    """Write a function with one operation of the user's code, with its operands as parameters.
+    """Write a function with one operation of the user's code, with the operation's operands as
+    parameters.
 
-    The operation is the one that the captured frame executes. With a larger ``outwards``, the
-    function contains an operation that uses the result: a graph break at the read of a submodule
-    can also be shown at its call.
+    By default it is the operation that the captured frame executes. A larger ``outwards`` selects
+    an enclosing operation, which uses the result: a graph break at the read of a submodule can also
+    be shown at its call.
 
     Raises:
         UnwritableValue: The expression is not an operation, or an operand cannot be evaluated or
@@ -140,7 +141,8 @@ class _Operands:
             raise UnwritableValue(f"an operand cannot be evaluated: {error}") from None
 
     def pass_operand(self, node: ast.expr, name: str = "") -> ast.expr:
-        """Return what replaces an operand in the new function: usually a new parameter.
+        """Return the expression that replaces an operand in the new function, usually a new
+        parameter.
 
         Constants and names of modules, functions and classes are returned unchanged.
         """
@@ -309,10 +311,10 @@ def _name_nodes(node: ast.AST) -> list[ast.Name]:
 
 
 def _read_names(node: ast.AST) -> list[str]:
-    """Return the names of variables that statements read, in order.
+    """Return the names of variables that a statement reads, in order.
 
-    This includes names that the statements bind first: a loop may read the value of the previous
-    iteration.
+    Names that the statement binds before it reads them are included: a loop may read the value of
+    the previous iteration.
     """
     read = [use.node.id for use in uses(node) if not isinstance(use.node.ctx, ast.Store)]
     read += [

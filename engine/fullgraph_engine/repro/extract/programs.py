@@ -36,8 +36,8 @@ _Write = Callable[[ProgramDraft], CallableUnit]
 
 
 class CandidatePrograms:
-    """A generator of programs that may show a finding: parts of the user's code, and calls of
-    them.
+    """A generator of programs that may show a finding: each has a part of the user's code and calls
+    of this part.
     """
 
     def __init__(
@@ -240,8 +240,8 @@ class CandidatePrograms:
         )
 
     def _text_unit(self) -> CallableUnit:
-        """Return the analyzed function or module as the user's file names it, and the calls to
-        make.
+        """Return the analyzed function or module, as the user's file names it, with the inputs of
+        the calls to make.
         """
         call = self.tracee.call()
         return CallableUnit(self._entry_text(call), self._calls_to_make(call))

@@ -209,8 +209,9 @@ class _GraphFunction(ast.NodeTransformer):
 
 
 def _drop_unread_name(node: ast.stmt, read: set[str]) -> ast.stmt:
-    """Remove the variable from an assignment if no name in ``read`` equals it; keep the
-    expression.
+    """Replace an assignment by its value if names in ``read`` do not include the assigned variable.
+
+    Other statements are returned unchanged.
     """
     if isinstance(node, ast.Assign):
         target = node.targets[0]

@@ -108,7 +108,9 @@ def _settings_lines(program: str) -> list[str]:
 
 
 def _as_input(value: Any) -> Any:
-    """Detach a tensor from its autograd history, as an input; return other values unchanged."""
+    """Return a tensor without its autograd history, as a program would create it; return other
+    values unchanged.
+    """
     if not isinstance(value, torch.Tensor):
         return value
     return value.detach().requires_grad_(value.requires_grad)

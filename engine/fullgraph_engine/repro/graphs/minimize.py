@@ -27,7 +27,7 @@ from . import minifier, oracle
 _STARTED = frozenset(
     {"g++", "gcc", "c++", "cc", "clang", "clang++", "openssl", "ptxas", "ldconfig"}
 )
-"""Names of compilers and checksum tools that Inductor starts."""
+"""Names of programs, such as compilers and checksum tools, that Inductor may start."""
 
 _COMPILER_ERROR = re.compile(r"^.*?\berror: (.+)$", re.MULTILINE)
 """Pattern of a C++ compiler's message, after a command line that differs each time."""
@@ -222,7 +222,7 @@ def _move_headers(folder: str, scratch: str) -> None:
 def _warm_up(backend: str) -> None:
     """Compile a small function with a backend, so that forks inherit the imported modules.
 
-    It computes no gradients, because autograd threads do not survive a fork.
+    The function does not compute gradients, because autograd threads do not survive a fork.
     """
     with drive.use_real_backends(), torch.no_grad(), contextlib.suppress(Exception):
         torch.compile(lambda x: torch.relu(x) + 1, backend=backend)(torch.ones(8))

@@ -29,10 +29,11 @@ class TensorStore:
 
     @classmethod
     def choices(cls, *, always: bool, if_needed: bool) -> tuple[TensorStore | None, ...]:
-        """Return the folders in which programs may store tensor contents, in order of preference.
+        """Return the stores to try for a program's tensor contents, in order of preference; None is
+        a program without contents.
 
-        None means programs without contents. ``always``: every program needs the contents.
-        ``if_needed``: programs with contents are tried last.
+        ``always``: every program needs the contents. ``if_needed``: programs with contents are
+        tried last.
         """
         if always:
             return (cls.for_process(),)

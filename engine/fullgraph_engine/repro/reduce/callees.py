@@ -39,8 +39,8 @@ Meaning = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, Instance, M
 class Callees:
     """The calls of each function of a program, as far as a static analysis finds them.
 
-    ``sites`` maps a function to its calls, each with the number of implicit arguments (1 for
-    ``self``).
+    ``sites`` maps a function to its calls, each with the number of implicit arguments, such as 1
+    for ``self``.
     """
 
     def __init__(self, places: SyntaxIndex) -> None:
@@ -156,7 +156,7 @@ def required_arguments(function: Function) -> int:
 
 
 def required_by_import(call: ast.Call) -> int:
-    """Return the number of required parameters of a called function that is imported; 0 if
+    """Return the number of required parameters of an imported function that a program calls; 0 if
     unknown.
     """
     first, *names = ast.unparse(call.func).split(".")

@@ -71,8 +71,8 @@ class ProgramMinimizer:
         self.notes: tuple[str, ...] = ()
         self.history: list[str] = []
         self.refused: list[str] = []
-        """Messages about programs that do not show the finding; they say what the programs show
-        instead.
+        """Messages about tested programs that do not show the finding, each with the finding that
+        it shows instead.
         """
         self.kept: frozenset[str] = frozenset()
         """Source texts of calls that load data files; smaller programs must contain them."""
@@ -256,7 +256,7 @@ class ProgramMinimizer:
     def verify_early(self) -> None:
         """Verify the smallest program so far in parallel to the search, after half of the time.
 
-        It is the result if time runs out before a smaller program is verified.
+        This program is the result if time runs out before a smaller program is verified.
         """
         if self.ahead is None:
             if self.fresh_name is None or _monotonic() < (self.started + self.deadline()) / 2:
@@ -373,7 +373,9 @@ class _EarlyVerification:
 
 
 class _Tester:
-    """An adapter that lets the reducer test programs; it calls ``meanwhile`` before each wait."""
+    """Lets the reducer test programs through a ``TrialRunner``; it calls ``meanwhile`` before each
+    wait for a result.
+    """
 
     def __init__(self, trials: TrialRunner, meanwhile: Callable[[], None]) -> None:
         self._trials, self._meanwhile = trials, meanwhile
@@ -430,8 +432,8 @@ def _shows_finding(ended: ScriptOutcome) -> bool:
 
 
 def _earlier_programs(history: list[str]) -> list[str]:
-    """Return programs to verify: the last one, some earlier ones at equal distances, the first
-    one.
+    """Return the programs of ``history`` to verify: the last, some earlier ones at equal distances,
+    and the first.
     """
     found = [history[-1]]
     step = max(len(history) // (_BACKWARDS + 1), 1)

@@ -75,7 +75,8 @@ class _Stage(enum.Enum):
 
 @dataclass(frozen=True)
 class _Position:
-    """A position in the search: the best program, the pass, and its remaining groups of edits.
+    """A position in the search: the best program, the pass, and the pass's remaining groups of
+    edits.
 
     ``best`` is ``base`` with the ``accepted`` edits. ``groups`` is None before the pass has
     started.
@@ -93,10 +94,10 @@ class _Position:
 
 @dataclass(eq=False)
 class _CandidateAttempt:
-    """A program to test, and where the search continues: ``then`` if it succeeds, else
-    ``otherwise``.
+    """A program to test, and the positions at which the search continues.
 
-    ``expected`` is the outcome that the search assumes until the test has ended.
+    ``then`` is the position if the program shows the finding, else ``otherwise``. ``expected`` is
+    the outcome that the search assumes until the test has ended.
     """
 
     program: ParsedProgram
@@ -221,7 +222,9 @@ class ReductionSearch:
             self._test.kill(attempt.ticket)
 
     def _is_hopeless(self, program: ParsedProgram, trace: object) -> bool:
-        """Whether a program need not be tested, because it is known or expected to fail."""
+        """Whether testing a program is needless, because it failed before or will certainly
+        fail.
+        """
         if self._known.get(program.text) is False or trace in self._failed:
             return True
         return any(
@@ -324,8 +327,8 @@ def _split_group(group: _Group, finest: int) -> tuple[_Group, ...]:
 def _change_key(name: str, before: ParsedProgram, after: ParsedProgram) -> object:
     """Return a key for the change that the pass ``name`` made from ``before`` to ``after``.
 
-    A change that failed is not tried again if another one has an equal key. The key ignores
-    numbers, because a change that fails also fails for other sizes.
+    A change is not tried if another change with an equal key has failed. The key ignores numbers,
+    because a change that fails also fails for other sizes.
     """
     old, new = before.text.splitlines(), after.text.splitlines()
     first = 0

@@ -29,10 +29,10 @@ _select, _monotonic, _read, _write = select.select, time.monotonic, os.read, os.
 
 @dataclass(frozen=True)
 class ScriptOutcome:
-    """The exit status and output of a script.
+    """The exit status and output of a script that was run in a fresh Python.
 
-    ``status`` is None if the time limit ended the script. ``output`` names the file without its
-    temporary folder.
+    ``status`` is None if the time limit ended the script. In ``output``, the script's file is named
+    without its temporary folder.
     """
 
     status: int | None

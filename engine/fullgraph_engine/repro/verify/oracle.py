@@ -44,7 +44,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Requirement:
-    """The finding that a program must show, and how strictly it is compared.
+    """The finding that a program must show, and how strictly the program's findings are compared
+    with it.
 
     ``loose`` ignores details of the reason, for the first program. ``fake`` executes programs on
     fake tensors. ``raises`` allows an exception at the end. ``times`` is the minimum number of

@@ -174,7 +174,9 @@ class DiffChecks:
         return _write_result(found, self.output, self.settings.exit_severity)
 
     def _check_side(self, side: Side, variant: Variant, place: _SidePlace) -> CheckReport:
-        """Check the files of the old or new side, and return the report of the check.
+        """Check the files of one side (old or new), and return the report of the check.
+
+        ``variant`` names the side's interpreter and revision, ``place`` its files.
 
         Raises:
             Interrupted: SIGINT or SIGTERM arrived.
@@ -210,10 +212,9 @@ class DiffChecks:
 
 @dataclass(frozen=True)
 class _SidePlace:
-    """The files of one side of the comparison.
+    """The location of one side's files: a temporary folder for a git revision, or the user's files.
 
-    They are in ``tree``, a revision that was checked out into a temporary folder; None for the
-    user's current files.
+    ``tree`` is the revision that was checked out; None for the user's current files.
     """
 
     tree: CheckedOutTree | None

@@ -1,7 +1,7 @@
 """Compare the reports of two checks of the same files, the old and the new side.
 
-If one side could not compute a result, the difference is unknown, with a reason. It counts neither
-as new nor as removed.
+If one side could not compute a result, the difference is unknown, with a reason. An unknown
+difference counts neither as new nor as removed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ComparedCheck:
 
 @dataclass(frozen=True)
 class Uncomputed:
-    """The reason why one side of the comparison lacks a result.
+    """The reason why one side of the comparison could not compute a result.
 
     ``reason`` is a clause, for example ``failed: ValueError: …``.
     """
@@ -56,7 +56,8 @@ class FindingDifference:
     """A finding that differs between the sides, or that only one side could compute.
 
     ``old`` is None for a new finding, ``new`` for a finding that only the old side has.
-    ``uncomputed`` is the reason of an unknown difference, for which ``old`` or ``new`` is None.
+    ``uncomputed`` is set if one side could not compute its result, so that the difference is
+    unknown; ``old`` or ``new`` is then None.
     """
 
     kind: Kind
@@ -421,9 +422,9 @@ def _is_failure(trait: Trait) -> bool:
 
 
 def _trait_family(trait: Trait) -> str:
-    """Return a key that findings about the same problem on one line share.
+    """Return a key by which findings about the same problem on a line are equal.
 
-    It is the family of the code for graph breaks and failed traces, and the code for others.
+    The key is the family of the code for graph breaks and failed traces, else the whole code.
     """
     kind = code_family(trait.code)
     return kind if kind in ("graph-break", "trace") else trait.code
@@ -542,9 +543,9 @@ class _FilePair:
 
 
 def _pair_traits(old: list[Trait], new: list[Trait]) -> dict[int, int]:
-    """Pair new findings with old ones, first by exact matches, then by looser keys.
+    """Pair new findings with old ones, by equal properties first, then by looser keys.
 
-    Returns indices of ``new``, each with its index in ``old``.
+    Return the index in ``old`` by the index in ``new``; unpaired findings are left out.
     """
     pairs = match_items(old, new, SAME)
     return match_items(old, new, (*SAME, *_REWORDED), paired=pairs, allow_surplus=True)

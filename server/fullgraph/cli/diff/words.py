@@ -125,8 +125,11 @@ def target_name(target: TargetDifference, run: RunDifference | None = None) -> s
 
 
 def change_words(change: FindingDifference) -> str:
-    """Describe what changed in a finding, for example ``was: Unsupported Tensor.item()``; empty for
-    other kinds of differences."""
+    """Describe what was different in the old version of a changed finding: ``was: Unsupported
+    Tensor.item()``.
+
+    Empty for findings without an old or without a new version.
+    """
     old, new = change.old, change.new
     if change.kind != "changed" or old is None or new is None:
         return ""

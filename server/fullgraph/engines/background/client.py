@@ -1,4 +1,7 @@
-"""Client of a background engine, which falls back to a private engine on failure."""
+"""Client of a background engine (a process with torch, shared by commands and editors).
+
+On failure it falls back to a private engine, a child process of this process.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +53,12 @@ _LONGEST_LOG = 64 << 10
 
 
 class BackgroundEngine(AnyEngine):
-    """An engine in a background process, shared by all commands and editors that need the same
+    """An engine in a background process, shared by all commands and editors with the same
     interpreter and permissions.
 
-    If the background process fails, a private engine made by ``own`` replaces it and takes over
-    unfinished requests. ``on_note`` receives the reason for the failure as a sentence.
+    If the background process fails, a private engine (a child process of this process), made by
+    ``own``, replaces it and takes over unfinished requests. ``on_note`` receives the reason for the
+    failure as a sentence.
     """
 
     def __init__(
@@ -70,9 +74,9 @@ class BackgroundEngine(AnyEngine):
     ) -> None:
         """Store the settings without connecting.
 
-        ``own`` makes the private replacement engine; its argument is the setting that selects how
-        the engine starts processes. ``keep``: seconds that the background process stays after its
-        last client.
+        ``own`` makes the private engine that replaces a failed background engine; its argument is
+        the setting that selects how the engine starts processes. ``keep``: seconds that the
+        background process stays after its last client.
         """
         super().__init__(Path(launch.interpreter), launch.processes, launch.allowed)
         self._launch = launch
@@ -94,8 +98,8 @@ class BackgroundEngine(AnyEngine):
         self._settled = asyncio.Event()
         self._asked: dict[int, PendingRequest[Any]] = {}
         self._inner: dict[int, PendingRequest[Any]] = {}
-        """Requests that were sent again to the private engine, by the number of the original
-        request.
+        """Unfinished requests that were sent again to the private engine, after the background
+        process failed, by the number of the original request.
         """
         self._tasks: set[asyncio.Task[None]] = set()
         self._changing = asyncio.Lock()

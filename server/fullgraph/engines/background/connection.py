@@ -52,9 +52,11 @@ class EngineConnection(LineProtocol):
         """Connect to the background engine whose socket is at ``path``, and wait for its first
         message, ``Welcome``.
 
+        ``on_message`` is called with each later message; ``on_lost`` with the reason if the
+        connection is lost.
+
         Raises:
             OSError: No process listens at the path.
-            BackgroundUnavailable: The process does not answer or belongs to another user.
         """
         loop = asyncio.get_running_loop()
         connected = socket.socket(socket.AF_UNIX)
@@ -90,7 +92,7 @@ class EngineConnection(LineProtocol):
             self._transport.write(encode_message(message))
 
     async def close(self) -> None:
-        """Close the connection after the background engine has read all messages."""
+        """Close the connection after the background engine has received all messages."""
         self._lost = True
         if self._transport is not None and not self._transport.is_closing():
             # An immediate close could lose messages in both directions.

@@ -93,8 +93,8 @@ def list_sockets(folder: Path) -> list[Path]:
 
 
 def same_user(connection: socket.socket) -> bool:
-    """Return whether the process at the other end of the connection belongs to this user; True if
-    the system cannot tell.
+    """Return whether the process at the other end of a socket connection belongs to this user; True
+    if the system cannot tell.
     """
     peer = getattr(socket, "SO_PEERCRED", None)
     if peer is None:

@@ -61,17 +61,18 @@ class Start:
 
 
 class EngineMaker(Protocol):
-    """A function that makes an engine object with these parameters, without starting the engine."""
+    """Interface of the function that makes the background process's engine object, without starting
+    the engine.
+    """
 
     def __call__(self, listener: EngineListener) -> AnyEngine: ...
 
 
 class Keeper:
-    """A background process that serves an engine on the socket at a path, until it has been unused
-    for some time.
+    """A background process that serves an engine on the socket at a path.
 
-    It ends some time after its last client. If its engine fails, its socket is replaced or
-    ``state`` changes, it accepts no more clients.
+    It ends ``keep`` seconds after its last client has disconnected. It accepts no more clients if
+    its engine fails, its socket is replaced, or ``state`` (of torch's files) changes.
     """
 
     def __init__(

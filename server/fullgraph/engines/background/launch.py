@@ -1,4 +1,6 @@
-"""Identify the engine that a command needs, by everything that affects the engine's results."""
+"""Identify the background engine that a command can share, by everything that affects the results
+of an engine.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,11 @@ class EngineLaunch:
         processes: str,
         allowed: Allowed,
     ) -> EngineLaunch:
-        """Return the parameters for starting an engine that traces the files of a project."""
+        """Return the parameters for starting an engine that traces the files of ``project``.
+
+        ``processes``: setting that selects how the engine starts processes. ``allowed``:
+        permissions of user code.
+        """
         listed = (environment.get(name, "/").split(os.pathsep) for name in _PATHS)
         is_relative = any(not one.startswith(("/", "~")) for paths in listed for one in paths)
         cwd = str(project) if is_relative else os.sep

@@ -44,8 +44,10 @@ class Ping:
 
 @dataclass(frozen=True)
 class Welcome:
-    """A description of the background process. ``name`` is the hash of its launch parameters;
-    ``seconds`` is its age, ``idle`` the seconds without a client.
+    """The first message of the background process to a client, which describes the process.
+
+    ``name`` is the hash of its launch parameters; ``seconds`` is its age, ``idle`` the seconds
+    without a client.
     """
 
     name: str

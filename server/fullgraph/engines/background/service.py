@@ -44,11 +44,11 @@ _MOST_WAITING = 64 << 20
 
 
 class EngineService:
-    """A server that shares one engine among clients. The object that created it passes on the
-    engine's events.
+    """A server in the background process that shares one engine among clients.
 
     Each client has its own request numbers and receives events of its own requests only. Requests
-    of a disconnected client are cancelled.
+    of a disconnected client are cancelled. The creator of this object passes the engine's status
+    and output to it.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class EngineService:
         self.clients: set[Client] = set()
         """Connected clients that sent ``Hello`` and may send requests."""
         self.owners: dict[int, tuple[Client, int]] = {}
-        """Client that sent a request and its own number for it, by the engine's number for the
+        """Client of each request and the client's number for it, by the engine's number of the
         request.
         """
         self._connections: set[Client] = set()
@@ -156,7 +156,7 @@ class EngineService:
 
 
 class Client(LineProtocol):
-    """The connection to one client."""
+    """The connection of a background engine to one client."""
 
     def __init__(self, service: EngineService, number: int) -> None:
         super().__init__(
@@ -251,8 +251,8 @@ class Client(LineProtocol):
         pump.add_done_callback(self._pumps.discard)
 
     async def _pump_events(self, asked: PendingRequest[Any], number: int) -> None:
-        """Send the events of a request to its client, under the client's ``number`` for the
-        request.
+        """Send the events of the request ``asked`` to its client, which knows the request by
+        ``number``.
         """
         try:
             async for event in asked:

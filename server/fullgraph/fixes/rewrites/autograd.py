@@ -93,9 +93,10 @@ _MAKING = words(
 
 
 def legacy_variables(site: Site) -> Iterator[Candidate]:
-    """Yield a rewrite that replaces ``Variable(x)`` in a function, which Dynamo cannot trace.
+    """Yield a rewrite of ``Variable(x)`` in a function, which Dynamo cannot trace, as
+    ``x.detach()``.
 
-    It has meant ``x.detach()`` since torch 0.4.
+    Both have the same meaning since torch 0.4.
     """
     syntax = Syntax(site)
     here = next(syntax.calls(*_VARIABLE), None)
@@ -153,9 +154,10 @@ _VARIABLE = ("torch.autograd.Variable", "torch.autograd.variable.Variable")
 
 
 def _without_variable(syntax: Syntax, call: cst.Call) -> tuple[str, bool] | None:
-    """Return the code that replaces a call of ``Variable``; None if it cannot be replaced.
+    """Return the code that replaces a call of ``Variable``, and whether it is equivalent for any
+    input.
 
-    Return also whether it is equivalent for any input.
+    None if the call cannot be replaced.
     """
     first, *more = call.args or (None,)
     if first is None or first.star or (first.keyword and first.keyword.value != "data"):

@@ -88,9 +88,11 @@ def _skip_messages(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _rewrite_once(site: Site, node: cst.If, small: cst.CSTNode) -> bool:
-    """Whether the statement ``small`` only stores that the condition of the ``if`` was met.
+    """Whether the statement ``small`` of the branch only records that the condition of the ``if``
+    was met.
 
-    It stores this in a variable or attribute that nothing outside of the ``if`` reads.
+    It stores a name or a number in a variable or attribute that code outside of the ``if`` does not
+    read.
     """
     if isinstance(small, cst.Assign) and len(small.targets) == 1:
         place = small.targets[0].target
@@ -184,7 +186,7 @@ def _only_call(statements: Sequence[Statement]) -> cst.Call | None:
 def _is_hollow(line: Statement, call: cst.Call) -> str:
     """Return the code of a statement without comments and without the argument values of ``call``.
 
-    Two statements with equal results differ only in these values.
+    Two statements with equal results differ only in these argument values.
     """
     args = [one.with_changes(value=cst.Name("_")) for one in call.args]
     new = line.deep_replace(call, call.with_changes(args=args))
@@ -273,7 +275,8 @@ def _skipped_rest(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _do_always(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Yield a rewrite that removes the condition of a branch which is harmless if it is false.
+    """Yield a rewrite that executes a branch always, if it does nothing when the condition is
+    false.
 
     Examples are ``nan_to_num``, ``clamp`` and an assignment to elements under a mask.
     """
@@ -335,7 +338,7 @@ def _do_repairs(small: cst.CSTNode) -> bool:
 
 
 def _is_masked(target: cst.CSTNode) -> bool:
-    """Whether an assignment target is elements of a tensor that another tensor, like a mask,
+    """Whether an assignment target is the elements of a tensor that a mask (another tensor)
     selects.
     """
     if not isinstance(target, cst.Subscript) or len(target.slice) != 1:
@@ -360,7 +363,7 @@ def _without_tensors(condition: Condition, then: list[Statement]) -> list[Statem
 def _drop_shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
     """Yield a rewrite that removes a branch which only saves computation.
 
-    Such a branch returns a result early, or drops a mask.
+    Such a branch returns a result early, or skips a mask.
     """
     then = statements_of(node.body)
     small = [one for line in then for one in _small_statements(line)]

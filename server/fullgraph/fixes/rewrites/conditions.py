@@ -99,9 +99,9 @@ _COMPARED: dict[type[cst.BaseCompOp], str] = {
 
 
 def operand(code: str) -> str:
-    """Return the source code of an expression, in parentheses if it needs them as an operand.
+    """Return the code of an expression for use as an operand of an operator.
 
-    It also gets parentheses if it spans several lines.
+    Parentheses are added if the operator needs them, or if the code spans several lines.
     """
     try:
         node = cst.parse_expression(code)
@@ -140,9 +140,8 @@ def _negate(condition: Plain) -> str:
 
 
 class Conditions:
-    """A parser for conditions in the function around a finding.
-
-    It finds out which parts of a condition depend on the data of tensors.
+    """A parser for conditions in the function around a finding, which finds the parts that depend
+    on the data of tensors.
     """
 
     def __init__(self, site: Site) -> None:
@@ -183,7 +182,9 @@ class Conditions:
         return OfTensor(f"torch.tensor({code})")
 
     def asks(self, test: cst.BaseExpression) -> bool:
-        """Whether the value of the expression ``test`` seems to depend on the data of a tensor."""
+        """Whether the value of the expression ``test`` seems to depend on the data of a tensor,
+        judging by the code.
+        """
         return _asks(self.read(test, broke=False))
 
     def _read(
@@ -304,9 +305,10 @@ class Conditions:
         return f"({operand(self.value(right))} == {operand(self.value(left))}).any()"
 
     def _read_predicate(self, node: cst.Call) -> str | None:
-        """Return code for a boolean tensor, for a call that tests a whole tensor.
+        """Return code for a boolean tensor, for a call such as ``bool(x)``, ``any(x)`` or
+        ``x.item()``; None for other calls.
 
-        Such calls are ``bool(x)``, ``any(x)`` and ``x.item()``; None for other calls.
+        Such a call tests a whole tensor.
         """
         called = self._site.code(node.func)
         arguments = [argument.value for argument in node.args]
@@ -441,9 +443,9 @@ def _join_parts(parts: Sequence[Condition], conjunction: bool) -> Condition:
 
 
 def _in_parentheses(part: Plain, conjunction: bool) -> str:
-    """Return the code of a condition, in parentheses if joining it by ``and`` or ``or`` needs them.
+    """Return the code of a condition, in parentheses if a join with other conditions needs them.
 
-    With ``conjunction``, it will be joined by ``and``.
+    ``conjunction``: the conditions will be joined by ``and``, else by ``or``.
     """
     node = cst.parse_expression(part.code)
     loose = (
@@ -455,7 +457,8 @@ def _in_parentheses(part: Plain, conjunction: bool) -> str:
 
 
 def asked_by(site: Site) -> cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf | None:
-    """Return the statement or expression (such as ``if``) whose condition contains the finding.
+    """Return the statement or expression (such as ``if``) whose condition contains the code of the
+    finding.
 
     None if no condition contains it.
     """

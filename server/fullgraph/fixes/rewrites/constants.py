@@ -37,10 +37,10 @@ class Size:
 
 
 def constants(site: Site, function: cst.FunctionDef) -> Iterator[tuple[cst.BaseExpression, int]]:
-    """Yield the expressions in a function whose value is a known integer, with the value.
+    """Yield (expression, value) for each expression in a function whose value is a known integer.
 
-    These are literals, names that the module assigns once, entries of its dictionaries, defaults of
-    arguments, and attributes that the constructor assigns a number.
+    The expressions are literals, names that the module assigns once, entries of the module's
+    dictionaries, defaults of arguments, and attributes that the constructor assigns a number.
     """
     values = _of_module(site) | _of_arguments(function) | _of_class(site)
     bound = {
@@ -112,7 +112,7 @@ def _of_module(site: Site) -> dict[str, int]:
 def _of_arguments(function: cst.FunctionDef) -> dict[str, int]:
     """Return the integer defaults of a function's arguments by name.
 
-    They are only the values in calls that do not pass the argument.
+    An argument has its default only in calls that do not pass it.
     """
     params = function.params
     return {

@@ -58,7 +58,8 @@ def counters(site: Site) -> Iterator[Candidate]:
 
 
 def _changed_place(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
-    """Return what a statement changes: an assignment target, or the container of a method call.
+    """Return the code whose value a statement changes: an assignment target, or the container of a
+    method call.
 
     None for other statements.
     """
@@ -87,7 +88,7 @@ def _first_time(
 ) -> Iterator[Candidate]:
     """Yield a rewrite that skips ``if self.first: self.first = False`` in compiled code.
 
-    It applies if nothing else reads ``changed``, the attribute.
+    It requires that other code does not read ``changed``, the attribute.
     """
     branch = site.enclosing((cst.If,))
     if branch is None or branch.orelse is not None:

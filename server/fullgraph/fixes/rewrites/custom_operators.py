@@ -62,7 +62,8 @@ a list of any length."""
 def wrap_calls(site: Site) -> Iterator[Candidate]:
     """Yield rewrites that wrap a call of a function that Dynamo cannot trace in a custom operator.
 
-    Later, :func:`add_fake_kernels` adds the fake kernel, from recorded calls of the operator.
+    Its fake kernel is added by a later rewrite, :func:`add_fake_kernels`, from recorded calls of
+    the operator.
     """
     syntax = Syntax(site)
     call = smallest_call(syntax)
@@ -199,10 +200,10 @@ def of_function(site: Site) -> Iterator[Candidate]:
 
 
 def _changed_in_place(body: cst.CSTNode) -> set[str]:
-    """Return the names whose values a function changes in place.
+    """Return the names whose values a function changes in place, by in-place methods or assignments
+    to elements.
 
-    It changes them by in-place methods or by assignments to elements. The result is empty if the
-    function returns a value.
+    The result is empty if the function returns a value.
     """
     found: set[str] = set()
     for one in walk(body):
@@ -353,7 +354,7 @@ def _operator_of_rest(
 class _Given:
     """The parameters of a custom operator as (name, type), and the arguments of its call.
 
-    It has also the replacements that make the moved statements read the parameters.
+    ``changes`` are replacements in the moved statements, which make them read the parameters.
     """
 
     parameters: Sequence[tuple[str, str]]
@@ -438,8 +439,8 @@ def _read_later(syntax: Syntax, function: cst.FunctionDef, node: cst.CSTNode) ->
 class _Values:
     """The values that code reads from ``self``, as parameters of a custom operator.
 
-    A parameter is (name, type, code that reads the value). It has also the replacements that make
-    the code read the parameters.
+    A parameter is (name, type, code that reads the value). ``changes`` are replacements in the
+    code, which make it read the parameters.
     """
 
     of_module: Sequence[tuple[str, str, str]]
@@ -533,7 +534,8 @@ def _returned_tensors(
     """Return the form in which a function returns tensors: their number, 0 for one tensor, or
     "list".
 
-    None if its ``return`` statements differ, or if the end may be reached without ``return``.
+    None if its ``return`` statements differ in this, or if the end may be reached without
+    ``return``.
     """
     listed = f"list[{tensor_type(syntax)}]"
     counts: set[Several | None] = {None} if _is_passed(nodes[-1]) else set()
@@ -565,11 +567,11 @@ def _is_passed(node: cst.CSTNode) -> bool:
 
 
 def _arguments(call: cst.Call) -> tuple[list[str], list[str], list[str]]:
-    """Return parameters and arguments for a custom operator that wraps a call.
+    """Return (parameters, arguments, inner arguments) for a custom operator that wraps a call.
 
-    These are its parameter names, the arguments passed to it, and the arguments that it passes to
-    the function. Literals are only passed to the function. All three are empty for a call with
-    starred arguments.
+    They are the names of the operator's parameters, the arguments passed to the operator, and the
+    arguments that the operator passes to the function. Literals are only inner arguments. All three
+    are empty for a call with starred arguments.
     """
     parameters: list[str] = []
     arguments: list[str] = []
@@ -591,8 +593,8 @@ def _arguments(call: cst.Call) -> tuple[list[str], list[str], list[str]]:
 
 
 def _taken_apart(syntax: Syntax, call: cst.Call) -> int:
-    """Return the number of variables into which the result of a call is unpacked; 0 if it is
-    not.
+    """Return the number of variables into which an assignment unpacks the result of a call; 0
+    without unpacking.
     """
     small = syntax.small
     if small is None or getattr(small.node, "value", None) is not call:
@@ -658,8 +660,8 @@ def _register_derivative(
 ) -> list[Statement]:
     """Return statements that register the gradient of a custom operator; empty if impossible.
 
-    The gradient is computed by ``torch.func.vjp`` of ``function``, which the operator calls. It is
-    impossible if the function lacks a gradient, or if data decide about it.
+    ``torch.func.vjp`` of ``function``, which the operator calls, computes the gradient. This is
+    impossible if the function does not have a gradient, or if its conditions depend on data.
     """
     inner = _only_call(function)
     parameters = [one.name.value for one in function.params.params]
@@ -758,7 +760,7 @@ def _is_float(form: TensorForm | None) -> bool:
 def _only_call(function: cst.FunctionDef) -> str:
     """Return the name of the function to which ``function`` passes all its arguments.
 
-    It is empty if ``function`` does anything else.
+    Empty if ``function`` does anything else.
     """
     code = code_of(function.body).strip()
     given = ", ".join(one.name.value for one in function.params.params)
@@ -803,7 +805,7 @@ def _registered_kernels(syntax: Syntax) -> set[str]:
 def _kernel_results(
     syntax: Syntax, calls: Sequence[OperatorCall], parameters: Sequence[str]
 ) -> Iterator[str]:
-    """Yield the code of each result of a fake kernel, so that all recorded calls are right.
+    """Yield the code of each result of a fake kernel; its sizes are right for all recorded calls.
 
     Yield nothing if the sizes of inputs do not determine the results.
     """
@@ -880,9 +882,10 @@ def _rank(forms: Sequence[TensorForm]) -> int:
 
 
 def _size_of_input(wanted: Sequence[int], given: Mapping[str, Sequence[TensorForm]]) -> str:
-    """Return the code of an input's size that equals the sizes ``wanted`` (one for each call).
+    """Return code for the size of an input that equals ``wanted`` in all calls; empty if no input
+    has such a size.
 
-    It is empty if no size in ``given`` does.
+    ``wanted`` has the size in each recorded call, ``given`` the inputs in each call by name.
     """
     for name, forms in given.items():
         for axis in range(_rank(forms)):
@@ -894,9 +897,10 @@ def _size_of_input(wanted: Sequence[int], given: Mapping[str, Sequence[TensorFor
 def _size_of_list(
     wanted: Sequence[int], lists: Mapping[str, Sequence[Sequence[TensorForm]]]
 ) -> str:
-    """Return the code of a sum over the tensors of a list that equals the sizes ``wanted``.
+    """Return code for a sum that equals ``wanted`` in all calls; empty if there is none.
 
-    The sum is of one dimension over all tensors. It is empty if no list in ``lists`` fits.
+    The sum is of the sizes, in one dimension, of all tensors in a list. ``wanted`` has the size in
+    each recorded call, ``lists`` the lists in each call by name.
     """
     for name, listed in lists.items():
         for axis in range(min(map(_rank, listed))):

@@ -25,7 +25,7 @@ _BUILTINS = frozenset(dir(builtins))
 
 @dataclass(frozen=True)
 class _Way:
-    """A decorator that prevents torch from tracing a function."""
+    """A decorator that prevents Dynamo from tracing a function, with the title of its rewrite."""
 
     rewrite: str
     decorator: str
@@ -197,9 +197,10 @@ def _bound_names(syntax: Syntax) -> set[str]:
 def _extract_function(
     syntax: Syntax, part: cst.BaseExpression, names: Sequence[str], way: _Way
 ) -> str | None:
-    """Return the new source code with an expression moved to a new decorated function.
+    """Return the new text in which a new decorated function contains an expression, and a call
+    replaces the expression.
 
-    ``names`` are the variables that it reads, and ``way`` the decorator.
+    ``names`` are the variables that the expression reads, and ``way`` is the decorator.
     """
     name = free_name(syntax.site, part, "_untraced_")
     parameters = ", ".join(names)

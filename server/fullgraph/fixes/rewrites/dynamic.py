@@ -30,9 +30,9 @@ _MOST_PLACES = 4
 def dynamic(site: Site) -> Iterator[Candidate]:
     """Yield rewrites that make a size dynamic from the first call on.
 
-    They use ``dynamic=True`` where the file compiles the function, or ``mark_dynamic`` where it
-    calls it. ``mark_unbacked`` is for a first size of 0 or 1, which Dynamo otherwise makes a
-    constant.
+    A rewrite uses ``dynamic=True`` where the file compiles the function, or ``mark_dynamic`` where
+    the file calls the function. ``mark_unbacked`` is for a first size of 0 or 1, which Dynamo
+    otherwise makes a constant.
     """
     evidence = site.finding.evidence
     if not isinstance(evidence, RecompileEvidence) or not evidence.detail.startswith("size "):

@@ -32,9 +32,8 @@ _NEUTRAL = {
     "any": "False",
     "all": "True",
 }
-"""Number that does not change the result of a reduction, by the reduction's name.
-
-It replaces elements that a mask leaves out.
+"""Number that replaces the elements a mask leaves out, by the reduction's name; it does not change
+the result.
 """
 
 CAPTURE = "torch._dynamo.config.capture_dynamic_output_shape_ops = True"
@@ -271,7 +270,9 @@ def _is_default(arg: cst.Arg) -> bool:
 
 
 def _is_dynamic(syntax: Syntax, node: cst.CSTNode) -> bool:
-    """Whether the size of an expression's value depends on data of tensors."""
+    """Whether the size of an expression's value depends on the data of tensors, as for
+    ``x[mask]``.
+    """
     if _listed_condition(syntax, node) is not None or syntax.called(node) in (
         "torch.unique",
         "torch.bincount",

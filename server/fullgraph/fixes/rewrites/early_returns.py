@@ -40,9 +40,9 @@ def convert_returns(converter: Converter, statements: Sequence[Statement]) -> li
 def _returned_value(
     converter: Converter, statements: list[Statement], *, first: bool = False
 ) -> tuple[list[Statement], str]:
-    """Split statements into those before their ``return``, and the code of the returned value.
+    """Split statements into the ones before their ``return``, and the code of the returned value.
 
-    With ``first``, they are the beginning of the function.
+    ``first``: the statements are the beginning of the function.
     """
     before: list[Statement] = []
     for index, statement in enumerate(statements):

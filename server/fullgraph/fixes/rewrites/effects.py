@@ -116,7 +116,9 @@ def not_when_compiling(site: Site) -> Iterator[Candidate]:
 
 
 class _Slice:
-    """A statement, and all statements that read its results, if they only produce output."""
+    """A statement and all statements that read its results, to skip together if they only produce
+    output.
+    """
 
     def __init__(self, syntax: Syntax) -> None:
         self._syntax = syntax
@@ -195,7 +197,9 @@ class _Slice:
 
 
 def _is_read(small: Small, name: str) -> bool:
-    """Whether a statement reads the variable ``name``; binding it does not count."""
+    """Whether a statement reads the variable ``name``; an assignment to the variable does not
+    count.
+    """
     value = assigned_value(small.node)
     if isinstance(small.node, (cst.Assign, cst.AnnAssign)) and value is not None:
         stored = [target for target in targets(small.node) if bound_variables(target) is None]
@@ -289,7 +293,9 @@ def _has_clock(syntax: Syntax, value: cst.BaseExpression) -> bool:
 
 
 def clock_without_time(site: Site) -> Iterator[Candidate]:
-    """Yield a rewrite that replaces the time by zero in compiled code, in the whole function."""
+    """Yield a rewrite that replaces clock readings by zero in compiled code, in the whole
+    function.
+    """
     syntax = Syntax(site)
     if syntax.function is None or not any(syntax.calls(*_NUMBERS)):
         return

@@ -16,10 +16,10 @@ from fullgraph_engine.protocol.evidence import ExportEvidence
 
 
 def add_checks(site: Site) -> Iterator[Candidate]:
-    """Yield a rewrite that adds a ``torch._check`` of a condition that ``torch.export`` cannot
+    """Yield a rewrite that adds ``torch._check`` of a condition that ``torch.export`` cannot
     decide.
 
-    It comes before the statement that needs the condition.
+    The check comes before the statement that needs the condition.
     """
     evidence = site.finding.evidence
     if not isinstance(evidence, ExportEvidence) or evidence.problem != "data-dependent":
@@ -52,9 +52,8 @@ def add_checks(site: Site) -> Iterator[Candidate]:
 
 
 def _has_one_value(check: str) -> bool:
-    """Whether the condition ``check`` says that an expression equals a number.
-
-    It would make the size a constant.
+    """Whether the condition ``check`` says that an expression equals a number, which would make a
+    size a constant.
     """
     tree = ast.parse(check, mode="eval").body
     if not isinstance(tree, ast.Compare) or not isinstance(tree.ops[0], ast.Eq):

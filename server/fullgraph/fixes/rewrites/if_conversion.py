@@ -1,7 +1,7 @@
 """If-conversion: compute both sides of a branch, and choose the results with ``torch.where``.
 
-It replaces an ``if`` whose condition depends on the data of a tensor. A value that one side assigns
-gets a new name if the other side needs the old value.
+The new code replaces an ``if`` whose condition depends on the data of a tensor. A value that one
+side assigns gets a new name if the other side needs the old value.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _LARGE = 3
 class _Value:
     """The value that one side of an ``if`` assigns to a variable, as source code.
 
-    It has also the index of the statement that assigns it, -1 if none.
+    It includes the index of the assigning statement in the side, -1 if there is none.
     """
 
     code: str
@@ -113,7 +113,9 @@ def add_leading_lines(statement: Statement, node: Statement) -> Statement:
 
 
 def all_below(statements: Sequence[Statement], node: Statement) -> list[Statement]:
-    """Return statements; the first one gets the comments and blank lines above ``node``."""
+    """Return statements, with the comments and blank lines above ``node`` added to the first
+    one.
+    """
     return [add_leading_lines(statements[0], node), *statements[1:]] if statements else []
 
 
@@ -123,11 +125,12 @@ def block(statements: Sequence[Statement]) -> cst.IndentedBlock:
 
 
 class Converter:
-    """A converter from branches of the user's function to code that computes both sides.
+    """Converts branches of the user's function to code that computes both sides.
 
     ``in_place`` changes a tensor in place if the code uses ``+=`` or assigns an attribute: other
-    variables with the tensor see the change, and it stays the same object. ``sized`` adds a check
-    that raises if choosing would broadcast the unchanged value.
+    variables with the tensor see the change, and the tensor stays the same object. ``sized`` adds a
+    check that raises if choosing between the sides would broadcast a value that a side leaves
+    unchanged.
     """
 
     def __init__(self, site: Site, *, in_place: bool = False, sized: bool = False) -> None:
@@ -140,7 +143,9 @@ class Converter:
         self._taken = {name.split(".")[0] for name in (*names_read(around), *names_bound(around))}
         self._around = around
         self._kept: set[str] = set()
-        """Variables and attributes whose tensor is changed in place, as in the original."""
+        """Variables and attributes whose tensor the new code changes in place, as the original code
+        does.
+        """
         self.dropped: list[str] = []
         """Source code of the original that the new code does not execute."""
         self.optional: set[str] = set()
@@ -194,7 +199,7 @@ class Converter:
         """Return statements that compute both sides of a branch and choose the results.
 
         Their effect equals ``then`` if the condition holds, and ``other`` if not. ``outside`` has
-        the names that the rest of the function uses.
+        the names that the rest of the function reads and binds.
         """
         if isinstance(condition, OfTensor):
             return self._where(condition, then, other, outside)
@@ -267,9 +272,10 @@ class Converter:
     def side(
         self, statements: Sequence[Statement], apart: Sequence[str]
     ) -> tuple[list[Statement], dict[str, str]]:
-        """Rename the variables that statements assign, so that ``apart`` keep their old values.
+        """Rename the variables that the statements of one side assign; return the statements, and
+        the new names by old name.
 
-        Return the statements, and the new name of each variable.
+        The variables in ``apart`` keep their values of before the branch.
         """
         side = self._side(statements, "true", apart)
         names = {key: new for key, new in side.names.items() if key in side.values}
@@ -420,10 +426,10 @@ class Converter:
         return f"{key}.copy_({code})" if key in self._kept else f"{key} = {code}"
 
     def _inline(self, sides: Sequence[_Side], keys: Sequence[str]) -> bool:
-        """Whether the values that both sides assign can be inserted into the expression that
-        chooses.
+        """Whether the values that both sides assign to ``keys`` can be inserted into the expression
+        that chooses.
 
-        Otherwise they need variables of their own.
+        Otherwise each value needs a variable of its own.
         """
         for side in sides:
             ends = [value.item for key, value in side.values.items() if key in keys]
@@ -466,9 +472,10 @@ def _merged_places(
 def _is_own(
     key: str, then: Sequence[Statement], other: Sequence[Statement], outside: Outside
 ) -> bool:
-    """Whether an element ``key``, such as ``x[0]``, is of a tensor that the side itself created.
+    """Whether ``key``, an element such as ``x[0]``, belongs to a tensor that the side itself
+    created.
 
-    Then other code does not see that the element changes. ``then`` and ``other`` are the statements
+    Other code then does not see that the element changes. ``then`` and ``other`` are the statements
     of both sides; ``outside`` are the names that the rest of the function uses.
     """
     root = re.split(r"[.\[]", key)[0]
@@ -478,8 +485,8 @@ def _is_own(
 
 
 def _makes_tensor(statements: Sequence[Statement], name: str) -> bool:
-    """Whether all values that statements assign to ``name`` are tensors with memory of their
-    own.
+    """Whether all values that statements assign to ``name`` are tensors that do not share memory
+    with others.
     """
     values = [
         one.value
@@ -494,10 +501,10 @@ def _makes_tensor(statements: Sequence[Statement], name: str) -> bool:
 
 @dataclass
 class Outside:
-    """The names that a function uses outside of some statements.
+    """The names that a function uses outside of some of its statements.
 
-    ``read`` are names that it reads outside of them; ``before`` are names that it binds before
-    them.
+    ``read`` are names that the function reads there; ``before`` are names that it binds before the
+    statements.
     """
 
     read: set[str]

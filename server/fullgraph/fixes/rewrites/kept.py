@@ -1,7 +1,7 @@
 """Rewrites of values that a call caches for later calls of the same size, such as a mask.
 
-The rewritten code computes them in each call. This costs little in compiled code, but the cache is
-guarded: each new size recompiles.
+The rewritten code computes the values in each call. This costs little in compiled code. A cache
+costs more, because Dynamo guards it: each new size recompiles.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ def _caching_branches(site: Site, function: cst.FunctionDef) -> Iterator[cst.If]
 
 
 def _is_kept(branch: cst.If, body: Sequence[cst.CSTNode]) -> bool:
-    """Whether an ``if`` is a cache: it tests an attribute or entry that its body assigns.
+    """Whether an ``if`` fills a cache: it tests an attribute or entry that its body assigns.
 
-    The attribute or entry must keep its value until later calls.
+    The attribute or entry must keep its value until later calls of the function.
     """
     bound = [name for name in names_bound(*body) if not name.isidentifier()]
     asked = set(names_read(branch.test))
@@ -136,9 +136,10 @@ def _key_alone(
     branch: cst.If,
     uses: Sequence[cst.CSTNode],
 ) -> cst.SimpleStatementLine | None:
-    """Return the statement that computes the key of a cache, if only the cache uses the key.
+    """Return the statement that computes the key of a cache; None if code other than the cache uses
+    the key.
 
-    ``uses`` are the nodes that use the cache. Return None if other code needs the key.
+    ``uses`` are the nodes that use the cache.
     """
     if not isinstance(key, cst.Name):
         return None
@@ -157,9 +158,8 @@ def _key_alone(
 
 
 def _of_sizes(function: cst.FunctionDef, body: Sequence[cst.CSTNode]) -> bool:
-    """Whether statements only read the sizes of a function's arguments, not their elements.
-
-    Then the result is the same for all tensors of the same sizes.
+    """Whether statements only read the sizes of a function's arguments, so that their results
+    depend on the sizes alone.
     """
     params = function.params
     given = {one.name.value for one in (*params.posonly_params, *params.params)}
@@ -173,7 +173,9 @@ def _of_sizes(function: cst.FunctionDef, body: Sequence[cst.CSTNode]) -> bool:
 
 
 def _read(node: cst.CSTNode) -> set[str]:
-    """Return the variables whose elements the code reads; reading only a size does not count."""
+    """Return the variables whose elements the code reads; reading only a tensor's size does not
+    count.
+    """
     asked: list[tuple[cst.CSTNode, Change]] = [
         (one, cst.Name("_"))
         for one in descendants(node)

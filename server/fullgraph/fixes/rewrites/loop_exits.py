@@ -41,7 +41,7 @@ LEAVING = (*_ENDING, cst.Return, cst.Raise)
 
 
 def loop_around(site: Site, node: cst.CSTNode) -> Loop | None:
-    """Return the loop that a ``break`` at this node would end; None if there is none."""
+    """Return the loop around a node, which a ``break`` there would end; None without one."""
     kinds = (cst.For, cst.While, *_FUNCTIONS)
     found = next((one for one in site.text.ancestors(node) if isinstance(one, kinds)), None)
     return found if isinstance(found, (cst.For, cst.While)) else None
@@ -55,10 +55,11 @@ def leaves(*nodes: cst.CSTNode) -> bool:
 
 
 def split(condition: Condition, kind: type[Both] | type[Either]) -> tuple[list[str], list[str]]:
-    """Split the parts of a condition into codes of boolean tensors and codes of Python
-    conditions.
+    """Split the parts of a condition into codes of boolean tensors and codes of conditions that
+    Python decides.
 
-    ``kind`` is the class of the condition; a condition of another class counts as a single part.
+    ``kind`` is the expected class, conjunction or disjunction; a condition of another class counts
+    as a single part.
 
     Raises:
         NotConvertible: A part of the condition is itself a conjunction or disjunction.
@@ -129,15 +130,15 @@ class RunningOn:
         return [self.converter.statement(code) for code in codes]
 
     def noted(self, code: str) -> Statement:
-        """Return the statement that records the end of the loop, if the boolean tensor ``code`` is
-        true.
+        """Return the statement that records that the loop has ended, if the boolean tensor ``code``
+        is true.
         """
         code = code if code.startswith("~") else operand(code)
         return self.converter.statement(f"{self.done} = {self.done} | {code}")
 
     def _counted_names(self, statements: Sequence[Statement]) -> set[str]:
-        """Return the variables by which Python ends the loop; they must change as in the
-        original.
+        """Return the variables by which Python decides when the loop ends; they must change as in
+        the original.
         """
         codes = [self.plain] if self.plain else []
         for one in walk(*statements):
@@ -261,11 +262,12 @@ class RunningOn:
     def _met_condition(
         self, name: str, code: str, then: list[Statement], skipped: str, started: bool
     ) -> list[Statement]:
-        """Return statements that store whether the loop is left here, and that run ``then`` if so.
+        """Return statements that assign to ``name`` whether the loop is left here, and that run
+        ``then`` if so.
 
-        ``name`` is the variable to store it in, and ``code`` the condition, a boolean tensor.
-        ``skipped`` names a boolean tensor, true after a ``continue``, or is empty; ``started`` is
-        true if the loop may have ended already.
+        ``code`` is the condition for leaving, a boolean tensor. ``skipped`` names a boolean tensor,
+        true after a ``continue``, or is empty; ``started`` is true if the loop may have ended
+        already.
         """
         out = [f"~{operand(one)}" for one in (self.done if started else "", skipped) if one]
         met = " & ".join([*out, operand(code)])

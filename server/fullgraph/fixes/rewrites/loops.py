@@ -38,7 +38,7 @@ from fullgraph.fixes.rewrites.placing import in_place_of, siblings
 from fullgraph.fixes.site import Replacing, Site
 
 _BOUND = 100
-"""Number of iterations in a suggestion that the user has to adapt."""
+"""Number of iterations in a suggested ``for`` loop, which the user has to adapt."""
 _ALWAYS = f"It always runs {_BOUND} iterations, and never more: choose the bound."
 
 
@@ -71,7 +71,7 @@ def _while_loop(site: Site, node: cst.While) -> Iterator[Candidate]:
 
 
 def _body_and_condition(site: Site, node: cst.While) -> tuple[list[Statement], str]:
-    """Return the body of a loop, and its condition as code of a boolean tensor."""
+    """Return the body of a ``while`` loop, and its condition as code of a boolean tensor."""
     body = statements_of(node.body)
     if node.orelse is not None or leaves(*body):
         raise NotConvertible("leaves the loop")

@@ -23,8 +23,9 @@ from fullgraph.fixes.site import Site
 
 _NEUTRAL = {"sum": "0", "prod": "1", "max": "-torch.inf", "min": "torch.inf"}
 _NEUTRAL |= {"amax": _NEUTRAL["max"], "amin": _NEUTRAL["min"]}
-"""Value that does not change a reduction, by its name; it replaces elements that the mask leaves
-out."""
+"""Number that replaces the elements a mask leaves out, by the reduction's name; it does not change
+the result.
+"""
 _GIVES_UP = "All elements are computed, also those that the mask leaves out."
 
 
@@ -46,7 +47,7 @@ def masks(site: Site) -> Iterator[Candidate]:
 
 
 def _asked_masks(test: cst.BaseExpression) -> list[str]:
-    """Return the masks (source code) that a condition tests for any selected element."""
+    """Return the masks, as source code, if a condition asks whether they select any element."""
     found = []
     for node in walk(test):
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
@@ -108,9 +109,10 @@ def _rewrite_reduction(site: Site, whole: cst.BaseExpression, mask: str) -> Iter
 def _rewrite_assignment(
     site: Site, place: Statement, statements: Sequence[Statement], mask: str
 ) -> Iterator[Candidate]:
-    """Yield rewrites of statements that assign to the elements that a mask selects.
+    """Yield rewrites that replace the statement ``place``, which assigns to the elements that a
+    mask selects.
 
-    They replace the statement ``place``.
+    ``statements`` are the statements to rewrite, and ``mask`` the code of the mask.
     """
     for test in (mask, f"{operand(mask)}.unsqueeze(-1)"):
         try:

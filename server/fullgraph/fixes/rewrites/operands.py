@@ -34,9 +34,8 @@ def tensor_type(syntax: Syntax) -> str:
 
 
 def of_signature(syntax: Syntax, function: cst.FunctionDef) -> list[tuple[str, str]]:
-    """Return (name, type) of each parameter of a function.
-
-    It is empty if a custom operator cannot have these parameters.
+    """Return (name, type) of each parameter of a function; empty if a custom operator cannot have
+    these parameters.
     """
     params = function.params
     others = (params.kwonly_params, params.posonly_params, params.star_kwarg)
@@ -54,8 +53,8 @@ def of_signature(syntax: Syntax, function: cst.FunctionDef) -> list[tuple[str, s
 def _of_parameter(syntax: Syntax, function: cst.FunctionDef, number: int) -> str | None:
     """Return the type of the parameter with the index ``number``.
 
-    It is taken from its annotation, its default or the calls in the file. Empty if the type is
-    unknown; None for a type that operators do not support.
+    The type comes from the parameter's annotation, its default or the calls in the file. Empty if
+    the type is unknown; None for a type that operators do not support.
     """
     one, tensor = function.params.params[number], tensor_type(syntax)
     written = one.annotation.annotation if one.annotation is not None else None
@@ -98,9 +97,10 @@ def _of_annotation(syntax: Syntax, written: cst.BaseExpression) -> str | None:
 
 
 def _of_calls(syntax: Syntax, function: cst.FunctionDef, number: int) -> str:
-    """Return the type of the constants that all calls of a function pass for a parameter.
+    """Return the type of the constants that all calls of a function pass for the parameter with the
+    index ``number``.
 
-    ``number`` is the index of the parameter. It is empty if some call passes anything else.
+    Empty if some call passes anything other than a constant.
     """
     name, place = function.name.value, number
     owner = syntax.text.around(function, _SCOPES)
@@ -128,9 +128,10 @@ def _calls_of_function(module: cst.Module) -> tuple[cst.Call, ...]:
 
 
 def _known_at(syntax: Syntax, node: cst.CSTNode) -> dict[str, str]:
-    """Return the types of variables and attributes that the code at ``node`` can read.
+    """Return the types of variables and attributes that the code at ``node`` can read, as far as
+    the source shows them.
 
-    They are known if the function and the class around it show them.
+    The function around the code and its class are searched for assignments.
     """
     function = syntax.text.around(node, cst.FunctionDef)
     span = syntax.text.span(node)
@@ -149,10 +150,10 @@ def _keyword_value(arg: cst.Arg) -> str:
 
 
 def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) -> str:
-    """Return the type of an expression if it is not a tensor; empty if unknown.
+    """Return the type of an expression other than a tensor: a number, string, size, or list of
+    numbers or tensors.
 
-    It may be a number, a string, a size, or a list of numbers or tensors. ``known`` has the types
-    of variables.
+    Empty if the type is unknown. ``known`` has the types of variables.
     """
     if isinstance(node, cst.Name):
         return "bool" if node.value in ("True", "False") else known.get(node.value, "")
@@ -244,9 +245,9 @@ def _is_index(node: cst.Subscript) -> bool:
 
 
 def of_locals(syntax: Syntax, function: cst.FunctionDef, before: int) -> dict[str, str]:
-    """Return the types of a function's local variables, except tensors.
+    """Return the types of a function's local variables, except tensors, by name.
 
-    Only assignments before the byte ``before`` of the file are considered.
+    Only assignments that end before byte ``before`` of the file are considered.
     """
     found: dict[str, str] = {}
     tensor = tensor_type(syntax)
@@ -296,7 +297,9 @@ def _appended_values(
 
 
 def _each_of(target: cst.CSTNode) -> list[str]:
-    """Return the variables of an assignment target such as ``a, b``, which unpacks a value."""
+    """Return the variables among the parts of an assignment target such as ``a, b``, which unpacks
+    a value.
+    """
     return [
         one.value.value
         for one in getattr(target, "elements", ())
@@ -312,9 +315,9 @@ def of_module(
 ) -> dict[str, tuple[str, list[cst.Attribute]]] | None:
     """Return the tensors and constants of ``self`` that code of a method reads, with their types.
 
-    The result maps the name of an attribute to its type and the nodes that read it. None if types
-    are unknown, or if the code uses more of ``self`` than these and the attributes tested by the
-    ``hasattr`` calls in ``asked``.
+    The result maps the name of an attribute to its type and the nodes that read the attribute. None
+    if types are unknown, or if the code uses more of ``self`` than these attributes and the ones
+    tested by the ``hasattr`` calls in ``asked``.
     """
     cls = syntax.text.around(function, _SCOPES)
     first = function.params.params[:1]
@@ -347,7 +350,9 @@ def of_module(
 def asked_for(
     syntax: Syntax, function: cst.FunctionDef, nodes: Sequence[cst.CSTNode]
 ) -> list[cst.Call]:
-    """Return the calls of ``hasattr(self, …)`` in a method whose attribute ``__init__`` assigns."""
+    """Return the calls of ``hasattr(self, …)`` in a method that test an attribute assigned by
+    ``__init__``.
+    """
     cls = syntax.text.around(function, _SCOPES)
     first = function.params.params[:1]
     if not isinstance(cls, cst.ClassDef) or not first:

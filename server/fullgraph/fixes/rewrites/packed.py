@@ -26,8 +26,8 @@ _NUMBERS = ("tolist", "numpy", "cpu")
 def pad_sequences(site: Site) -> Iterator[Candidate]:
     """Yield a rewrite of recurrent layers so that they get padded instead of packed sequences.
 
-    They still return the states at the end of each sequence. The calls that pack, compute and pad
-    may be in different functions and classes of the file.
+    The layers still return the states at the end of each sequence. The calls that pack, compute and
+    pad may be in different functions and classes of the file.
     """
     syntax = Syntax(site)
     if not site.finding.code.startswith("graph-break"):
@@ -72,7 +72,7 @@ def pad_sequences(site: Site) -> Iterator[Candidate]:
 
 
 def _is_own(node: cst.CSTNode) -> bool:
-    """Whether an earlier fix of the file has added this statement."""
+    """Whether a statement was added to the file by an earlier fix of packed sequences."""
     return isinstance(node, cst.FunctionDef) and f"\ndef {node.name.value}(" in _HELPERS
 
 
@@ -154,7 +154,9 @@ def _layers(syntax: Syntax, packs: Sequence[cst.Call], calls: Sequence[cst.Call]
 
 _LAYERS = ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
 _Owned = set[tuple[Union[cst.CSTNode, None], str]]
-"""Pairs of a class and the name of an attribute that it assigns."""
+"""Type for sets of attributes, as pairs of the class that assigns an attribute and the attribute's
+name.
+"""
 
 
 def _of_classes(syntax: Syntax) -> tuple[_Owned, _Owned]:
@@ -353,6 +355,7 @@ def _elements(x):
         return torch.cat([steps[step, :count] for step, count in enumerate(counts)])
     return steps[torch.arange(steps.shape[0], device=steps.device).unsqueeze(1) < lengths]
 '''
-"""Source code of functions that a fix adds; they have the signatures of torch's functions that they
-replace.
+"""Source code of the functions for padded sequences that the rewrite adds to a file.
+
+They have the signatures of torch's functions for packed sequences, which they replace.
 """

@@ -45,9 +45,10 @@ _FAMILIES = words(
 
 
 def divergences(site: Site) -> Iterator[Candidate]:
-    """Yield a rewrite of ``kl_divergence(p, q)`` as the function that torch registers for it.
+    """Yield rewrites of ``kl_divergence(p, q)`` as the function that torch registers for two
+    distributions of one family.
 
-    There is one for each pair of distribution families.
+    There is one rewrite for each family that the file mentions, such as ``normal``.
     """
     syntax = Syntax(site)
     for call in syntax.calls(

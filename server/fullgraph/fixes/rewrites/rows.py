@@ -25,9 +25,10 @@ _LEAVING = (cst.Return, cst.Raise, cst.Break, cst.Continue, cst.Yield, cst.Await
 
 @dataclass
 class _Mapped:
-    """The variables that hold one row in each iteration of a loop.
+    """The loop variables that hold one row of a tensor in each iteration.
 
-    Each of ``names`` is a row of the tensor in ``sources``, along the dimension in ``axes``.
+    Each of ``names`` is a row of the tensor at the same index of ``sources``, along the dimension
+    in ``axes``.
     """
 
     names: list[str] = field(default_factory=list)
@@ -93,10 +94,11 @@ def _rows_of(
     body: Sequence[cst.CSTNode],
     size: Size,
 ) -> tuple[_Mapped, list[cst.CSTNode]] | None:
-    """Return which variables of a loop are rows of tensors, and its body with variables for rows.
+    """Return the loop variables with rows of tensors, and the loop body in which they replace
+    indexing such as ``x[i]``.
 
-    In the body, the variables replace indexing such as ``x[i]``. ``iterated`` is the expression
-    that the loop iterates over, ``target`` its loop variable. None for other loops.
+    ``iterated`` is the expression that the loop iterates over, ``target`` its loop variable. None
+    for other loops.
     """
     names, code = [code_of(target)], code_of(iterated)
     if isinstance(target, cst.Tuple):
@@ -130,7 +132,9 @@ def _rows_of(
 
 
 def _unbound_source(node: cst.BaseExpression) -> str:
-    """Return the name of the tensor whose rows an expression iterates over, or ""."""
+    """Return the name of the tensor whose rows an expression iterates over; empty if it is not a
+    tensor's rows.
+    """
     match = re.fullmatch(r"(\w+)(\.unbind\((0|dim=0)?\))?|torch\.unbind\((\w+)\)", code_of(node))
     return (match[1] or match[4]) if match else ""
 
@@ -214,9 +218,9 @@ def _axis(node: cst.Subscript, index: str) -> int | None:
 
 
 def _dimension(args: Sequence[cst.Arg]) -> int | None:
-    """Return the dimension along which ``torch.stack`` or ``torch.cat`` joins the results.
+    """Return the dimension along which ``torch.stack`` or ``torch.cat`` joins its inputs.
 
-    ``args`` are the arguments after the results. It is 0 without arguments, None if unknown.
+    ``args`` are the arguments after the inputs. It is 0 without arguments, None if unknown.
     """
     codes = [code_of(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for arg in args]
     match = re.fullmatch(r"(?:(?:dim|axis) ?= ?)?(\d)", codes[0]) if len(codes) == 1 else None
@@ -344,9 +348,11 @@ def _rewrite_loop(
 
 
 def _are_own(function: cst.FunctionDef, loop: cst.For, body: Sequence[Statement]) -> bool:
-    """Whether no value of a variable that a loop body assigns is used outside of its iteration.
+    """Whether each iteration of a loop uses only its own values of the variables that the body
+    assigns.
 
-    Then the body assigns the variable before it reads it, and other code does not read it.
+    The body then assigns the variables before it reads them, and code outside of the loop does not
+    read them.
     """
     bound = set(names_bound(*body))
     if not all(name.isidentifier() for name in bound):
@@ -447,7 +453,9 @@ def _appended_value(small: cst.BaseSmallStatement) -> tuple[str, cst.BaseExpress
 
 
 def _assigned_value(small: cst.BaseSmallStatement) -> cst.BaseExpression | None:
-    """Return the value that a statement adds (``+=``) or assigns to an element; else None."""
+    """Return the value that a statement adds (``+=``) or assigns to an element; None for other
+    statements.
+    """
     added = _added_value(cst.SimpleStatementLine([small]))
     if added is not None:
         return added[1]

@@ -97,7 +97,9 @@ def _is_condition(syntax: Syntax, node: cst.CSTNode) -> bool:
 
 
 def _root(syntax: Syntax) -> cst.BaseExpression | None:
-    """Return the outermost expression around the finding that converts tensor data to a number."""
+    """Return the outermost expression, around the finding, that converts data of a tensor to a
+    number.
+    """
     found: cst.BaseExpression | None = None
     for node in syntax.here:
         if found is not None and not any(one is found for one in descendants(node)):
@@ -111,7 +113,7 @@ def _root(syntax: Syntax) -> cst.BaseExpression | None:
 
 
 def _is_read(node: cst.CSTNode) -> bool:
-    """Whether a node is a call of ``.item()`` or ``.tolist()``."""
+    """Whether a node reads numbers from a tensor by a call of ``.item()`` or ``.tolist()``."""
     return (
         isinstance(node, cst.Call)
         and not node.args
@@ -234,7 +236,7 @@ class _Inside(cst.CSTTransformer):
 
 
 def _without_gradient(syntax: Syntax, value: cst.BaseExpression) -> bool:
-    """Whether a value lacks a gradient, judging by the last method called or the function's
+    """Whether a value does not have a gradient, judging by the last method called or the function's
     decorator.
     """
     node: cst.BaseExpression = value

@@ -212,7 +212,9 @@ def _rewrite_upsample(site: Site, function: cst.FunctionDef, size: Size) -> Iter
 
 
 def _is_index(site: Site, number: cst.BaseExpression) -> bool:
-    """Whether a number is an index, as in ``x[4]`` or ``dim=4``, or is compared with a size."""
+    """Whether a constant number is used as an index, as in ``x[4]`` or ``dim=4``, or is compared
+    with a size.
+    """
     parent = site.text.parent(number)
     if isinstance(parent, (cst.ComparisonTarget, cst.Comparison)):
         return True
@@ -258,7 +260,7 @@ def _rewrite_attributes(site: Site, size: Size) -> Iterator[Candidate]:
 
 
 def _parts_of_attributes(site: Site, size: Size) -> Iterator[Candidate]:
-    """Yield rewrites that slice a parameter to the size of an input.
+    """Yield rewrites that slice a parameter of the module to the size of an input.
 
     ``x + self.positions`` becomes ``x + self.positions[: x.shape[0]]``.
     """

@@ -69,9 +69,8 @@ class Syntax:
         return tuple(name for name in modules if self.imported.get(name) != name)
 
     def imports_for(self, spelled: str) -> tuple[str, ...]:
-        """Return the modules to import for a name that :meth:`spelled` has returned.
-
-        It is empty if the file imports it already.
+        """Return the modules that the file must import for a name that :meth:`spelled` returned;
+        empty if it has the import.
         """
         root = spelled.partition(".")[0]
         return () if root in self.imported else (root,)
@@ -397,7 +396,9 @@ def targets(node: cst.BaseSmallStatement) -> list[cst.BaseExpression]:
 
 
 def assigned_value(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
-    """Return the value of an assignment, or the expression of an expression statement."""
+    """Return the value of an assignment or of an expression statement; None for other
+    statements.
+    """
     if isinstance(node, (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.Expr)):
         return node.value
     return None

@@ -86,9 +86,9 @@ def _choose_value(
 
 
 def _operators(site: Site) -> Iterator[Candidate]:
-    """Yield rewrites of ``a or b``, ``a and b`` and ``not a`` whose value is used.
+    """Yield rewrites of ``a or b``, ``a and b`` and ``not a`` on tensors, if the value is used.
 
-    If only its truth is used, other rewrites apply.
+    Other rewrites apply if only its truth value is used.
     """
     node = site.expression
     conditions = Conditions(site)

@@ -34,8 +34,8 @@ def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSec
 
 
 def expression_at(text: str, offset: int) -> tuple[int, int] | None:
-    """Return (start, end) of the dotted expression up to the name at ``offset``; None outside of
-    names.
+    """Return (start, end) of the dotted expression that ends with the name at ``offset``; None if
+    no name is there.
 
     In ``self.blocks[0].weight`` with the cursor on ``blocks`` this is ``self.blocks``.
     """

@@ -9,7 +9,9 @@ from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 _LONGEST = 60
-"""Maximum number of characters of the expression that the section repeats."""
+"""Maximum number of characters of the hovered expression's code in the hover section about its
+values.
+"""
 
 
 def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSection | None:

@@ -125,8 +125,11 @@ def _signature_notes(form: CallForm, call: ActiveCall) -> str:
 def _active_parameter(
     client: ClientCapabilities, signature: Signature, match: SignatureMatch
 ) -> int | None:
-    """Return the index of the parameter at the cursor. Without one, return an index past the end
-    for clients that reject null, else None."""
+    """Return the index of the signature's parameter that receives the argument at the cursor.
+
+    Without one, return an index past the end for clients that reject null, else None. ``match`` is
+    the result of matching the signature with the call.
+    """
     if match.active is not None or client.signature_no_active_parameter:
         return match.active
     return len(signature.parameters)

@@ -25,8 +25,8 @@ _INCOMPLETE = "From the files of torch; not yet compared with the running torch.
 
 
 def page_of(index: OperatorIndex, subject: Subject, receiver: str = "") -> OperatorPage | None:
-    """Return the page of a name, operator or parameter; None if the index of torch does not contain
-    it.
+    """Return the documentation page of a name, operator or parameter; None if the index of torch
+    lacks it.
 
     ``receiver`` is the code before a method's name, such as ``x`` in ``x.max``. The page quotes it
     if its type was guessed.
@@ -109,10 +109,11 @@ def _called_overloads(
 
 
 def _namesake_overloads(index: OperatorIndex, name: Name) -> Iterator[CalledOverload]:
-    """Yield the overloads of the operator with the same name as a handwritten binding.
+    """Yield the overloads of the operator with the same name as a function with a handwritten
+    binding.
 
-    Such a binding does not say what it calls. PyTorch writes bindings by hand if the generated code
-    would not suit a function of that name (``SKIP_PYTHON_BINDINGS``).
+    A handwritten binding does not show which operators it calls. PyTorch writes a binding by hand
+    where generated code would not suit the function (``SKIP_PYTHON_BINDINGS``).
     """
     parent, _, leaf = name.path.rpartition(".")
     operator = index.operator(f"aten::{leaf}")
@@ -132,7 +133,9 @@ def _signature_text(signature: Signature, display_name: str) -> str:
 
 
 def _declaration_text(name: Name, display_name: str) -> str:
-    """Return the declaration of a name that does not have generated bindings with signatures."""
+    """Return the declaration to show for a name that does not have signatures from generated
+    bindings.
+    """
     if name.kind in ("function", "method"):
         return f"{display_name}{name.python or '(...)'}"
     if name.kind == "property" and name.signatures:
@@ -236,8 +239,9 @@ def _parameter_page(page: OperatorPage, subject: Subject) -> OperatorPage | None
 
 
 def _parameter_declarations(page: OperatorPage, wanted: str) -> Iterator[str]:
-    """Yield the declarations of the parameter ``wanted`` on ``page``, from Python source or from
-    operator schemas."""
+    """Yield the declarations of the parameter ``wanted`` on a page, from Python source or operator
+    schemas.
+    """
     if page.name is not None:
         yield from _python_declarations(page.name.python, wanted)
     for called in page.overloads if page.name is None else ():

@@ -47,10 +47,10 @@ def is_out(overload: Overload) -> bool:
 def group_overloads(
     overloads: Sequence[CalledOverload], key: Callable[[Overload], _Key]
 ) -> Iterator[tuple[str, _Key]]:
-    """Group overloads by the value of ``key``; yield a prefix that names the overloads of a group,
-    and the value.
+    """Group overloads by the value of ``key``; yield (prefix, value) for each group.
 
-    The prefix is ```max.dim`: ``; it is empty if all overloads have the same value.
+    The prefix names the group's overloads, as in ```max.dim`: ``; it is empty if all overloads have
+    the same value.
     """
     groups: dict[_Key, list[CalledOverload]] = {}
     for called in overloads:

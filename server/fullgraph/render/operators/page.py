@@ -84,7 +84,7 @@ class OperatorPage:
 
     @property
     def all_heading(self) -> str:
-        """Heading above the complete list of signatures."""
+        """Heading above the page's complete list of signatures."""
         noun = "overload" if self.kind == "operator" else "signature"
         return f"All {amount(len(self.signatures), noun)}"
 
@@ -99,5 +99,7 @@ def capitalize_sentence(words: str) -> str:
 
 
 def non_empty(*sections: PageSection) -> tuple[PageSection, ...]:
-    """Return the sections that contain code or prose."""
+    """Return the given sections of a page without empty ones, which contain neither code nor
+    prose.
+    """
     return tuple(section for section in sections if section.code or section.items)

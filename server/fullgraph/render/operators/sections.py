@@ -112,8 +112,10 @@ def tags_section(called: Sequence[CalledOverload]) -> PageSection:
 
 
 def names_section(called: Sequence[CalledOverload], *known: str) -> PageSection:
-    """Return the section with other Python names that call the same overloads, without the names in
-    ``known``."""
+    """Return the section with other Python names that call the same overloads.
+
+    ``known`` are names to leave out.
+    """
     paths = dict.fromkeys(path for call in called for path in call.operator.names)
     shown = ", ".join(f"`{path}`" for path in paths if path not in known)
     heading = "Also called by" if known else "Python names"

@@ -124,8 +124,8 @@ StorageKey = tuple[int, str]
 
 @dataclass(frozen=True)
 class Base:
-    """A variable with the tensor that owns a storage; other tensors in the same storage are its
-    views.
+    """A variable with the tensor that owns a storage; other tensors in this storage are written as
+    views of the variable.
     """
 
     name: str

@@ -93,9 +93,10 @@ class TensorExpression:
         return f"{text}.requires_grad_()" if spec.requires_grad and not inner else text
 
     def steps(self) -> tuple[Layout, str, torch.Tensor | None]:
-        """Return how to make the tensor from a simpler one: its layout, method calls and elements.
+        """Return a simpler tensor from which method calls make the required one, as (layout, calls,
+        elements).
 
-        The method calls turn the simpler tensor into the required one.
+        The elements are None if unknown.
         """
         layout, data = self.spec.layout, self.spec.data
         owns = not self.spec.is_view and not layout.offset and dense_order(layout) is not None
