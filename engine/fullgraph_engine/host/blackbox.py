@@ -1,7 +1,7 @@
 """Record what a process is executing, so that the engine's main process can read it after a crash.
 
-The record (black box) is an in-memory file shared with one process. A segmentation fault or a kill
-does not lose what was written, and writing never blocks as a pipe might.
+The record is an in-memory file shared with one process. A segmentation fault or a kill does not
+lose what was written, and writing never blocks as a pipe might.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class LastWords:
     """The last position that a process recorded before it ended.
 
     ``statement`` and ``line`` are the index and the zero-based line of the top-level statement
-    being executed, or ``wire.PACKAGES`` and 0 for the parent packages. Both are None before and
-    after the statements.
+    being executed; for an import of the parent packages, they are ``wire.PACKAGES`` and 0. Both are
+    None before and after the statements.
     """
 
     statement: int | None
@@ -75,8 +75,10 @@ def after_statements(descriptor: int) -> None:
 
 
 def at_stack(descriptor: int, stack: tuple[Frame, ...]) -> None:
-    """Record a stack with columns, which the reader prefers to the stack that the interpreter
-    writes."""
+    """Record a stack with column positions.
+
+    It is preferred to the stack that the interpreter dumps without columns.
+    """
     _append_line(descriptor, _STACK + _dumps(to_plain(stack)).encode() + b"\n")
 
 

@@ -1,8 +1,8 @@
-"""An enclosing run, as the engine's main process sees it: a run that executes the callers of
-several targets once.
+"""An enclosing run, as the engine's main process sees it.
 
-At each call of a target, it forks a copy of the process (a snapshot), from which the target's run
-continues. ``snapshots`` has the code that executes in these processes.
+An enclosing run is a process that executes callers of several targets once. At each call of a
+target, it forks a copy of itself (a snapshot), from which the run that traces this call is forked.
+``snapshots`` has the code that executes in these processes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from .wire import ChildExited, ChildForked, ForkFailed, SnapshotTaken, Upward
 
 
 class EnclosingRun(OwnedProcess):
-    """An enclosing run and its snapshots.
+    """An enclosing run (a process that executes callers of targets) and the snapshots that it
+    forked at their calls.
 
     ``watched.pid`` is the process that currently executes the callers; 0 after it has ended.
     """
 
     process: EnclosingProcess
-    """The process that starts the runs from the snapshots; set when it was started."""
+    """Process that forks runs from the snapshots on command; set when it was started."""
 
     def __init__(
         self, ends: deque[ProcessEnd], number: int, key: EnclosingKey, *, nice: bool
@@ -32,12 +33,12 @@ class EnclosingRun(OwnedProcess):
         self.number, self.key = number, key
         self._nice = nice
         self.first_pid = 0
-        """Pid of the first process of the enclosing run. When it ends, the system ends all
+        """Pid of the process in which the enclosing run began. When it ends, the system ends all
         snapshots too."""
         self.left = 0
-        """Number of processes that stopped at a call and remain as snapshots."""
+        """Number of processes that stopped at a call of a target and wait as snapshots."""
         self._settled = 0
-        """Number of snapshots that have reported the target at whose call they stopped."""
+        """Number of snapshots that have reported the target that is called where they stopped."""
         self._ended = False
         self.over = False
         """True if the run has stopped taking snapshots, because it has ended or was interrupted."""
@@ -60,12 +61,17 @@ class EnclosingRun(OwnedProcess):
             self._set_current(pid)
 
     def handle_refusal(self, error: int) -> None:
-        """Treat the run as ended, so that its targets are traced without it."""
+        """Record that the process could not be forked, for the errno ``error``.
+
+        Its targets are then traced in separate runs.
+        """
         self.handle_end(None)
 
     def take_message(self, message: Upward | Event | None) -> SnapshotTaken | None:
-        """Update the state from a message of the run's processes, and return the message if it
-        describes a snapshot."""
+        """Update the state from a message of the run's processes.
+
+        Return the message if it announces a new snapshot, else None.
+        """
         if isinstance(message, SnapshotTaken):
             self._settled += 1
             return message
@@ -82,11 +88,11 @@ class EnclosingRun(OwnedProcess):
         return None
 
     def stop_recording(self) -> None:
-        """Record that the run has stopped taking snapshots, and remove its deadline."""
+        """Record that no more snapshots will be forked, and remove the deadline of the run."""
         self.over, self.watched.deadline = True, float("inf")
 
     def lose_snapshots(self) -> None:
-        """Record that all processes of the run have ended."""
+        """Record that all processes of the run, including its snapshots, have ended."""
         self._forget_current()
         self.first_pid = 0
 

@@ -1,4 +1,4 @@
-"""Cache of program runs, so that requests about several files of the same program share one run."""
+"""Cache of program runs: requests about several files of the same program share one run of it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ class ProgramHost(SupervisorHost, Protocol):
 
 @dataclass(frozen=True)
 class ProgramKey:
-    """All inputs of a program's run, except the files it reads; runs with equal keys are shared."""
+    """Everything that a run of a program depends on, except the files that it reads.
+
+    Requests with equal keys share a run.
+    """
 
     path: str
     text: str
@@ -65,8 +68,12 @@ class ProgramKey:
 
     @classmethod
     def for_request(cls, request: Analyze, path: str, text: str, lacks: Lack) -> ProgramKey:
-        """Return the key for running the program ``path`` with ``text``. The request may be about
-        the program or about a file that it imports."""
+        """Return the key under which the run of the program ``path`` with the text ``text`` is
+        cached.
+
+        ``request`` may be about the program itself or about a file that it imports. ``lacks`` is a
+        missing resource because of which fake tensors are used.
+        """
         files = {one.path: one for one in request.open_files}
         files[request.path] = OpenFile(request.path, request.text)
         files.pop(path, None)
@@ -88,7 +95,10 @@ class ProgramKey:
 
 
 class ProgramProcess:
-    """One run of a program; ``shown`` lists the results that it has sent, in order."""
+    """One run of a user's program, which observes what the program compiles.
+
+    ``shown`` has the results sent so far, in order.
+    """
 
     def __init__(self, key: ProgramKey, request: Analyze, host: ProgramHost) -> None:
         self.key, self.request = key, request
@@ -125,7 +135,7 @@ class ProgramProcess:
 
     @property
     def holds(self) -> bool:
-        """Whether the files that the program read are still unchanged."""
+        """Whether the results are still valid: the files that the program read are unchanged."""
         return all(file.is_unchanged() for file in self.files)
 
     @property
@@ -164,10 +174,11 @@ class ProgramProcess:
             self._show(message)
 
     def _as_seen_here(self, file: FileState) -> FileState:
-        """Return the state of a file as processes outside the program see it.
+        """Return the state (time and size) of a file that the program read, as other processes see
+        it.
 
-        Folders that the program wrote to appear changed to the program only. A file that changed
-        during the run gets an impossible state, so that the run does not count as current.
+        Folders that the program wrote to appear changed only to the program. A file that changed
+        during the run gets an impossible state, so that the results do not count as valid.
         """
         if file.modified == OPEN:
             return file
@@ -180,7 +191,7 @@ class ProgramProcess:
             listener(message)
 
     def handle_end(self, code: int | None) -> None:
-        """Report the end of the process, whose exit code is ``code``, to the listeners."""
+        """Handle the end of the process with exit code ``code``: inform all listeners."""
         watched = self._watched
         if watched is not None:
             for line in watched.reports.drain():
@@ -190,8 +201,11 @@ class ProgramProcess:
         self._finish()
 
     def _report_end(self, watched: WatchedProcess, code: int | None) -> None:
-        """Report a finding for a program whose process ended with ``code`` before it could report
-        its own end."""
+        """Report that the program's process was killed or crashed, if it could not report its end
+        itself.
+
+        ``code`` is its exit code.
+        """
         words = blackbox.read_last_words(watched.box, self.key.path)
         lines = self.key.text.split("\n")
         here = frames.innermost_frame(words.stack, self.key.path)
@@ -239,22 +253,23 @@ class ProgramProcess:
         self._supervisor.tick(now)
 
     def kill(self) -> None:
-        """Kill the process; results that it sends afterwards are ignored."""
+        """Kill the process, and ignore results that still arrive."""
         if self._watched is not None and self._watched.pid:
             processes.kill_process(self._watched.pid)
         self._finish()
 
 
 class ProgramProcesses:
-    """A cache of program runs by their keys: the running ones and the most recently finished
-    ones."""
+    """A cache of runs of user programs: the running ones and the most recently finished ones."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[ProgramKey, ProgramProcess] = OrderedDict()
 
     def find(self, key: ProgramKey, request: Analyze, host: ProgramHost) -> ProgramProcess:
-        """Return the run for ``key``: one in progress, a finished one if its files are unchanged,
-        or a new one for the caller to start."""
+        """Return the run for ``key``: one in progress, or a finished one whose files are unchanged.
+
+        If there is neither, return a new one, which the caller has to start.
+        """
         known = self._kept.get(key)
         if known is not None and (not known.is_over or (known.is_whole and known.holds)):
             self._kept.move_to_end(key)

@@ -22,7 +22,8 @@ Session = Union[Analysis, ProgramRun, ReproSession, ComparisonSession]
 
 
 class Requests:
-    """The running requests, by number, and the queue of waiting analyses."""
+    """The requests of the server: the running ones, by number, and a queue of analyses that wait
+    for others to end."""
 
     def __init__(self, host: Services) -> None:
         self._host = host
@@ -44,7 +45,7 @@ class Requests:
         return min((one.next_deadline() for one in self._sessions.values()), default=float("inf"))
 
     def tick(self) -> None:
-        """Handle ended processes and deadlines of each running request."""
+        """Let each running request handle ended processes and deadlines."""
         for session in list(self._sessions.values()):
             session.tick(time.monotonic())
 
@@ -54,8 +55,8 @@ class Requests:
     def admit(self, request: Analyze | Reproduce | Compare) -> None:
         """Start a request, or queue it if too many analyses are running.
 
-        Analyses at low priority (``nice``), reproductions and comparisons start at once: the former
-        do not delay others, and a user waits for the latter.
+        Analyses at low priority (``nice``) start at once because they do not delay others;
+        reproductions and comparisons, because a user waits for them.
         """
         number = request.request
         if number in self._sessions or any(one.request == number for one, _ in self._queue):

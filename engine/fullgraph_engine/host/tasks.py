@@ -1,4 +1,7 @@
-"""Tasks that the plan of an analysis returns: launch or stop a run, or send a report."""
+"""Tasks that the plan of an analysis returns: launch or stop a run, or send a report.
+
+A run is a process that traces one target (a function or module class) with one set of inputs.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,18 @@ from .attempts import Attempt, RunEnd, RunResult
 from .wire import LaunchEnclosingRun, LaunchRun, PlannedRun, RunDone
 
 EnclosingKey = tuple[int, bool]
-"""Number of an enclosing run (a run of several targets' callers) in the user's file, and whether it
-uses real tensors."""
+"""Key of an enclosing run (a process that executes callers of targets to record their inputs): its
+number in the user's file, and whether it uses real tensors."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Task: launch a run, as a fork of the snapshot of an enclosing run at the recorded ``call``,
-    or as a fork of the module process if ``enclosing`` is None."""
+    """Task: launch a run.
+
+    With ``enclosing``, the run is forked from the snapshot that this enclosing run (a run of the
+    target's callers) left at the recorded ``call``. If it is None, the run is forked from the
+    process that executed the user's file.
+    """
 
     command: LaunchRun
     attempt: Attempt
@@ -28,7 +35,8 @@ class Launch:
 
 @dataclass(frozen=True)
 class LaunchEnclosing:
-    """Task: launch an enclosing run."""
+    """Task: launch an enclosing run, which executes callers of targets and forks a snapshot at each
+    call of a target."""
 
     command: LaunchEnclosingRun
     key: EnclosingKey
@@ -43,8 +51,11 @@ class StopRun:
 
 @dataclass(frozen=True)
 class ReportRun:
-    """Task: report the result of a run that traced a target. ``before`` is the attempt in another
-    mode that the run replaces, or None."""
+    """Task: report the result of a run that traced a target.
+
+    ``before`` is the earlier attempt with the other kind of tensors (fake or real) that this run
+    replaces, or None.
+    """
 
     end: RunEnd
     before: RunResult | None = None
@@ -52,15 +63,18 @@ class ReportRun:
 
 @dataclass(frozen=True)
 class ReportObservation:
-    """Task: report that a run has executed a target without tracing it."""
+    """Task: report the end of a run that only executed or measured a target, without tracing it."""
 
     result: RunResult
 
 
 @dataclass(frozen=True)
 class ReportUnstarted:
-    """Task: report that a run never began. ``lost`` is the reason for the additional finding that
-    the target could not be traced; empty if there is none."""
+    """Task: report that a run never began.
+
+    ``lost`` is the reason for an additional finding that the target could not be traced; empty for
+    no finding.
+    """
 
     attempt: Attempt
     error: str
@@ -84,7 +98,8 @@ class ReportMissingForecast:
 
 @dataclass(frozen=True)
 class ReportPaths:
-    """Task: report the first run of a target again, with its further execution paths."""
+    """Task: send the report of a target's first run again, now with the alternative execution paths
+    that were traced."""
 
     first: RunResult
     done: RunDone
@@ -92,8 +107,8 @@ class ReportPaths:
 
 @dataclass(frozen=True)
 class ReportMissingPaths:
-    """Task: report the first run of a target again, with the reason why its further execution paths
-    were not traced, or only in part."""
+    """Task: send the report of a target's first run again, with the reason why alternative
+    execution paths are missing or incomplete."""
 
     first: RunResult
     status: PathStatus

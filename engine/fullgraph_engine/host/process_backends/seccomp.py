@@ -42,7 +42,7 @@ _ALL_BITS = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Is:
-    """A test of a system call's argument: whether its low 32 bits, masked with ``bits``, are one of
+    """A test of one argument of a system call: its low 32 bits, masked with ``bits``, are one of
     ``values``.
 
     ``negated`` inverts the test. ``upper`` tests the high 32 bits of a pointer instead.
@@ -67,7 +67,7 @@ def _null_pointer(argument: int) -> tuple[Is, ...]:
 
 
 _ITSELF: Rule = ((Is(0, (0,)),),)
-"""Rule that allows a call only if its first argument, a pid, is 0 (the calling process)."""
+"""Rule that allows a system call only if its first argument, a pid, is 0 (the calling process)."""
 _RLIMIT_NPROC = 6
 _NAMESPACES = 0x7E020000
 """Mask of the CLONE_NEW… flags of clone(2)."""
@@ -334,14 +334,18 @@ def filter_program(machine: str, *, programs: bool, metadata: bool, network: boo
 
 
 def _encode_instruction(code: int, value: int, if_so: int = 0, if_not: int = 0) -> bytes:
-    """Encode a BPF instruction. If it compares, it skips ``if_so`` or ``if_not`` instructions,
-    depending on the result."""
+    """Encode one BPF instruction.
+
+    A comparison skips ``if_so`` instructions if it is true, and ``if_not`` if it is false.
+    """
     return struct.pack("HBBI", code, if_so, if_not, value)
 
 
 def _encode_call(number: int, body: list[bytes]) -> list[bytes]:
-    """Encode the rule ``body`` so that it applies only to system call ``number``. The number
-    remains loaded for the next one."""
+    """Encode a rule's instructions ``body`` so that they apply only to system call ``number``.
+
+    The call's number stays in the register for later rules.
+    """
     return [_encode_instruction(_IF_EQUAL, number, 0, len(body)), *body]
 
 
