@@ -1,8 +1,9 @@
-"""Digests of the inputs of calls: calls with equal digests have equal traces.
+"""Digests of the inputs of calls: calls with equal digests have equal traces, so that the second
+need not be traced.
 
 A digest covers the metadata of fake tensors, the contents of real tensors, the attributes of
-objects, and the names of the file's classes and functions. Unreadable or too large state has no
-digest.
+objects, and the names of the file's classes and functions. Inputs with unreadable or too large
+state do not get a digest.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ _HEAP_TYPE = 1 << 9
 
 
 class _Unclear(Exception):
-    """Raised for a value whose state cannot be read, so that the call does not get a digest."""
+    """Raised for a value with state that cannot be read, so that its call gets no digest."""
 
 
 def digest_snapshot(snapshot: EnclosingSnapshot, namespace: dict[str, Any]) -> GivenCall | None:
-    """Return the digest of the call inputs in a suspended enclosing run.
+    """Return a digest of the arguments of the call at which a forked copy of the process stopped.
 
-    None if part of their state is unreadable.
+    None if some of them are unreadable.
     """
     oracle, call = snapshot.oracle, snapshot.call
     walk = _DigestWalk(namespace)
@@ -63,8 +64,9 @@ def digest_snapshot(snapshot: EnclosingSnapshot, namespace: dict[str, Any]) -> G
 
 
 class _DigestWalk:
-    """A traversal that digests everything a value refers to; ``namespace`` has the file's
-    globals.
+    """A traversal that computes a digest of a value and everything that it refers to.
+
+    ``namespace`` has the file's globals.
     """
 
     def __init__(self, namespace: dict[str, Any]) -> None:
@@ -96,9 +98,8 @@ class _DigestWalk:
             left += reversed(self._describe_value(one))
 
     def add_globals(self) -> None:
-        """Add the simple values among the file's globals, because executed code may have changed
-        them.
-        """
+        """Add the numbers, strings and similar simple globals of the file to the digest, because
+        executed code may have changed them."""
         for name, value in self._namespace.items():
             if name.startswith("__") or isinstance(value, (types.ModuleType, types.FunctionType)):
                 continue

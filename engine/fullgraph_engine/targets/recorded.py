@@ -1,4 +1,5 @@
-"""Probes from a recorded program: the calls that ``fullgraph record`` stored for a class."""
+"""Example inputs from a recorded program: the calls that ``fullgraph record`` stored for a module
+class."""
 
 from __future__ import annotations
 
@@ -19,17 +20,21 @@ from .probes import BuiltFurtherCall, Call, Namespace, Probe, put_in_context, un
 from .tensors import ProbeError
 
 MOST = 3
-"""Maximum number of call recorded call signatures traced per class."""
+"""Maximum number of recorded calls traced per class, each with other dtypes, ranks or flags of its
+inputs."""
 
 
 def find_recorded(target: Target, recorded: Sequence[RecordedClass]) -> RecordedClass | None:
-    """Return what was recorded for the class of a target; None without a recording."""
+    """Return the recorded calls of a target's module class; None if none were recorded."""
     found = (one for one in recorded if one.name == target.definition and one.calls)
     return next(found, None) if target.kind == "module" and not target.get_module else None
 
 
 def signature_text(function: Any) -> str:
-    """Return the parameters of a method as text, without ``self``, and which have defaults."""
+    """Return the parameters of a method as text, without ``self``.
+
+    It shows which have defaults, but not their values.
+    """
     try:
         parameters = list(inspect.signature(function).parameters.values())[1:]
     except (TypeError, ValueError):
@@ -45,7 +50,7 @@ def signature_text(function: Any) -> str:
 
 
 class _Unspecified:
-    """A default value in the text of a signature, which does not depend on the value."""
+    """A placeholder shown as ``…`` for any default value in the text of a signature."""
 
     def __repr__(self) -> str:
         return "…"
@@ -116,7 +121,8 @@ class _Recorded:
             yield BuiltFurtherCall(module, built.args, built.kwargs, built.dynamic, context)
 
     def context(self, text: str) -> CallContext:
-        """Return the context (modes and settings of torch) of a recorded call.
+        """Return the modes and settings of torch that the text of a recorded call states, such as
+        ``no_grad``.
 
         Raises:
             ProbeError: the text cannot be parsed.

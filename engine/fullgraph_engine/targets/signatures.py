@@ -1,4 +1,4 @@
-"""Binding of calls to signatures, and explanations of mismatches."""
+"""Check whether calls fit the signatures of functions, and explain to the user why they do not."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Misfit:
-    """A mismatch between a call and a signature: ``reason`` is Python's message with the accepted
-    parameters.
+    """An explanation why a call does not fit a signature: Python's message, and the parameters that
+    the function accepts.
 
-    ``keyword`` is the unexpected keyword, empty for other mismatches.
+    ``keyword`` is the unexpected keyword; empty for other reasons.
     """
 
     reason: str

@@ -22,7 +22,8 @@ _OTHERS = re.compile(r"\..*|__pycache__|node_modules|site-packages|build|dist|v?
 
 
 def texts_that_call(name: str, path: str) -> list[str]:
-    """Return the texts of files near ``path`` that call ``name``, nearest first.
+    """Return the contents of files near ``path`` that call ``name``, such as a training script,
+    nearest first.
 
     Empty if ``path`` is in an installed package.
     """

@@ -1,4 +1,5 @@
-"""Constructor arguments found in calls of the class: ``ResNet(BasicBlock, [2, 2, 2, 2])``.
+"""Constructor arguments taken from calls of the class in source code: ``ResNet(BasicBlock, [2, 2,
+2, 2])``.
 
 The code is read without executing it. An argument is known if it is a literal or a name with one
 value at the call. The name may belong to the module or to the enclosing function. For a parameter
@@ -32,12 +33,12 @@ from ..tensors import ProbeError, look_up
 Namespace = Mapping[str, Any]
 Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 _Bound = Union[ast.expr, Literal["parameter"], None]
-"""Definition of a name: the assigned expression, ``"parameter"``, or None if unknown, for
-example for a name assigned twice.
-"""
+"""Definition of a name: the expression assigned to it, ``"parameter"``, or None if unknown, for
+example for a name assigned twice."""
 
 _MOST = 3
-"""Maximum number of constructor calls per class, and of calls of the function around each call."""
+"""Maximum number of constructor calls used per class, and of calls of the function that contains
+each."""
 _DEPTH = 4
 """Maximum number of steps from parameters of functions to the arguments of their calls."""
 _PLAIN = (int, float, str, bool, type(None))
@@ -57,10 +58,11 @@ def constructor_calls(
     namespace: Namespace,
     others: AnySequence[str] = (),
 ) -> list[dict[str, Value]]:
-    """Return the arguments, by parameter, of a few calls of a class in code, most complete first.
+    """Return the arguments of a few calls of a class that were found in code, by parameter; calls
+    with most arguments first.
 
-    ``parameters`` are the constructor's positional parameters. ``namespace`` has the globals of
-    the file with this ``text``. ``others`` are texts of files not imported here.
+    ``parameters`` are the constructor's positional parameters. ``namespace`` has the globals of the
+    file with this ``text``. ``others`` are texts of files that are not imported here.
     """
     found: list[tuple[int, int, dict[str, Value]]] = []
     for one in (text, *others):
@@ -82,9 +84,8 @@ def constructor_calls(
 
 @dataclass(frozen=True)
 class _Site:
-    """A call in the file, with the most deeply nested function around it, and the class of a
-    method.
-    """
+    """A call in the file, the innermost function that contains it, and the class if that function
+    is a method."""
 
     call: ast.Call
     function: Function | None
@@ -93,10 +94,11 @@ class _Site:
 
 @functools.lru_cache(maxsize=16)
 def _read_calls(text: str) -> tuple[dict[str, list[_Site]], dict[str, _Bound]]:
-    """Return the calls of a file by the last part of the called name, and the names that it
+    """Return the calls in a file, by the last part of the called name, and the names that the file
     assigns.
 
-    ``super().__init__`` and inheriting subclasses also count as constructor calls.
+    ``super().__init__(…)`` and subclasses that inherit the constructor also count as constructor
+    calls.
     """
     found: dict[str, list[_Site]] = {}
     inherited: list[tuple[str, str]] = []
@@ -157,9 +159,10 @@ def _call_arguments(call: ast.Call, parameters: AnySequence[str]) -> Iterator[tu
 
 @dataclass(frozen=True, eq=False)
 class _Frame:
-    """A call of the function that contains some code.
+    """One call of a function, in which names of the function's parameters have known values.
 
-    ``given`` has the arguments of the call, each with the call in which it is evaluated.
+    ``given`` has the expression passed for each parameter, with the call of the function around
+    that expression.
     """
 
     function: Function | None = None
@@ -176,13 +179,15 @@ class _ExpressionReader:
     sites: dict[str, list[_Site]]
     namespace: Namespace
     names: Mapping[str, _Bound]
-    """Names that the module assigns, if the module is not imported."""
+    """Names assigned in the file's module-level code; empty for an imported file."""
     _open: set[tuple[ast.expr, _Frame]] = field(default_factory=set)
-    """Expressions in evaluation, to detect names defined by themselves."""
+    """Expressions in evaluation, to detect a name defined by itself."""
 
     def frames(self, around: _Site, depth: int) -> Iterator[_Frame]:
-        """Yield the calls of the function around a call, or one unknown call if the file has
-        none.
+        """Yield the calls of the function that contains a call, or one call with unknown arguments
+        if the file has none.
+
+        ``depth`` limits how many callers are followed.
         """
         function, owner = around.function, around.owner
         if function is None:
@@ -203,9 +208,8 @@ class _ExpressionReader:
             yield _Frame(function, owner, {}, depth)
 
     def value(self, node: ast.expr, frame: _Frame) -> Value | None:
-        """Return the value of an expression in a function's call; None if that needs execution of
-        code.
-        """
+        """Return the value of an expression inside the function call ``frame``; None if that needs
+        execution of code."""
         if (node, frame) in self._open:
             return None
         self._open.add((node, frame))
@@ -303,7 +307,8 @@ class _ExpressionReader:
         return self._resolve_dotted_name(node, frame)
 
     def _evaluate_attribute(self, name: str, frame: _Frame) -> Value | None:
-        """Return the value of ``self.name`` if exactly one method assigns it, once; else None."""
+        """Return the value of ``self.name`` if the class assigns it exactly once; None
+        otherwise."""
         if frame.owner is None or frame.depth > _DEPTH:
             return None
         kept = [

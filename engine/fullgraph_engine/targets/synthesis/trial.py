@@ -1,6 +1,5 @@
-"""Trial calls: make the arguments of a candidate, construct the module, call it, note where it
-stops.
-"""
+"""Trial calls: construct a module with the arguments of a candidate, call it, and record where it
+stops."""
 
 from __future__ import annotations
 
@@ -79,11 +78,11 @@ class FailedCall:
 
 @dataclass
 class TrialOutcome:
-    """The result and progress of a trial call.
+    """The result and progress of a trial call, with the exception ``error`` or None.
 
-    ``candidate`` includes configuration attributes that the code requested. ``phase`` is 0 during
-    construction, 1 during the call and 2 at the end. ``calls`` counts the torch functions called in
-    that phase.
+    ``candidate`` are the tried arguments, with configuration attributes that the code requested.
+    ``phase`` is 0 during construction, 1 during the call and 2 at the end. ``calls`` counts the
+    torch functions called in that phase.
     """
 
     candidate: InputCandidate
@@ -92,13 +91,14 @@ class TrialOutcome:
     error: BaseException | None = None
     failed: FailedCall | None = None
     leaves: dict[int, Path] = field(default_factory=dict)
-    """Positions of the candidate's tensors, by the ``id`` of the tensor."""
+    """Positions of the tensors among the tried arguments, by the ``id`` of the tensor."""
     made: dict[Path, Any] = field(default_factory=dict)
-    """Object made from each value of the candidate; the references keep the ids unique."""
+    """Object made for each position of the tried arguments; the references keep the ids unique."""
     used: bool = False
-    """True if an earlier trial had called the module."""
+    """True if the module was reused from an earlier trial, which had called it."""
     unusual: str = ""
-    """Why the inputs are unusual although the code may accept them, in words; empty otherwise."""
+    """Reason why the inputs are unusual although the code may accept them, in words; empty if they
+    are not."""
 
     @property
     def frames(self) -> list[tuple[types.FrameType, int, int]]:
@@ -124,7 +124,8 @@ class TrialOutcome:
 
     @property
     def place(self) -> tuple[object, ...]:
-        """Key of the place and the cause of the exception; trials with the same cause share it."""
+        """Key of the code and exception type by which the trial stopped; trials that stop alike
+        have equal keys."""
         return self.phase, type(self.error).__name__, self.path[-1:]
 
     @property
@@ -140,7 +141,8 @@ class TrialOutcome:
 
 @dataclass(frozen=True)
 class _Built:
-    """The module that the last trial constructed, with its constructor arguments."""
+    """The module that the last trial constructed, with its constructor arguments, for reuse by the
+    next trial."""
 
     init: tuple[tuple[str, Value], ...]
     module: Any
@@ -149,7 +151,10 @@ class _Built:
 
 
 class InputTrials:
-    """A runner of trial calls for one class, in the tensor mode (fake or real) of the caller."""
+    """A runner of trial calls of one module class, which also limits their time and memory.
+
+    Tensors are fake inside a fake mode, otherwise real.
+    """
 
     def __init__(
         self,
@@ -159,7 +164,7 @@ class InputTrials:
         inputs: tuple[SignatureParameter, ...],
         method: str = "forward",
     ) -> None:
-        """Prepare trials; ``inputs`` are the parameters of the method."""
+        """Prepare trials; ``inputs`` are the parameters of the called method."""
         self.method = method
         self.subject, self.namespace, self.guesses = subject, namespace, guesses
         self.positional = tuple(one.name for one in inputs if one.positional)
@@ -173,10 +178,11 @@ class InputTrials:
     def run(
         self, candidate: InputCandidate, seconds: float, *, afresh: bool = False
     ) -> TrialOutcome:
-        """Try a candidate and return the result with its exception.
+        """Construct and call the module with the candidate's arguments; return the result,
+        including any exception.
 
-        The module of an earlier trial with equal constructor arguments is reused unless ``afresh``,
-        although calls may have changed it.
+        ``seconds`` limits the processor time. The module of an earlier trial with equal constructor
+        arguments is reused unless ``afresh``, although calls may have changed it.
         """
         if self.real and _largest_tensor(candidate) > _REAL_BYTES:
             self.real, self._built = False, None
@@ -241,15 +247,13 @@ class InputTrials:
 
 
 def _tensor_bytes(value: TensorText) -> int:
-    """Return the maximum number of bytes of a tensor in notation."""
+    """Return the number of bytes of a tensor in text form, at most."""
     return 8 * math.prod(max(size, 1) for size in shape_of_text(value))
 
 
 def _limit_time(seconds: float) -> contextlib.AbstractContextManager[None]:
-    """Limit the processor time of a block.
-
-    The limit for wall time is longer, for busy machines and code that waits.
-    """
+    """Limit the processor time of the ``with`` block; the limit of wall time is longer, for busy
+    machines."""
     return limit_seconds(TimeIsUp, 4 * seconds, processor=seconds)
 
 
@@ -277,7 +281,7 @@ def _wants_fake(error: BaseException | None) -> bool:
 
 
 def _leads_to(error: BaseException | None, cause: BaseException | None) -> bool:
-    """Whether ``error`` is ``cause``, or was raised while ``cause`` was handled."""
+    """Whether the exception ``error`` is ``cause``, or was raised while ``cause`` was handled."""
     for _ in range(8):
         if error is None:
             return False
@@ -288,10 +292,11 @@ def _leads_to(error: BaseException | None, cause: BaseException | None) -> bool:
 
 
 class _TorchCallWatch(TorchFunctionMode):
-    """A counter of the calls of torch functions, which keeps the last call that raised.
+    """A counter of calls of torch functions during a trial call; it keeps the last call that
+    raised.
 
-    While the module is constructed it also leaves large tensors uninitialized, as
-    ``skip_initialization`` does, because libraries call the initializers by other names.
+    While the module is constructed it also leaves large tensors uninitialized, because libraries
+    call the initializers by other names than ``skip_initialization`` replaces.
     """
 
     def __init__(self) -> None:
@@ -303,7 +308,7 @@ class _TorchCallWatch(TorchFunctionMode):
         self.leaves: Collection[int] = ()
         """Identities of the call's inputs."""
         self.unusual = ""
-        """Why the inputs are unusual, in words; empty if they are not."""
+        """Reason why the inputs are unusual, in words; empty if they are not."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -327,7 +332,7 @@ class _TorchCallWatch(TorchFunctionMode):
 
 
 def _unusual_input(func: Any, args: tuple[Any, ...], out: Any, leaves: Collection[int]) -> str:
-    """Return why a call that worked is unusual, in words; empty if it is not.
+    """Return why the input of a torch call that worked is unusual, in words; empty if it is not.
 
     Layers accept inputs without a batch, and parameters broadcast, which few models rely on.
     """
@@ -360,8 +365,10 @@ def _unusual_input(func: Any, args: tuple[Any, ...], out: Any, leaves: Collectio
 def _initialize_small(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> torch.Tensor | None:
-    """Return a large tensor uninitialized, if a function would initialize it; None for other
-    functions.
+    """Return the large tensor that a call of ``func`` would initialize, so that the call is skipped
+    to save time.
+
+    Return None for small tensors and other functions, which must be called.
     """
     name = getattr(func, "__name__", "")
     tensor = args[0] if args else kwargs.get("tensor")
@@ -374,8 +381,8 @@ def _initialize_small(
 
 @contextlib.contextmanager
 def skip_initialization(trials: InputTrials) -> Iterator[None]:
-    """Leave large parameters uninitialized in this block to save time, since their values are
-    unused.
+    """Leave large parameters uninitialized in the ``with`` block to save time, since their values
+    are unused.
 
     Small parameters are initialized, because code that samples from results needs valid numbers.
     """
@@ -401,7 +408,8 @@ def skip_initialization(trials: InputTrials) -> Iterator[None]:
 
 
 class _Maker:
-    """A maker of a candidate's values, which records the position of each tensor."""
+    """A converter of a candidate's values from text form to objects, which records the position of
+    each tensor."""
 
     def __init__(self, namespace: Namespace, guesses: Guesses, outcome: TrialOutcome) -> None:
         self.namespace, self.guesses, self.outcome = namespace, guesses, outcome
@@ -470,8 +478,10 @@ class _Maker:
 
 
 class _Bag(types.SimpleNamespace):
-    """An object that creates missing attributes when code reads them; ``getattr`` gets its
-    default.
+    """A configuration object for trials that creates an attribute when code reads one that is
+    missing.
+
+    With ``getattr``, code gets its own default.
     """
 
     def __init__(self, grow: Any, **fields: Any) -> None:
@@ -493,7 +503,7 @@ class _Bag(types.SimpleNamespace):
 
 
 class _Asked(dict):  # type: ignore[type-arg]
-    """A dictionary that creates missing keys when code reads them."""
+    """A dictionary for trials that creates a value when code reads a missing key."""
 
     def __init__(self, grow: Any) -> None:
         super().__init__()
