@@ -16,19 +16,21 @@ Places = tuple[Range, ...]
 
 @dataclass(frozen=True)
 class Coverage:
-    """Source ranges of all instructions of a target's functions, encoded as the numbers in
-    ``packed``.
+    """Source ranges of the instructions of a target's functions, traced or not, encoded as the
+    numbers in ``packed``.
 
-    The ranges that Dynamo traced come first, then the untraced ranges. If Python does not record
-    columns, a range covers a whole line.
+    The target is a function or module class that Dynamo traced. Without column positions, a range
+    covers a whole line.
     """
 
     packed: str
 
     @classmethod
     def from_ranges(cls, traced: Iterable[Range], others: Iterable[Range]) -> Coverage:
-        """Encode the traced and the untraced ranges; a range in both counts as traced, and
-        duplicates are dropped."""
+        """Return the encoded form of traced ranges and of ``others``, which Dynamo did not trace.
+
+        A range in both counts as traced; duplicates are dropped.
+        """
         traced_places = set(traced)
         numbers = [
             [
@@ -60,7 +62,7 @@ class Coverage:
         return traced, others
 
     def extends_to(self, line: int) -> bool:
-        """Whether any instruction of the functions is on this zero-based line or below it."""
+        """Whether the functions have code on this zero-based line or after it."""
         return any(code_line >= line for lines in self._lines for code_line in lines)
 
     @property

@@ -1,8 +1,8 @@
-"""The recording file of ``fullgraph record``: arguments that a program passed to modules of a
+"""The file that ``fullgraph record`` writes: arguments that a program passed to module classes of a
 workspace.
 
-``docs/recorded-probes.md`` describes it. Arguments are in probe notation (``f32[4, 16]``), which
-only the engine reads.
+``docs/recorded-probes.md`` describes it. Arguments are written as in probe comments (``f32[4,
+16]``); only the engine parses them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _CONFLICT = ("<<<<<<< ", ">>>>>>> ")
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """A further call of a recorded object whose arguments are of another kind than in the calls
-    before."""
+    """A later call of a recorded module whose arguments differ in kind from all earlier calls of
+    the same object."""
 
     forward: str
     training: bool = True
