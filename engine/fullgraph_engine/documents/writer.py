@@ -187,10 +187,8 @@ class DocumentWriter:
         hooks.callback(handle.remove)
 
     def _write_bytecode(self, code: types.CodeType, new: types.CodeType) -> None:
-        """Write the bytecode of a frame before and after Dynamo changed it.
-
-        Dynamo calls this as a bytecode hook.
-        """
+        """Write the bytecode of a frame before and after Dynamo's changes; Dynamo calls this method
+        as a bytecode hook."""
         if not self._request.wants_kind("bytecode"):
             return
         with self._report_failures("bytecode"):

@@ -47,10 +47,8 @@ class _OperatorInvocation:
 
 
 class _InvocationRecorder(TorchDispatchMode):
-    """A dispatch mode that records calls of a file's custom operators.
-
-    It copies the arguments first, because the call can change them.
-    """
+    """A dispatch mode that records calls of a file's custom operators, with copies of the arguments
+    made before the call."""
 
     def __init__(self, defined: Sequence[str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -155,8 +153,8 @@ def _copy_tensor(value: Any) -> Any:
 
 
 def _describe_call(invocation: _OperatorInvocation) -> OperatorCall | None:
-    """Describe the dtypes and sizes of an operator call; None if it returns anything but
-    tensors."""
+    """Return the dtypes and sizes of the tensors in an operator call; None if the call returns
+    anything but tensors."""
     outputs = (
         invocation.outputs
         if isinstance(invocation.outputs, (tuple, list))

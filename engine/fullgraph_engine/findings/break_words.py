@@ -197,8 +197,8 @@ _JARGON = (
 
 
 def _plain_title(title: str) -> str:
-    """Return Dynamo's title of a break without the names of Dynamo's classes and without
-    "Attempted to"."""
+    """Return Dynamo's title of a graph break in simpler words: without the names of Dynamo's
+    classes and "Attempted to"."""
     words = " ".join(title.split()).rstrip(". ")
     for pattern, plain in (*_JARGON, *_ATTEMPTS):
         words = pattern.sub(plain, words)

@@ -31,9 +31,10 @@ _SETS_ATTRIBUTES = "__setattr__ frames are not compiled"
 def break_finding(
     record: Break, source: SourceText, fallback: Range, strict: str = "fullgraph=True"
 ) -> Finding:
-    """Return the finding for a graph break, at the most deeply nested line of the user's code.
+    """Return the finding for a graph break, at the innermost line of the user's code in the file.
 
-    ``strict`` is the argument, or the function, under which a break is an error.
+    ``fallback`` is the range if no line of the file is on the stack. ``strict`` is the argument or
+    function that turns a break into an error.
     """
     place = source.locate(record.stack, fallback)
     first = record.causes[0]

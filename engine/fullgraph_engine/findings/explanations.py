@@ -27,7 +27,7 @@ EVENTS = 20_000
 """Maximum number of recorded operations on sizes per ShapeEnv; with more, nothing is explained."""
 
 SECONDS = 1.5
-"""Seconds allowed for all explanations of one trace."""
+"""Maximum seconds for computing all explanations of one trace."""
 
 _ASKS_DATA = re.compile(r"data.depend", re.I)
 _MAY_APPLY = ("mark_dynamic", "capture_scalar_outputs", "capture_dynamic_output_shape_ops")

@@ -39,7 +39,8 @@ TIMES = 3.0
 """Factor on the duration of the first trace that gives the time limit of all experiments
 together."""
 SHORTEST = 5.0
-"""Minimum time limit of all experiments, in seconds of processor time."""
+"""Time limit of all experiments together, in seconds of processor time, if the first trace was
+short."""
 LONGEST = 20.0
 
 _times = os.times
@@ -92,7 +93,7 @@ class ForecastResult:
     note: str = ""
     seconds: float = 0.0
     raised: bool = False
-    """True if the first call raised, so that the experiments were skipped."""
+    """True if the call with unchanged inputs raised, so that no experiments were made."""
 
 
 class Forecaster:

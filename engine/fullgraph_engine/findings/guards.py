@@ -16,7 +16,8 @@ from .places import SourceText
 
 
 def guarded_frames(recording: Recording, source: SourceText) -> tuple[GuardedFrame, ...]:
-    """Return every compiled frame with guards, in the order of compilation."""
+    """Return the compiled functions of a trace with their guards, in the order of compilation;
+    functions without guards are left out."""
     frames = {frame.id: frame for frame in recording.frames}
     by_frame: dict[int, list[Guard]] = defaultdict(list)
     for guard in recording.guards:

@@ -33,9 +33,9 @@ from .forecast import Branch, WorkAnswer
 from .places import SourceText
 
 MOST = 16
-"""Maximum number of execution paths traced per target."""
+"""Maximum number of alternative execution paths traced per target."""
 LONGEST = 20.0
-"""Maximum wall time in seconds for tracing the other execution paths of a target."""
+"""Maximum wall time in seconds for tracing the alternative execution paths of a target."""
 REPAIRS = 4
 """Maximum number of values to invert, one after the other, after an execution path raised an
 exception."""
@@ -215,7 +215,7 @@ class Explorer:
 
     def _note_lines(self, lines: TracedLines) -> None:
         self.lines = lines
-        """Lines that any path reached."""
+        """Lines of the file that any traced path reached."""
         self._traced = _Places(lines.traced, self._source)
         self._entered = _Places(lines.entered, self._source)
 

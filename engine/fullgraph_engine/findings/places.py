@@ -91,9 +91,8 @@ class SourceText:
         return raw[start.byte : last].decode(errors="replace")
 
     def function(self, path: str, name: str, line: int) -> str:
-        """Return the qualified name of the function around a line, or ``name`` if it is in another
-        file.
-        """
+        """Return the qualified name of the function called ``name`` around a zero-based line;
+        ``name`` itself if ``path`` is another file."""
         return self._names.name_at(name, line) if path == self.path else name
 
     def code_of(self, range_: Range) -> str:

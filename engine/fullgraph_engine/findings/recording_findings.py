@@ -41,7 +41,7 @@ class RecordingFindings:
         self.asked_dynamic = False
         """True if the user made dimensions dynamic, in the example inputs or in the code."""
         self.retraced_raises = False
-        """True if the code raises an exception for other batch sizes."""
+        """True if the call raises when its batch size is changed."""
         self._tapes: Sequence[Tape] = ()
         self._explainer: explanations.Explainer | None = None
         self._unexplained: dict[str, Specialization | Equality] = {}

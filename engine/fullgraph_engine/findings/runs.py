@@ -252,7 +252,7 @@ class _TargetRun:
         self._read = False
         """True if code read values of real tensors, as by ``item()``."""
         self.all_frames: list[TracedFrame] = []
-        """Frames of all traces in this run."""
+        """Frames that Dynamo compiled in all traces of this run."""
         self._truths: list[int] = []
         self._doubtful = False
         self._raises = False

@@ -62,9 +62,8 @@ def limit_places(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple
 
 
 def _join_places(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:
-    """Merge the shapes of one source range that Python compiled twice, for example in a ``finally``
-    block.
-    """
+    """Return one item with the shapes of both items, for a source range that Python compiled twice,
+    as in a ``finally`` block."""
     values = {_value_key(value): value for value in one.values}
     for value in other.values:
         known = values.get(_value_key(value))

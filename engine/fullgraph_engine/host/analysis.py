@@ -97,8 +97,8 @@ class Analysis:
         self._reporter = Reporter(request, host)
         self._shortage = shortage.Shortage()
         self._phases: tuple[PhaseTime, ...] = ()
-        """Durations of the phases of all module processes of the request, in chronological
-        order."""
+        """Durations of the phases (such as imports) of all processes that executed the user's file,
+        in chronological order."""
         self._finished = False
 
     # -- the module process -------------------------------------------------------------------

@@ -39,8 +39,8 @@ from .wire import (
 )
 
 _MODULE_ANSWER_SECONDS = 2.0
-"""Maximum seconds between the interruption of a module process at its deadline and its kill.
-Meanwhile it executes the remaining statements."""
+"""Maximum seconds between interrupting the process that executes the user's file, at its deadline,
+and killing it. Meanwhile it executes the remaining statements."""
 
 
 ModuleMessage = Union[ChildForked, ForkFailed, ChildExited, LateImports, RunsPlanned]
@@ -266,7 +266,7 @@ class AnalysisProcesses:
         return True
 
     def release_runs(self) -> None:
-        """Stop watching all runs and enclosing runs."""
+        """Stop watching all processes that trace targets or record the inputs of targets."""
         for launched in list(self.running.values()):
             self.release_run(launched)
         for one in self.enclosing.values():
@@ -293,7 +293,7 @@ class AnalysisProcesses:
         return self._launcher.source if self._launcher is not None else 0
 
     def find_parent(self, process: WatchedProcess) -> int:
-        """Return the pid of the process that ``process`` was forked from; 0 if it is unknown."""
+        """Return the pid of the process from which ``process`` was forked; 0 if it is unknown."""
         for launched in self.running.values():
             if launched.watched is process and launched.snapshot_of is not None:
                 return launched.snapshot_of.first_pid

@@ -65,7 +65,7 @@ class RunResult:
     """Encoded messages with the values, shapes, guards and trace steps of the run, which the server
     receives when the run ends."""
     findings: dict[str, Finding] = field(default_factory=dict)
-    """Findings that the run has reported so far, by ``Finding.identity``."""
+    """Diagnostics that the run has reported so far, by ``Finding.identity``."""
 
     @property
     def numbered_report(self) -> TargetReport | None:
@@ -78,7 +78,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class RunEnd:
-    """The end of one run's process, after its last message was read."""
+    """The end of a run (a process that traced one target), after its last message was read."""
 
     number: int
     result: RunResult
@@ -86,11 +86,12 @@ class RunEnd:
     """Clause that explains to the user why the process ended."""
     words: LastWords
     seconds: float
-    """Seconds from the start of the run to the end of its process."""
+    """Seconds from the start of the run (a trace of one target) to the end of its process."""
     late: bool = False
-    """True if the engine ended the process because its time was used up."""
+    """True if the engine ended the process at its time limit."""
     killed: bool = False
-    """True if something other than the engine or the process itself ended the process."""
+    """True if the process was killed from outside the engine, such as by the kernel when memory
+    runs out."""
     answer: BranchAnswer | None = None
     """Result of the function ``result.question``, or the reason for its absence; None for a process
     without such a function."""

@@ -40,7 +40,8 @@ _GRACE = 5.0
 """Number of seconds by which a run may exceed its time limit before it is killed. A run normally
 keeps the limit by itself."""
 _JUDGING = 60.0
-"""Maximum seconds for the process that compares; after that it is assumed to hang."""
+"""Maximum seconds for the process that compares the recorded calls of two versions; after that it
+is assumed to hang."""
 _COMPILING = 60.0
 """Maximum seconds for compiling with a backend; C++ compilers are slow."""
 _MANY_LINES = 2_000
@@ -92,7 +93,8 @@ class ComparisonSession:
         self._finished = False
 
     def begin(self) -> None:
-        """Start the run of the original version that chooses the inputs."""
+        """Start a run of the original version, which chooses the inputs with which both versions
+        are called."""
         request, lines = self.request, self._original.lines
         order = Observe(request.seconds, lines, at_random=request.at_random)
         self._run(self._original, ("cases",), order)
@@ -172,7 +174,8 @@ class ComparisonSession:
                 file.rename(text.folder / file.name)
 
     def _observe(self) -> None:
-        """Call the target of both versions with the chosen inputs."""
+        """Start runs that call the target of both versions with the chosen inputs and record what
+        the calls do."""
         cases = self._packed_cases()
         if not any(cases):
             reason = next((one.reason for one in self._chosen.values() if one.reason), "")
@@ -280,8 +283,8 @@ class ComparisonSession:
 
     @property
     def waiting(self) -> int:
-        """Number of processes that this request still needs: one per version and one for the
-        comparison."""
+        """Number of processes that this request still has to start: one per version, and one for
+        the comparison."""
         return 2 if self._running else 0
 
     def next_deadline(self) -> float:

@@ -41,21 +41,24 @@ class EnclosingRun(OwnedProcess):
         """Number of snapshots that have reported the target that is called where they stopped."""
         self._ended = False
         self.over = False
-        """True if the run has stopped taking snapshots, because it has ended or was interrupted."""
+        """True if no more snapshots are forked, because the run has ended or was interrupted."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the callers were executed to the end and all snapshots are known."""
+        """Whether the callers were executed to the end, and every snapshot has reported its
+        call."""
         return self._ended and self._settled == self.left
 
     @property
     def was_interrupted(self) -> bool:
-        """Whether the engine has interrupted the callers, which may still have snapshots."""
+        """Whether the engine has interrupted the callers, whose snapshots may still exist."""
         return self.watched.cause is not None and not self.over
 
     def set_pid(self, pid: int) -> None:
-        """Record the pid of the first process. That process may already have become a snapshot,
-        with another one executing the callers."""
+        """Record the pid of the process in which the run began.
+
+        That process may have become a snapshot already, while a fork of it executes the callers.
+        """
         self.first_pid = pid
         if not self.left:
             self._set_current(pid)

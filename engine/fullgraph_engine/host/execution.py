@@ -49,13 +49,14 @@ class Execution:
     clock: Clock = field(default_factory=Clock)
     unavailable: dict[str, Unavailable] = field(default_factory=dict)
     refused: tuple[Range, ...] = ()
-    """Source ranges of calls that torch rejects, found before the execution; their exceptions are
-    not reported again."""
+    """Source ranges of calls that torch will reject, found before the execution. Their exceptions
+    are not reported again."""
     guard: sandbox.Sandbox | None = None
     """Sandbox in which the statements are executed, to explain failures by the operations that it
     denied; None without a sandbox."""
     beside: str = ""
-    """Folder, for example of a script, to append to ``sys.path``; empty for none."""
+    """Folder to append to ``sys.path`` while the file is executed, such as the file's own; empty
+    for none."""
     failures: int = 0
     late: int | None = None
     """Index of the statement that exceeded the time limit, in this or an earlier process; None if

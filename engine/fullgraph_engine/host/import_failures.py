@@ -33,7 +33,8 @@ TIME_USED_UP = "the module's time was used up"
 
 
 class ModuleTimeIsUp(BaseException):
-    """Raised inside a top-level statement that exceeds the time limit of the module."""
+    """Raised inside a top-level statement of the user's file when the time limit for executing the
+    file is reached."""
 
 
 def failure_reason(error: BaseException) -> str:

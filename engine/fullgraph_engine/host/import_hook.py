@@ -209,8 +209,8 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         self._execute(module)
 
     def _as_of_python(self) -> SourceFileLoader:
-        """Return the loader that Python would use, since user code and Dynamo inspect module
-        globals."""
+        """Return the loader that Python would put into the module's globals, since user code and
+        Dynamo inspect them."""
         loader = SourceFileLoader(self._name, self._path)
         vars(loader)["get_source"] = self.get_source
         return loader

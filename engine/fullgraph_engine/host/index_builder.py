@@ -115,7 +115,7 @@ class Inventory:
             descriptors.is_readable(self._reader[1].descriptor, _WRITING)
 
     def abandon(self) -> None:
-        """End the first process because the engine ends before its event loop begins."""
+        """Kill the first process, because the engine ends before its event loop begins."""
         if self._reader is not None:
             processes.kill_trees([self._reader[0]])
 
@@ -172,7 +172,7 @@ class Inventory:
         """Ignore the pid, which is already known from the start of the process."""
 
     def handle_end(self, code: int | None) -> None:
-        """Close the channels of the second process after it has ended."""
+        """Close the channels of the second process, which completed the index, after its end."""
         if self._survey is not None:
             self._finish(self._survey)
 

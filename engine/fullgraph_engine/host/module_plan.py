@@ -28,7 +28,7 @@ class ModulePlan:
 
     skips: list[SkippedStatement] = field(default_factory=list)
     unparsable: str | None = None
-    """Reason why the file does not parse; None if it does or was not yet parsed."""
+    """Syntax error of the file, as a clause; None if the file parses or was not yet parsed."""
     _read: bool = False
     """True if the process has reported the functions and module classes of the file, which shows
     that the file parses."""
@@ -46,7 +46,8 @@ class ModulePlan:
         return tuple(self.skips)
 
     def add_targets(self) -> None:
-        """Record that the module process has reported the targets."""
+        """Record that the process which executes the file has reported the file's targets
+        (functions and module classes)."""
         self._read = True
 
     def handle_unparsable(self, reason: str) -> bool:

@@ -67,7 +67,8 @@ from .wire import (
 )
 
 _DESCRIPTORS = (errno.EBADF, errno.EMFILE, errno.ENOTSOCK)
-"""Error numbers of system calls after user code closed, used up or redirected file descriptors."""
+"""Error numbers that system calls fail with after user code has closed, used up or redirected file
+descriptors."""
 _exit, _monotonic, _dup = os._exit, time.monotonic, os.dup
 
 
@@ -127,8 +128,8 @@ class _ModuleExecutor:
         """Time at which the file's statements were finished while packages that import the file
         were still being imported; 0 otherwise."""
         self.fault: BaseException | None = None
-        """Exception that the engine's own code raised during the import; None if only user code
-        failed."""
+        """Exception that the engine's own code raised while the file was imported; None if only
+        user code failed."""
         self.reads: Reads | None = None
         """Recorder of the files that user code reads; None if the server does not need them."""
         self.may_stay_since: float | None = None

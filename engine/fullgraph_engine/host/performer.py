@@ -12,7 +12,8 @@ from .wire import Order
 
 
 class Performer:
-    """The process that performs one order.
+    """A process that performs one order, such as minimizing a program or comparing two versions of
+    a file.
 
     ``hear`` is called with each line that the process sends. ``over`` is called after the last line
     when the process ends, unless ``close`` was called before.
@@ -59,7 +60,10 @@ class Performer:
             self._over()
 
     def close(self) -> None:
-        """Stop listening and end the process; call ``kill`` after the last event was sent."""
+        """Stop reading messages and end the process.
+
+        Call ``kill`` later, after the last event of the request was sent.
+        """
         if self.pid:
             processes.kill_process(self.pid)
         self._close()

@@ -223,7 +223,7 @@ class ProofPipeline(Protocol):
 
 
 class EnginePipeline(ProofPipeline, Protocol):
-    """The operations that need the installed torch, but no file of the user."""
+    """The operations of the engine's main process, which need torch but no file of the user."""
 
     def make_operators(self, yaml: str) -> Operators | None:
         """Return the builder of the operator index, or None if torch is not installed. ``yaml`` is
@@ -359,8 +359,8 @@ class ModulePipeline(FilePipeline, RunPipeline, Protocol):
     ) -> DiscoveredTargets: ...
 
     def confirm(self, target: PipelineTarget, namespace: dict[str, Any]) -> bool:
-        """Whether ``target``, found by parsing, exists in the executed module's ``namespace`` as a
-        function or module to trace."""
+        """Whether ``target``, found in the text, exists in the executed file's ``namespace`` as a
+        function or module class to trace."""
 
     def plan_probes(
         self,
@@ -412,8 +412,10 @@ class ModulePipeline(FilePipeline, RunPipeline, Protocol):
         """Return a context manager under which functions made by ``torch.compile`` run eagerly."""
 
     def fake_mode(self) -> AbstractContextManager[Any]:
-        """Return a context manager that makes tensors fake. All runs forked from this process share
-        its mode."""
+        """Return a context manager under which tensors are fake.
+
+        All processes forked from this one share its fake tensor mode.
+        """
 
     def repeat_operator_calls(self, packed: str) -> Iterator[None]:
         """Repeat packed calls of operators on fake tensors, one per step of the iterator, to fill

@@ -40,10 +40,10 @@ class _Calls:
     calls several targets."""
 
     taken: dict[tuple[int, int], SnapshotTaken] = field(default_factory=dict)
-    """Snapshots (forked copies of the process at a call), by target number and number of the
-    target's call."""
+    """Recorded calls, by number of the target and number of the call. At each call, a forked copy
+    of the process (snapshot) waits."""
     over: bool = False
-    """True if the enclosing run has stopped taking snapshots."""
+    """True if no more calls will be recorded."""
     further: set[int] = field(default_factory=set)
     """Numbers of the targets with every recorded call traced; of other targets, only the first call
     is."""
@@ -56,15 +56,17 @@ class _PartTimes:
     def __init__(self, request: Analyze) -> None:
         self._limits = {"forecast": request.forecast_seconds, "paths": request.path_seconds}
         self._ends: dict[Part, float] = {}
-        """Time by which all runs of a kind must have ended. Set when the first run of that kind is
-        launched."""
+        """Time by which all runs for a purpose, such as forecasts, must have ended. Set when the
+        first of them is launched."""
 
     def limit(self, part: Part) -> float:
-        """Return the seconds for all runs of a kind; 0 without a limit."""
+        """Return the total seconds for all runs for a purpose (part), such as forecasts; 0 without
+        a limit."""
         return self._limits.get(part, 0.0)
 
     def seconds_left(self, part: Part, now: float) -> float:
-        """Return the seconds that remain for the runs of a kind; infinite without a limit."""
+        """Return the seconds that remain for all runs for a purpose (part), such as forecasts;
+        infinite without a limit."""
         most = self.limit(part)
         return self._ends.setdefault(part, now + most) - now if most else float("inf")
 
@@ -92,9 +94,10 @@ class RunPlan:
         """First and last line of the text that the user looks at: the last edit, until the server
         reports other lines."""
         self.planned = False
-        """True if the module process has reported the runs that can be launched."""
+        """True if the process that executes the user's file has reported the runs that can be
+        launched."""
         self._began: float | None = None
-        """Time of the first task; None before it."""
+        """Time at which the first task was requested; None before it."""
         self._touched: set[int] = set()
         """Numbers of the targets for which at least one run was launched."""
         self._number = 0
@@ -351,8 +354,8 @@ class RunPlan:
         return launch
 
     def _skip(self, attempt: Attempt) -> Task:
-        """Return the task to report a run as skipped because the time for all runs of its kind is
-        used up."""
+        """Return the task that reports a run as skipped, because the time for all runs with its
+        purpose is used up."""
         reason = f"others had taken {self._times.limit(attempt.part):g} seconds"
         if attempt.part == "forecast":
             return ReportMissingForecast(attempt.plan, f"Not tried: {reason}.")

@@ -42,11 +42,12 @@ WORTH_KEEPING = 0.05
 _MOST = 10
 _MOST_MEMORY = 2048 * MIB
 _MOST_AHEAD = 50_000
-"""Maximum number of characters of module names in one command to import modules in advance."""
+"""Maximum total length of the module names in one command to import modules in advance."""
 
 
 class PreambleHost(Protocol):
-    """The operations of the event loop that preambles use."""
+    """The operations of the event loop that preambles (processes kept after a file's imports)
+    use."""
 
     def watch(self, descriptor: int, ready: Callable[[], None]) -> None: ...
     def unwatch(self, descriptor: int) -> None: ...

@@ -37,7 +37,7 @@ from .wire import ProgramShows
 _MAY_COMPILE = re.compile(r"compile|export|import")
 _MAY_ACT = re.compile(r"^\S.*\(|__main__", re.MULTILINE)
 _LONGEST = 1_000_000
-"""Maximum size in bytes of another program's file to run."""
+"""Maximum size in bytes of another program's file; larger ones are not executed."""
 
 
 def may_have_program(request: Analyze) -> bool:
@@ -75,7 +75,8 @@ class ProgramRun:
         program executes the file successfully."""
         self._analysis: Analysis | None = None
         self._lines = request.focus, request.focus
-        """First and last line that the user looks at."""
+        """First and last zero-based line that the user looks at; targets near them are traced
+        first."""
         self._finished = False
 
     def begin(self) -> None:
@@ -191,7 +192,7 @@ class ProgramRun:
         self._analysis.begin()
 
     def _end_now(self) -> None:
-        """End the request with only the results of the programs."""
+        """End the request without tracing any targets; it has only the results of the programs."""
         self._report_failures()
         self._report_targets()
         seconds = round(time.monotonic() - self._began, 4)
@@ -232,7 +233,7 @@ class ProgramRun:
 
     @property
     def waiting(self) -> int:
-        """Number of runs that wait for a process."""
+        """Number of processes that this request still needs."""
         return self._analysis.waiting if self._analysis is not None else 0
 
     def next_deadline(self) -> float:

@@ -36,7 +36,7 @@ _MOST_KEPT = 8
 
 
 class ProgramHost(SupervisorHost, Protocol):
-    """The operations of the event loop that a program's process uses."""
+    """The operations of the event loop that a run of a program uses."""
 
     backend: ProcessBackend
 
@@ -62,8 +62,8 @@ class ProgramKey:
     roots: tuple[str, ...]
     open_files: tuple[OpenFile, ...]
     lacks: Lack = ""
-    """Resource that was lacking, so that the program runs on fake tensors; an empty string for real
-    tensors."""
+    """Resource missing on this machine, such as a GPU, so that the program runs on fake tensors;
+    empty for real tensors."""
     uncompiled: bool = False
 
     @classmethod
@@ -117,7 +117,10 @@ class ProgramProcess:
         self._watched: WatchedProcess | None = None
 
     def begin(self) -> None:
-        """Start the process. If the system lacks resources, the run counts as ended."""
+        """Start the program's process.
+
+        If the system lacks resources, listeners are informed as if it had ended.
+        """
         try:
             self._scratch = tempfile.mkdtemp(dir=self._host.scratch)
             key = self.key
@@ -140,8 +143,8 @@ class ProgramProcess:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the program's process sent all its results, and neither a time limit nor a kill
-        ended the program."""
+        """Whether all results have arrived, and neither a time limit nor a kill ended the
+        program."""
         return self.done is not None and self.done.how not in ("time", "killed")
 
     # -- the process ----------------------------------------------------------------------------
@@ -249,7 +252,8 @@ class ProgramProcess:
         return self._supervisor.next_deadline
 
     def tick(self, now: float) -> None:
-        """Interrupt a program that exceeds its limits, then kill it."""
+        """Interrupt the program if it exceeds a limit at time ``now``; kill it if it does not end
+        after an interruption."""
         self._supervisor.tick(now)
 
     def kill(self) -> None:

@@ -82,7 +82,7 @@ class Reporter:
         self._sent: set[bytes] = set()
         """Encoded messages that the server has, so that they are not sent again."""
         self._started: set[int] = set()
-        """Numbers of the targets whose first run was started."""
+        """Numbers of the targets whose tracing was reported to the server as started."""
         self._reported: set[tuple[str, Range]] = set()
         """Names and ranges of the targets whose status the server has received."""
         self._lines: list[str] = []
@@ -194,13 +194,16 @@ class Reporter:
             self._send_report(_failed_report(attempt, "crashed", error))
 
     def report_skipped(self, planned: PlannedRun) -> None:
-        """Report that a target is not traced, because the time limit of the file is reached."""
+        """Report that a target (a function or module class) is not traced, because the time limit
+        of the file is reached."""
         info = planned.info
         self._send_report(TargetReport(info.name, info.kind, info.range, "skipped"))
 
     def report_lost_target(self, attempt: Attempt, cause: str) -> None:
-        """Send a finding that the first run of a target could not begin, with the reason
-        ``cause``."""
+        """Send a finding that a target (a function or module class) could not be traced.
+
+        ``cause`` is a clause with the reason.
+        """
         target = attempt.plan.info
         self._send_finding(
             Finding(

@@ -89,7 +89,7 @@ class ReproSession:
         )
 
     def begin(self) -> None:
-        """Start the run that writes programs which may reproduce the finding."""
+        """Start a trace of the target that writes programs which may reproduce the finding."""
         if self._analysis is not None:
             self._analysis.begin()
 
@@ -194,7 +194,7 @@ class ReproSession:
         return min(self._deadline, self._next_watch)
 
     def tick(self, now: float) -> None:
-        """End the request or its processes if they exceed their limits at time ``now``."""
+        """End the request, or processes of it, if they exceed their time limits at time ``now``."""
         if self._analysis is not None:
             self._analysis.tick(now)
             if self._analysis is not None and now >= self._deadline:

@@ -18,7 +18,7 @@ _LEAST_AT_ONCE = 2
 """Minimum number of concurrent analyses, so that a file that hangs does not delay the others."""
 
 Session = Union[Analysis, ProgramRun, ReproSession, ComparisonSession]
-"""The state of one request."""
+"""State of one running request of the server."""
 
 
 class Requests:
@@ -37,7 +37,8 @@ class Requests:
 
     @property
     def waiting(self) -> int | None:
-        """Number of runs that wait for a process; None if no request is running."""
+        """Number of traces that wait for a process, for all requests; None if no request is
+        running."""
         waiting = [one.waiting for one in self._sessions.values()]
         return sum(waiting) if waiting else None
 
@@ -91,7 +92,8 @@ class Requests:
             session.cancel()
 
     def prioritize(self, message: Prioritize) -> None:
-        """Trace the targets near the lines of ``message`` first in the request that it names."""
+        """Trace the targets near the lines of ``message`` first, in the request that ``message``
+        names."""
         for at, (request, came) in enumerate(self._queue):
             if request.request == message.request:
                 self._queue[at] = replace(request, focus=message.first), came

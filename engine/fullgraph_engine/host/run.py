@@ -65,8 +65,8 @@ _MOST_FINDINGS = 2000
 _LAST = 0.1
 """Fraction of a recompilation forecast's time that remains reserved for reporting its results."""
 _EXTRACTING = 0.5
-"""Fraction of the remaining time of a reproduction that may be used for writing the candidate
-programs."""
+"""Fraction of the remaining time of a ``Reproduce`` request that may be used to write programs; the
+rest is for minimizing one."""
 GRACE = 0.15
 """Number of seconds between the main process's signal at a time limit and the moment at which the
 interpreter writes the stacks itself."""
@@ -322,7 +322,7 @@ class Run:
         return self.untraced_result()
 
     def untraced_result(self) -> RunDone:
-        """Return the result of a run that called the target without tracing it."""
+        """Return the result of a run that called or measured the target without tracing it."""
         target, info = self.tracee.target, self.tracee.probe.info
         report = TargetReport(target.name, target.kind, target.range, "traced", "real", info)
         return RunDone(report, None)
@@ -412,8 +412,8 @@ def exit_after(
 ) -> NoReturn:
     """Call ``work`` and end this process; log exceptions of the engine's code.
 
-    ``report`` is the descriptor of the log. ``lost`` are error numbers of ``OSError`` which mean
-    that results could not be reported.
+    ``report`` is the descriptor of the log. ``lost`` are error numbers of an ``OSError`` by which
+    sending results fails, after user code has closed the pipe.
     """
     status = BROKEN
     try:
@@ -433,8 +433,8 @@ def exit_after(
 
 
 def main(run: Run, ends: ProcessEnds) -> NoReturn:
-    """Perform the run and exit the process, even if user code has registered exit handlers or
-    started threads."""
+    """Perform the run (a trace of one target) and exit, even if user code has registered exit
+    handlers or started threads."""
     status = BROKEN
     try:
         run.trace_and_report(ends)

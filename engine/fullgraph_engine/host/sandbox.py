@@ -196,7 +196,11 @@ class Sandbox:
 
     def explain_refusal(self, finding: Finding, error: str) -> Finding:
         """Return ``finding`` with the denied operation that probably caused it, and a hint on how
-        to allow it."""
+        to allow the operation.
+
+        Unchanged if the sandbox denied nothing that explains ``error``, the type and message of the
+        exception.
+        """
         variable = self._hidden_variable(error)
         allowance, notes = None, list(finding.notes)
         if variable is not None:

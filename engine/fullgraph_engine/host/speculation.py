@@ -55,9 +55,9 @@ class Speculations:
     def __init__(self, path: str, expected: ExpectedPaths, found: FoundProbes) -> None:
         self._path, self._expected, self._found = path, expected, found
         self._queue: list[Attempt] = []
-        """Speculative runs that start once processors are idle."""
+        """Runs to start early, once processors are idle."""
         self._launched: dict[tuple[int, int], _Speculation] = {}
-        """Launched speculative runs, by target number and input number."""
+        """Runs that were started early, by target number and number of its inputs."""
 
     def add_runs(self, runs: Iterable[PlannedRun]) -> None:
         """Queue a speculative run (started early, on an idle processor) for each target that had
@@ -118,7 +118,7 @@ class Speculations:
         return None
 
     def remove(self, attempt: Attempt) -> None:
-        """Discard the speculative run for the target and inputs of ``attempt``."""
+        """Discard the run that was started early for the target and inputs of ``attempt``."""
         self._launched.pop(attempt.plan.at, None)
 
     def remember(self, attempt: Attempt) -> None:

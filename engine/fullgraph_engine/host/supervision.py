@@ -25,7 +25,8 @@ ANSWER_SECONDS = 0.3
 value of its own."""
 
 _STAGES: tuple[Stage, ...] = ("start", "module", "run")
-"""Stages of a process in the order in which it passes through them."""
+"""Stages of a process (startup, executing the file, a run), in the order in which it passes through
+them."""
 _START_SECONDS = 120.0
 """Maximum seconds for a new process to start and to import torch."""
 _MEASURE_SECONDS = 0.5
@@ -63,16 +64,16 @@ class WatchedProcess:
     started: float
     deadline: float
     late: Cause = "timeout"
-    """Reason to record if the process is still running at its deadline."""
+    """Reason (a ``Cause``) for ending the process if it is still running at its deadline."""
     cause: Cause | None = None
     """Reason why the process was interrupted and will be killed soon; None while it may
     continue."""
     kill_at: float = float("inf")
     answer_seconds: float = ANSWER_SECONDS
-    """Number of seconds between an interruption for other reasons than the deadline and the
-    kill."""
+    """Number of seconds between interrupting the process for exceeding a limit other than its
+    deadline, and killing it."""
     late_answer_seconds: float = ANSWER_SECONDS
-    """Number of seconds between an interruption at the deadline and the kill."""
+    """Number of seconds between interrupting the process at its deadline and killing it."""
     is_timed: bool = True
     """True if the deadline applies. It does not while a process waits for commands after it has
     executed the user's file."""

@@ -23,7 +23,7 @@ class TargetPlanner:
         self.probes: dict[int, list[PipelineProbe]] = {}
         """Sets of example inputs of each target, by the index of the target."""
         self.wanted: list[int] = []
-        """Indices of the targets to trace."""
+        """Indices of the functions and module classes to trace."""
         self._note = ""
 
     def choose_targets(self, targets: Sequence[PipelineTarget], *, off: bool) -> None:

@@ -44,7 +44,7 @@ class LaunchEnclosing:
 
 @dataclass(frozen=True)
 class StopRun:
-    """Task: kill the process of a run whose result is not needed."""
+    """Task: kill the process of a run (a trace of one target) whose result is not needed."""
 
     number: int
 
@@ -83,7 +83,8 @@ class ReportUnstarted:
 
 @dataclass(frozen=True)
 class ReportSkipped:
-    """Task: report that a target is not traced, because the time limit of the file is reached."""
+    """Task: report that a target (a function or module class) is not traced, because the time limit
+    of the file is reached."""
 
     plan: PlannedRun
 
@@ -117,8 +118,11 @@ class ReportMissingPaths:
 
 @dataclass(frozen=True)
 class ReportEqualCalls:
-    """Task: report that a target is not traced because other code called it with the same arguments
-    as before; ``sources`` describes each call."""
+    """Task: report that a target is not traced again, because its callers pass the same arguments
+    as in an earlier analysis.
+
+    ``sources`` describes each call for the user.
+    """
 
     plan: PlannedRun
     sources: tuple[str, ...]
@@ -126,7 +130,7 @@ class ReportEqualCalls:
 
 @dataclass(frozen=True)
 class Finish:
-    """Task: end the analysis, since all its runs have ended."""
+    """Task: end the analysis, because all its runs (traces of targets) have ended."""
 
 
 Task = Union[

@@ -218,7 +218,7 @@ class ProgramDone:
     called: int = 0
     note: str = ""
     lacks: Lack = ""
-    """Resource, such as GPU memory, that the program lacked and that fake tensors do not need;
+    """Resource that the program lacked, such as GPU memory, and that fake tensors do not need;
     empty if it lacked none."""
 
 
@@ -257,8 +257,8 @@ class CasesChosen:
 
 @dataclass(frozen=True)
 class BackendTried:
-    """The result of compiling the changed target with a backend, for one set of inputs; ``reason``
-    explains a failure."""
+    """A message with the result of compiling the changed target with a backend, for one set of
+    inputs; ``reason`` explains a failure."""
 
     outcome: BehaviorOutcome
     reason: str = ""
@@ -361,7 +361,7 @@ class LaunchRun:
     """True if the time is used up, so that the run must complete without evaluating further
     functions in other processes."""
     found: tuple[FoundProbe, ...] = ()
-    """Inputs that searches in earlier runs found for targets."""
+    """Inputs that searches in earlier runs found for functions and module classes of the file."""
     known: str = ""
     """Encoded state of the first trace with the same target and inputs; empty unless the run traces
     alternative execution paths."""
@@ -475,8 +475,8 @@ class ProgramOrder:
     text: str
     scratch: str
     lacks: Lack = ""
-    """Resource that was lacking, so that the program runs on fake tensors; empty for real
-    tensors."""
+    """Resource missing on this machine, such as a GPU, so that the program runs on fake tensors;
+    empty for real tensors."""
 
 
 @dataclass(frozen=True)

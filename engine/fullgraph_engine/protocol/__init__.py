@@ -303,8 +303,8 @@ class TargetReport:
     """Callable that a program compiled and that this report describes; None if no program was
     run."""
     compiled: bool | None = None
-    """True if a program that ran compiles the target, False if it does not; None without such a
-    run."""
+    """True if a program that was executed compiles the target, False if it does not; None if no
+    program was executed."""
 
     @property
     def lines(self) -> int | None:
@@ -445,7 +445,8 @@ class Analyze:
     methods: tuple[str, ...] = ()
     """Names of methods to trace as targets in all module classes, in addition to ``forward``."""
     examples: tuple[ExampleKind, ...] = ("main", "docstring")
-    """Kinds of example code that the engine may execute to observe the inputs of its calls."""
+    """Kinds of example code that the engine may execute to see with which inputs it calls
+    targets."""
     files: bool = False
     """True to report the files that user code read, so that the server can reuse the results until
     one of them changes."""
@@ -544,8 +545,10 @@ class SelfCheck:
 
 @dataclass(frozen=True)
 class Shutdown:
-    """Request: kill all runs and exit. The engine does the same when the pipe to the server
-    closes."""
+    """Request: kill all processes and exit.
+
+    The engine also does this when the pipe to the server closes.
+    """
 
 
 Request = Union[Analyze, Reproduce, Compare, Cancel, Prioritize, SelfCheck, Shutdown]
@@ -697,7 +700,7 @@ class ValuesSeen:
 
 @dataclass(frozen=True)
 class Measured:
-    """Event: the measured times of a target's calls with one set of example inputs."""
+    """Event: how long calls of a target take, with one set of example inputs."""
 
     request: int
     target: str
@@ -872,7 +875,7 @@ def _cut_texts(as_plain: Any) -> Any:
 
 
 def decode(line: bytes | str) -> Message:
-    """Decode the message of one line.
+    """Decode one line into the message that it contains.
 
     Raises:
         ProtocolError: The line is not a JSON object, names an unknown type, or lacks a field.

@@ -32,9 +32,11 @@ Fill = Literal[
     "range",
     "constant",
 ]
-"""Kind of values that an input has in a case (a call with chosen inputs). ``given`` keeps the
-values of the example call. ``nan`` and ``infinite`` are mixed with normal values. ``range`` are
-integers beyond the example's values. ``constant`` is near a number in the code."""
+"""Kind of values that an input has in a case (a call with chosen inputs).
+
+``given``: the values of the example call. ``nan``, ``infinite``: mixed with normal values.
+``range``: integers beyond the example's values. ``constant``: near a number in the code.
+"""
 
 CaseOutcome = Literal["returned", "raised"]
 

@@ -67,22 +67,23 @@ class Coverage:
 
     @property
     def lines(self) -> int:
-        """Number of lines with code in the target's functions."""
+        """Number of lines with code in the functions that Dynamo traced at least in part."""
         traced, others = self._lines
         return len(traced | others)
 
     @property
     def lines_traced(self) -> int:
-        """Number of lines of the target's functions with code that Dynamo traced."""
+        """Number of lines with code that Dynamo traced."""
         return len(self._lines[0])
 
     @property
     def traced(self) -> frozenset[int]:
-        """Zero-based lines of the target's functions with code that Dynamo traced."""
+        """Zero-based lines with code that Dynamo traced."""
         return self._lines[0]
 
     @property
     def untraced(self) -> tuple[int, ...]:
-        """Zero-based lines of the target's functions with code that Dynamo did not trace."""
+        """Zero-based lines with code that Dynamo did not trace, in functions that it traced at
+        least in part."""
         traced, others = self._lines
         return tuple(sorted(others - traced))

@@ -31,8 +31,10 @@ class SavedEvents:
 
 @dataclass(frozen=True)
 class DocumentPart:
-    """One section of a document, about one graph, one frame or one ShapeEnv. A document is its
-    sections in order."""
+    """One section of a document about a traced target: one graph, one frame or one ShapeEnv.
+
+    A document is its sections in order.
+    """
 
     kind: DocumentKind
     title: str
@@ -44,7 +46,7 @@ class DocumentPart:
     """Events of the section's ShapeEnv as JSON for ``SavedEvents``; empty unless
     ``Analyze.save_events`` is set."""
     differs: bool = False
-    """True if the events of this run differ from those saved from the earlier run."""
+    """True if the ShapeEnv events differ from the saved events of an earlier run."""
 
 
 @dataclass(frozen=True)

@@ -181,8 +181,8 @@ class ForecastEvidence:
 
 @dataclass(frozen=True)
 class FailureEvidence:
-    """An exception that ended a run; ``title`` is Dynamo's title of an unsupported operation, if it
-    is one."""
+    """An exception that ended the trace of a target; ``title`` is Dynamo's title of an unsupported
+    operation, or empty."""
 
     exception: str
     phase: Phase = "eager"

@@ -33,7 +33,7 @@ class GivenCalls:
 
     @property
     def real(self) -> bool:
-        """True if the tensors of all calls were real."""
+        """True if the tensors of all calls were real, not fake."""
         return all(call.real for call in self.calls)
 
 

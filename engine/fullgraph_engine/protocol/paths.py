@@ -76,9 +76,10 @@ def mode_words(training: bool) -> str:
 
 @dataclass(frozen=True)
 class PathReport:
-    """The result of tracing a target along another execution path, which ``words`` describes.
+    """The result of tracing a target on an execution path that its example inputs do not take.
 
-    ``reason`` is a clause that says why the path was not traced to its end.
+    ``words`` describes the path. ``reason`` is a clause that says why the path was not traced to
+    its end.
     """
 
     words: str

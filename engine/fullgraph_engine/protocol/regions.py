@@ -78,5 +78,5 @@ class Region:
 
     @property
     def option_words(self) -> str:
-        """Compile options as the call writes them: ``fullgraph=True, dynamic=False``."""
+        """Options of the compiling call as Python source: ``fullgraph=True, dynamic=False``."""
         return ", ".join(f"{name}={value}" for name, value in self.options)

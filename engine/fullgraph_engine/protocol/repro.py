@@ -44,7 +44,7 @@ class Wanted:
     run: Union[RunId, None] = None
     message: str = ""
     real: bool = False
-    """True if the finding occurred with real tensors; the search then does not try fake tensors."""
+    """True if the finding occurred with real tensors, so that fake tensors need not be tried."""
     backend: str = ""
     accuracy: bool = False
     only_floating: bool = False

@@ -16,7 +16,7 @@ from typing import Any
 from ..protocol.contexts import AUTOCAST_DTYPES, CONFIG, KEYS, STANCES, WORDS
 
 _DEVICES = ("cpu", "cuda", "xpu", "mps")
-"""Device types whose autocast state is part of a call's context."""
+"""Device types whose autocast state is checked when the modes of a call are determined."""
 
 Plain = bool | int | float | str | None
 
@@ -36,7 +36,8 @@ class ContextItem:
 
 
 class ContextError(ValueError):
-    """Raised for an invalid item of a context; ``item`` is its index."""
+    """Raised for an invalid item in a text such as ``no_grad, autocast=bf16``; ``item`` is its
+    index."""
 
     def __init__(self, message: str, item: int) -> None:
         super().__init__(message)
@@ -140,9 +141,8 @@ class CallContext:
 
     @property
     def words(self) -> str:
-        """The context in words: ``in eval mode, without gradients, under autocast to bfloat16``;
-        empty for the default context.
-        """
+        """Modes and settings in words: ``in eval mode, without gradients, under autocast to
+        bfloat16``; empty for the defaults."""
         mode = "" if self.training is None else "training" if self.training else "eval"
         parts = [f"in {mode} mode" if mode else ""]
         grad = "" if self.grad else "without gradients"

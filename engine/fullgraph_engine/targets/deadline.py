@@ -82,8 +82,10 @@ def pause_deadlines() -> Iterator[None]:
 def _restart_timer(
     timer: int, left: float, interval: float, clock: Callable[[], float], began: float
 ) -> None:
-    """Restart a timer with the part of ``left`` that remains since the time ``began`` on
-    ``clock``.
+    """Restart a timer that had ``left`` seconds at the time ``began``, with the seconds that remain
+    now.
+
+    ``clock`` returns the present time, and ``interval`` is the period of the timer.
     """
     if left:
         signal.setitimer(timer, max(left - (clock() - began), 0.001), interval)

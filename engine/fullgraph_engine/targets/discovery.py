@@ -81,7 +81,8 @@ class Target:
     """Name of the file's function or class that a call or assignment refers to; empty for other
     targets."""
     examples: tuple[Example, ...] = ()
-    """Example code of the file that mentions the target, first the one in its own docstring."""
+    """Example code of the file that mentions the target (its ``__main__`` block, docstrings); the
+    target's own docstring comes first."""
 
     @property
     def is_method(self) -> bool:
@@ -486,7 +487,8 @@ class _TargetFinder:
         return written
 
     def report_unhidden(self) -> None:
-        """Report malformed ``ignore`` comments, so that they are not parsed as probe comments."""
+        """Report malformed ``# fullgraph: ignore[…]`` comments, so that they are not parsed as
+        comments with example inputs."""
         for line, comment in sorted(self.comments.marked.items()):
             if comment.ignore:
                 self.claimed.add(line)

@@ -233,7 +233,7 @@ class _CallWatch:
         ``id`` of the object."""
         self.last: Call | None = None
         self.until = float("inf")
-        """Clock time at which the recorder stops, whatever it has recorded."""
+        """Time in ``time.monotonic`` at which recording stops, even without a wanted call."""
         self.enclosing: Enclosing | None = None
         """Caller (another target or a program) in execution now; None between executions."""
         self.is_called = False
@@ -512,7 +512,8 @@ def _leaf_signature(leaf: Any, sizes: dict[int, int]) -> Hashable:
 
 
 def _copy_tensors(tree: T) -> T:
-    """Return ``tree`` with copies of its tensors, because code after the call may write to them.
+    """Return a nested structure ``tree`` with copies of its tensors, because code after the call
+    may write to them.
 
     Parameters are not copied: Dynamo treats them differently from other tensors.
     """

@@ -81,7 +81,8 @@ def _find_method(owner: ast.ClassDef, name: str) -> ast.FunctionDef | None:
 
 
 def _guess_arguments(function: ast.FunctionDef | ast.AsyncFunctionDef, skip: int) -> Arguments:
-    """Return guesses for the required parameters of a function after the first ``skip``."""
+    """Return guessed arguments, such as ``f32[2, 16]``, for the required parameters of a function;
+    the first ``skip`` are left out."""
     given = function.args
     placed = [*given.posonlyargs, *given.args]
     required = placed[skip : len(placed) - len(given.defaults)]

@@ -87,7 +87,7 @@ class _DigestWalk:
         return self._hash.hexdigest()
 
     def add(self, value: Any) -> None:
-        """Add a value, with everything that it refers to, to the digest.
+        """Add a value, and everything that it refers to, to the digest.
 
         Raises:
             _Unclear: the value has a state that cannot be read, or contains too much.
@@ -117,7 +117,7 @@ class _DigestWalk:
         self._hash.update(repr(words).encode(errors="surrogatepass"))
 
     def _describe_value(self, value: Any) -> list[Any]:
-        """Add a value without its contents to the digest; return the values that it contains."""
+        """Add a value to the digest, without the values that it contains; return the latter."""
         kind = type(value)
         if kind in _PLAIN:
             self._update_digest(kind.__name__, value)

@@ -147,7 +147,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments between the parentheses of a call."""
+    """The arguments of a call in the text of example inputs: positional and named values."""
 
     positional: tuple[Value, ...] = ()
     named: tuple[tuple[str, Value], ...] = ()
@@ -248,9 +248,8 @@ def inner_values(value: Value) -> tuple[Value, ...]:
 
 
 def with_parts(value: Value, inner: tuple[Value, ...]) -> Value:
-    """Return a copy of the value with its inner values replaced, or the value itself if it has
-    none.
-    """
+    """Return a copy of a container or call with other inner values; a value without inner values is
+    returned unchanged."""
     if isinstance(value, Sequence):
         return Sequence(value.kind, inner)
     if isinstance(value, Mapping):
@@ -367,9 +366,9 @@ def show_notation(notation: Notation) -> str:
 
 
 def show_further(call: FurtherCall, method: str = "") -> str:
-    """Return a further call in notation: ``then forward(f32[5, 16])``.
+    """Return the text of a further call of the traced object: ``then forward(f32[5, 16])``.
 
-    ``method`` is the method of the first call, which the text omits.
+    ``method`` is the method of the first call, which is used if ``call`` does not name one.
     """
     inputs, called = show_arguments(call.inputs), call.method or method
     text = f"then {called}({inputs})" if called else f"then {inputs}"
@@ -377,7 +376,7 @@ def show_further(call: FurtherCall, method: str = "") -> str:
 
 
 def show_arguments(arguments: Arguments) -> str:
-    """Return arguments in notation: ``f32[b, 16], mask=b8[b]``."""
+    """Return arguments as the text of example inputs: ``f32[b, 16], mask=b8[b]``."""
     return ", ".join(
         (
             *(show_value(value) for value in arguments.positional),
@@ -412,9 +411,8 @@ def show_value(value: Value) -> str:
 
 
 def show_mark(name: str, dimensions: tuple[int, ...]) -> str:
-    """Return marked dimensions in notation: ``mark_dynamic=0``, or ``mark_dynamic=(0, 1)`` for
-    several.
-    """
+    """Return marked dimensions as the text of example inputs: ``mark_dynamic=0``, or
+    ``mark_dynamic=(0, 1)`` for several."""
     return f"{name}={dimensions[0] if len(dimensions) == 1 else dimensions}"
 
 

@@ -225,7 +225,8 @@ class _Part:
 
     @property
     def name(self) -> str:
-        """Name of the call, or ``then``; empty for arguments."""
+        """Name before the parentheses, such as ``init``; ``then`` for that word; empty for
+        arguments without a call."""
         match self.items:
             case [ast.Call(func=ast.Name(id=name))] if name != "Sym":
                 return self.first.text
@@ -496,7 +497,8 @@ class _ValueReader:
 
 
 def _has_subscript(node: ast.expr) -> bool:
-    """Whether an expression is a subscript, or an attribute or call of one, as tensors are."""
+    """Whether an expression is ``x[…]``, ``x[…].y`` or ``x[…](…)``, which stands for a tensor in
+    example inputs."""
     while isinstance(node, (ast.Attribute, ast.Call)):
         node = node.func if isinstance(node, ast.Call) else node.value
     return isinstance(node, ast.Subscript)

@@ -44,7 +44,8 @@ class Pair:
 
 
 def find_pairs(source: FileDefinitions) -> tuple[Pair, ...]:
-    """Return the pairs of builder and example input in a file, in the order of the builders."""
+    """Return the pairs of a model builder and a function that makes its example input, in the order
+    of the builders."""
     lines = byte_lines(source.text)
     found: dict[tuple[str, str], Pair] = {}
     listed: set[str] = set()

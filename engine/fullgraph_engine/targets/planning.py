@@ -14,7 +14,7 @@ from .discovery import Target, WrittenProbe
 from .probes import Call, Enclosing, Namespace, NoProbe, Probe
 
 _MOST_ENCLOSING = 4
-"""Maximum number of calls by other targets, tried per target."""
+"""Maximum number of other targets to execute, per target, to see how they call it."""
 
 _MOST_EXAMPLES = 3
 """Maximum number of the file's example programs executed per target."""

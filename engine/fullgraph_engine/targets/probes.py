@@ -100,14 +100,15 @@ class Call:
     iterated: Mapping[str, type] = field(default_factory=dict)
     uncalled: bool = False
     context: CallContext = field(default_factory=CallContext)
-    """Modes of torch in which the call is made."""
+    """Modes and settings of torch, such as ``no_grad``, in which the call is made."""
     then: tuple[BuiltFurtherCall, ...] = ()
     """Further calls of the same object, made in this order after the first one."""
     unusual: str = ""
     """Reason why guessed inputs are unusual although the code accepts them, in words; empty if they
     are not."""
     shortened: str = ""
-    """Sizes of guessed inputs that are smaller than usual, in words."""
+    """Sizes of guessed inputs that are smaller than usual because the code loops over them, in
+    words; empty for none."""
     guess_note: str = ""
     """Note to the user that the code raises with the guessed inputs and with all others that were
     tried; empty otherwise."""
@@ -188,9 +189,8 @@ class Enclosing:
     ranks or flags of the inputs."""
     is_program: bool = False
     is_doubtful: bool = False
-    """True if the code may be outdated, so that its calls may raise although the target is
-    correct.
-    """
+    """True if the caller may be outdated code, whose calls may raise although the target is
+    correct."""
 
 
 def is_confirmed(target: Target, namespace: Namespace) -> bool:
@@ -443,9 +443,8 @@ def put_in_context(call: Call, context: CallContext) -> Call:
 
 
 def switch_mode(function: Any, context: CallContext) -> None:
-    """Switch the module behind a function to the context's training or evaluation mode, if it has
-    one.
-    """
+    """Switch the module of a method, or a module, to the training or evaluation mode of
+    ``context``, if the context states one."""
     module = _module_of(function)
     if context.training is not None and module is not None:
         module.train(context.training)
@@ -719,7 +718,8 @@ def _input_attributes(target: Target, namespace: Namespace) -> list[str]:
 
 
 def are_from_attributes(found: Sequence[Probe]) -> bool:
-    """Whether the inputs of the probes are attributes of the instance, such as ``dummy_inputs``."""
+    """Whether the example inputs are attributes of the module instance, such as
+    ``dummy_inputs``."""
     return any(isinstance(one._build, _Attribute) for one in found)
 
 
@@ -892,9 +892,8 @@ def _take_argument(args: tuple[Any, ...], kwargs: dict[str, Any], at: int, *name
 
 
 def _exported_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """Return the call that ``torch.export.export(m, args, kwargs=None, *, dynamic_shapes=None)``
-    traces.
-    """
+    """Return the call that ``torch.export.export`` would trace, from the arguments that the file
+    passes to it."""
     inputs = _take_argument(args, kwargs, 0, "args", "example_inputs")
     named = _take_argument(args, kwargs, 1, "kwargs") or {}
     found = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
@@ -955,9 +954,10 @@ def _collect_dynamic(path: str, value: Any, spec: Any, found: list[DynamicDimens
 
 
 def _onnx_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """Return the call that ``torch.onnx.export(model, args, f, kwargs=…)`` traces.
+    """Return the call that ``torch.onnx.export`` would trace, from the arguments that the file
+    passes to it.
 
-    A dictionary at the end of ``args`` holds keywords.
+    A dictionary at the end of its ``args`` holds keywords.
     """
     inputs = _take_argument(args, kwargs, 0, "args")
     named = dict(kwargs.get("kwargs") or {})
@@ -971,9 +971,8 @@ def _onnx_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def _jit_traced_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """Return the call that ``torch.jit.trace(func, example_inputs, example_kwarg_inputs=…)``
-    traces.
-    """
+    """Return the call that ``torch.jit.trace`` would trace, from the arguments that the file passes
+    to it."""
     inputs = _take_argument(args, kwargs, 0, "example_inputs")
     named = dict(kwargs.get("example_kwarg_inputs") or {})
     if inputs is None:
@@ -984,9 +983,10 @@ def _jit_traced_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 def _summarized_call(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, batch: bool
 ) -> Call:
-    """Return the call that ``torchinfo.summary(model, input_size | input_data)`` makes.
+    """Return the call that ``torchinfo.summary`` would make, from the arguments that the file
+    passes to it.
 
-    With ``batch``, a batch dimension is added, as ``torchsummary`` does.
+    With ``batch``, a batch dimension is added to the input sizes, as ``torchsummary`` does.
     """
     import torch
 

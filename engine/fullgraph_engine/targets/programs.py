@@ -25,7 +25,7 @@ from .probes import Call, Enclosing, Namespace, Probe
 from .silence import silence_output
 
 SECONDS = 6.0
-"""Maximum wall time in seconds until the first wanted call."""
+"""Maximum wall time in seconds that a program of the file runs until it calls a wanted target."""
 
 FURTHER_SECONDS = 2.0
 """Maximum seconds to look for calls with other dtypes, ranks or flags of their inputs. The limit
@@ -90,7 +90,7 @@ class _PlannedExample:
 def _execute_example(example: Example, namespace: Namespace) -> None:
     """Execute a ``__main__`` block as Python would, or a docstring's example as doctest would.
 
-    The block binds names that functions of the file may use, so it uses their namespace. Its
+    It runs in the file's globals, because functions of the file may use names that it binds. Its
     changes persist only if it reaches the wanted call.
     """
     path = str(namespace.get("__file__", ""))

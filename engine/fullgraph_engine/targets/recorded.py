@@ -57,7 +57,8 @@ class _Unspecified:
 
 
 def is_stale(found: RecordedClass, namespace: Namespace) -> bool:
-    """Whether the parameters of the constructor or ``forward`` changed since the recording."""
+    """Whether the parameters of the constructor or of ``forward`` differ from those at the time of
+    recording."""
     kind = namespace.get(found.name)
     if not isinstance(kind, type):
         return False

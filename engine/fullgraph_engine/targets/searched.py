@@ -41,7 +41,7 @@ settled: set[str] = set()
 tried for them."""
 
 unfound: dict[str, FoundProbe] = {}
-"""Results of failed searches, by the name of the target."""
+"""Results of searches that found no inputs, by the name of the target."""
 
 
 tentative = False
@@ -50,7 +50,7 @@ short."""
 
 
 def remember_found(found: Iterable[FoundProbe]) -> None:
-    """Store the results of searches that ran in other processes."""
+    """Store the results of searches for example inputs that other processes made."""
     for one in found:
         if one.comment:
             known[one.target], shortened[one.target] = one.comment, one.shortened

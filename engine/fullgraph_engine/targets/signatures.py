@@ -21,7 +21,8 @@ class Misfit:
 
 
 def find_misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Misfit | None:
-    """Return why a call does not fit a signature; None if it fits or the signature is unknown."""
+    """Return why a call with these arguments does not fit a function; None if it fits or the
+    signature is unknown."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

@@ -113,7 +113,8 @@ class _Bound:
 
 
 def find_sites(source: FileDefinitions) -> tuple[list[CallSite], list[CompiledName]]:
-    """Return the module-level calls and compiled names of a file, in the order of the text."""
+    """Return the module-level calls of a file, and the names that it assigns from
+    ``torch.compile``, in text order."""
     finder = _SiteFinder(source)
     for statement in source.statements:
         finder.statement(statement)

@@ -29,7 +29,7 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 @dataclass
 class FileDefinitions:
-    """The definitions of one file.
+    """The classes, functions and assignments at module level of one file.
 
     Statements under ``if``, ``try`` and ``with`` count as module level. A ``__main__`` block does
     not, since importing the file does not execute it.
@@ -322,7 +322,7 @@ def _subscripted_value(expression: ast.expr) -> ast.expr:
 
 
 def _is_abstract(function: Function) -> bool:
-    """Whether a function only raises an exception because subclasses must implement it."""
+    """Whether a function does nothing but raise, as methods do that subclasses must implement."""
     for decorator in function.decorator_list:
         name = decorator.attr if isinstance(decorator, ast.Attribute) else decorator
         if name == "abstractmethod" or (isinstance(name, ast.Name) and name.id == "abstractmethod"):

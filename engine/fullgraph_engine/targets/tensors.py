@@ -253,7 +253,7 @@ def example_tensor(
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """Return the dtype with this name in notation.
+    """Return the dtype with a short name such as ``f32``.
 
     Raises:
         ProbeError: this torch does not have the dtype.

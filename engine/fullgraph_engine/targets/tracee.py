@@ -38,7 +38,7 @@ class Tracee:
 
     @property
     def fake(self) -> bool:
-        """Whether the run begins with fake tensors, which lack data."""
+        """Whether the trace begins with fake tensors, which lack data."""
         return self.mode != "real"
 
     def call(self) -> Call:

@@ -55,9 +55,8 @@ def tests_that_import(path: str) -> list[tuple[Path, str]]:
 
 
 def _matching_texts(path: str, wanted: re.Pattern[str] = _ANY) -> Iterator[tuple[Path, bytes]]:
-    """Yield files near ``path`` whose name matches ``wanted``, up to a limit, with their
-    content.
-    """
+    """Yield files near ``path`` whose names match ``wanted``, each with its contents, until a limit
+    of number or time is reached."""
     here = Path(path)
     if not here.is_absolute() or _INSTALLED.intersection(here.parts):
         return
@@ -73,9 +72,8 @@ def _matching_texts(path: str, wanted: re.Pattern[str] = _ANY) -> Iterator[tuple
 
 
 def _python_files(path: Path) -> Iterator[Path]:
-    """Yield Python files in the folder of ``path``, below it, and above it up to the project's
-    root.
-    """
+    """Yield Python files: in the folder of ``path``, then in folders below it and above it, up to
+    the project's root."""
     folder = path.parent
     yield from (file for file in _files_below(folder) if file != path)
     for parent in _parent_folders(folder):

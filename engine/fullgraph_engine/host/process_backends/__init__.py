@@ -189,9 +189,11 @@ class ProcessBackend(Protocol):
 
 
 def choose_backend(wanted: str) -> BackendName:
-    """Return the back end to use for an option: "fork", "spawn" or "auto" (fork where it is safe).
+    """Return the back end to use, "fork" or "spawn", for the option ``wanted``: "fork", "spawn" or
+    "auto".
 
-    macOS has ``fork``, but its system libraries may crash in the child (bpo-33725).
+    With "auto", it is "fork" where forking is safe. macOS has ``fork``, but its system libraries
+    may crash in the child (bpo-33725).
     """
     return "fork" if wanted != "spawn" and can_fork() else "spawn"
 

@@ -35,7 +35,7 @@ class BranchResult(Generic[T]):
     value: T | None = None
     lost: str = ""
     late: bool = False
-    """True if the value is missing because the time limit was reached."""
+    """True if the time limit was reached before the function returned."""
     used: float = 0.0
     """Seconds of processor time that the function used in another run; 0 if a child of this process
     evaluated it, whose time the system adds."""
@@ -122,7 +122,8 @@ def evaluate_here(work: Callable[[], T]) -> BranchResult[T]:
 
 
 def describe_end(code: int | None) -> str:
-    """Return a clause that explains how a process ended before it returned an answer."""
+    """Return a clause on how a process ended before it sent the result of a function; ``code`` is
+    its exit code."""
     return f"it {processes.describe_exit(code)}"
 
 

@@ -34,7 +34,8 @@ class ProcessEnds:
     stderr: int
     box: int
     control: int = -1
-    """Descriptor from which the process reads commands; -1 in a run."""
+    """Descriptor from which the process reads commands; -1 in a process that only traces one
+    target."""
     paper: int = -1
     """Descriptor of a file with the ``ModuleOrder``, in a process forked for a new version of the
     user's file; otherwise -1."""

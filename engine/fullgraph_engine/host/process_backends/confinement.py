@@ -31,7 +31,7 @@ Part = Literal[
     "capabilities",
     "credentials",
 ]
-"""Names of the sandbox layers that can be left out, in order to measure their effect."""
+"""Name of a sandbox layer that can be left out, in order to measure its effect."""
 
 _left_out: set[Part] = set()
 

@@ -99,8 +99,8 @@ class Forking:
         return self.shelf.uses_folder(scratch)
 
     def fork(self, order: Order, ends: ProcessEnds, owner: ProcessOwner) -> int:
-        """Fork the engine's main process; the child performs ``order`` and exits. Return the
-        child's pid."""
+        """Fork a child of the engine's main process that performs ``order`` (such as executing a
+        file) and exits; return its pid."""
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:

@@ -27,9 +27,11 @@ _setitimer, _valid = signal.setitimer, frozenset(signal.valid_signals())
 # Real-time signals, because programs use SIGALRM and SIGUSR1 themselves.
 _LINUX = sys.platform.startswith("linux")
 INTERRUPT: int = signal.SIGRTMAX - 5 if _LINUX else signal.SIGUSR2
-"""Signal from the engine's main process: the time limit is reached, so record the stack."""
+"""Signal from the engine's main process: record the stack and stop, because the time limit is
+reached."""
 LAST_WORD: int = signal.SIGRTMAX - 6 if _LINUX else signal.SIGUSR1
-"""Signal from the engine's main process: the process is about to be killed, so record the stack."""
+"""Signal from the engine's main process: record the stack, because the process is about to be
+killed."""
 
 
 def data_size() -> int:

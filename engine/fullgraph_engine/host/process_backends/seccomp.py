@@ -267,11 +267,11 @@ read-only file system does."""
 
 
 def restrict_calls(*, programs: bool, metadata: bool, network: bool = False) -> str:
-    """Apply the filter to this process and all processes forked from it; this cannot be undone.
+    """Deny system calls that traced code does not need, in this process and its forks; this cannot
+    be undone.
 
-    Return the reason for a failure, or an empty string. ``programs``: whether programs may be
-    started. ``metadata``: whether the metadata of files may be changed. ``network``: whether TCP
-    and UDP are allowed.
+    Return the reason for a failure, or an empty string. ``programs``: programs may be started.
+    ``metadata``: the metadata of files may be changed. ``network``: TCP and UDP are allowed.
     """
     if not sys.platform.startswith("linux"):
         return "only Linux has it"
@@ -292,8 +292,11 @@ def restrict_calls(*, programs: bool, metadata: bool, network: bool = False) -> 
 
 @functools.cache  # forked processes use it too
 def filter_program(machine: str, *, programs: bool, metadata: bool, network: bool = False) -> bytes:
-    """Return the BPF program of the filter for a machine such as "x86_64"; the other arguments are
-    as in ``restrict_calls``."""
+    """Return the BPF program that allows or denies system calls, for a machine such as "x86_64".
+
+    ``programs``: programs may be started. ``metadata``: the metadata of files may be changed.
+    ``network``: TCP and UDP are allowed.
+    """
     architecture, numbers = _MACHINES[machine]
     rules = dict(_RULES)
     if not programs:
@@ -350,8 +353,11 @@ def _encode_call(number: int, body: list[bytes]) -> list[bytes]:
 
 
 def _encode_rule(rule: Rule) -> list[bytes]:
-    """Encode a rule as instructions that allow the call; if no alternative holds, execution
-    continues after them."""
+    """Encode a rule as BPF instructions that allow the system call if one of its alternatives is
+    met.
+
+    Otherwise execution continues after them.
+    """
     code: list[bytes] = []
     for tests in rule:
         # Encode backwards, because each jump needs the distance to the end.
@@ -363,7 +369,10 @@ def _encode_rule(rule: Rule) -> list[bytes]:
 
 
 def _encode_test(test: Is, behind: int) -> list[bytes]:
-    """Encode a test. If it fails, it skips the ``behind`` instructions after it."""
+    """Encode a test of a system call's argument as BPF instructions.
+
+    If the test fails, execution skips the ``behind`` instructions after it.
+    """
     offset = _ARGUMENTS + 8 * test.argument + (4 if test.upper else 0)
     code = [_encode_instruction(_LOAD, offset)]
     if test.bits != _ALL_BITS:

@@ -35,7 +35,7 @@ class Spare:
     pid: int
     channels: Channels
     control: int
-    """Descriptor for sending lines to the spare; -1 after it was closed."""
+    """Descriptor of the pipe for commands to the waiting interpreter; -1 after it was closed."""
 
     def send_order(self, order: wire.Order, folder: str) -> None:
         """Write an order to a file in ``folder`` and send the path to the spare, which then
@@ -148,7 +148,8 @@ def decode_beginning(text: str) -> tuple[ProcessEnds, int, Permissions]:
 
 
 def next_order(control: int) -> wire.Order:
-    """Wait for the order that the main process sends; exit if the pipe for commands closes."""
+    """Wait until the main process sends an order, and return it; exit if the pipe for commands
+    closes."""
     path = Path(os.fsdecode(_read_line(control)))
     found: wire.Order = wire.decode_message(path.read_bytes())
     path.unlink()

@@ -197,8 +197,8 @@ def perform_trial(trial: TrialOrder, report: int) -> NoReturn:
 
 
 def write_answer(writing: int, work: Callable[[], bytes], seconds: float, memory: int) -> None:
-    """Call ``work`` within the limits ``seconds`` and ``memory``, and write its result to the
-    descriptor ``writing``."""
+    """Call ``work`` within the limits ``seconds`` and ``memory`` (MiB), and write the bytes that it
+    returns to the descriptor ``writing``."""
     silence_output()
     _write(writing, _BEGUN)
     limits.end_within(None, seconds)

@@ -22,7 +22,7 @@ from .trial import TrialOutcome
 
 _ELEMENTWISE = frozenset(["add", "sub", "mul", "div", "__add__", "__mul__", "add_", "mul_"])
 _MOST_TRIALS = 48
-"""Maximum number of trials that test one error."""
+"""Maximum number of calls with other arguments to test whether one error depends on them."""
 
 
 _BUGS = (TypeError, AttributeError, NameError)
@@ -195,7 +195,7 @@ def unequal_sizes(outcome: TrialOutcome) -> tuple[int, int] | None:
 
 
 def _is_same_stop(one: TrialOutcome, other: TrialOutcome) -> bool:
-    """Whether two trials stopped at the same call of torch, with exceptions of one type."""
+    """Whether two trial calls raised exceptions of one type at the same call of torch."""
     names = [trial.failed.name if trial.failed is not None else "" for trial in (one, other)]
     same_call = names[0] == names[1] and one.calls == other.calls
     return same_call and one.path == other.path and one.place == other.place

@@ -40,7 +40,7 @@ _MOST = 3
 """Maximum number of constructor calls used per class, and of calls of the function that contains
 each."""
 _DEPTH = 4
-"""Maximum number of steps from parameters of functions to the arguments of their calls."""
+"""Maximum number of callers followed to find the value of a function's parameter."""
 _PLAIN = (int, float, str, bool, type(None))
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -148,7 +148,8 @@ def _last_part(called: ast.expr) -> str:
 
 
 def _call_arguments(call: ast.Call, parameters: AnySequence[str]) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the arguments of a call, each with its parameter, except after a starred argument."""
+    """Yield the name of a parameter and its argument for each argument of a call; stop at a starred
+    argument."""
     plain = itertools.takewhile(lambda node: not isinstance(node, ast.Starred), call.args)
     yield from zip(parameters, plain)  # noqa: B905 - the other parameters may have defaults
     yield from ((one.arg, one.value) for one in call.keywords if one.arg is not None)
@@ -380,7 +381,7 @@ def _assigned_bindings(body: Iterable[ast.stmt]) -> dict[str, _Bound]:
 
 
 def assignment_pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield each assigned target with its value, also for ``self.a, self.b = a, b``."""
+    """Yield each assigned name or attribute with its value, also for ``self.a, self.b = a, b``."""
     for target in node.targets:
         if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
             yield from zip(target.elts, node.value.elts)  # noqa: B905 - Python says so itself

@@ -85,7 +85,8 @@ def _compute_dimension(node: ast.expr, named: Callable[[str], int]) -> int | Non
 
 
 def _documented_shape(text: str, name: str) -> Words | None:
-    """Return the first shape that a text states after a parameter's name; None without one."""
+    """Return the first shape, such as ``(B, C, H, W)``, that a text states after the name of a
+    parameter; None without one."""
     for match in re.finditer(
         rf"(?<![\w.]){name}[`*]*\s*(?:\([^()]*\))?(?:\.shape|\.size\(\))?\s*{_IS}", text
     ):

@@ -35,9 +35,9 @@ from .declared import declared_options
 from .documented import Words, documented_shapes, size_of
 
 BATCH, LENGTH, WIDTH, SIDE = 2, 16, 64, 32
-"""Sizes of inputs without other information. The width is a multiple of common group and head
-counts. All sizes differ, so that a size in an error message identifies its origin.
-"""
+"""Sizes of guessed inputs without other information: batch, sequence, features, and image side. The
+number of features is a multiple of common group and head counts. All sizes differ, so that a size
+in an error message identifies its origin."""
 
 Namespace = dict[str, Any]
 
@@ -177,7 +177,7 @@ class Guesses:
         self._configurations: list[type] | None = None
 
     def argument(self, parameter: SignatureParameter) -> list[Value]:
-        """Return guesses for an argument of the constructor, most plausible first."""
+        """Return values to try for an argument of the constructor, most plausible first."""
         found = [
             *self.of_type(parameter.annotation, parameter.name),
             *self._guess_by_name(parameter),
@@ -566,7 +566,7 @@ class Guesses:
         width: int,
         numbers: typing.Mapping[str, int] | None = None,
     ) -> list[Value]:
-        """Return guesses for an input of ``forward``, most plausible first.
+        """Return values to try for an input of ``forward``, most plausible first.
 
         ``width`` is the assumed number of features. ``numbers`` are the integer arguments of the
         constructor, by parameter.

@@ -327,9 +327,7 @@ def _side_dims(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _image_inputs(candidate: InputCandidate) -> Iterator[tuple[Path, TensorText, int]]:
-    """Yield the images and volumes among the inputs, with their position and the length of the
-    last side.
-    """
+    """Yield the position, text form and last side of each image or volume among the inputs."""
     for path, value, shape in candidate.input_tensors():
         if dims := _side_dims(shape):
             yield path, value, shape[dims[-1]]

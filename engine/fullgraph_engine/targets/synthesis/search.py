@@ -41,11 +41,11 @@ _PAST, _STALE = 0.35, 0.15
 """Factor on the cost of earlier changes, and reduction of a trial call's score per earlier trial
 that stopped at the same place."""
 _CONSTRUCTED = 5.0
-"""Score of a trial in which the constructor succeeded, larger than any score of one in which it
-failed.
-"""
+"""Score of a trial call in which the constructor succeeded; any trial in which it failed has a
+lower score."""
 _FARTHER = 0.5
-"""Minimum score for a trial that passes the line where the previous trial stopped."""
+"""Amount by which a trial call that stops on a later line than the previous one has at least a
+higher score."""
 _BETTER, _CERTAIN = 1.0, 3.0
 """Maximum processor seconds of the search for usual inputs after unusual ones were found, and of
 the test whether an error depends on the inputs.
@@ -66,7 +66,8 @@ class FoundInputs:
     unusual: str = ""
     """Reason why the inputs are unusual, in words; empty if they are not."""
     shortened: str = ""
-    """Sizes that are smaller than usual because the code loops over them, in words."""
+    """Sizes that are smaller than usual because the code loops over them, in words; empty for
+    none."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,7 @@ class InputSearch:
         self.subject = SearchSubject(self.guesses, self.init, self.inputs)
         said = None if constructed_with is None else Notation(constructed_with)
         self.given = None if said is None else candidate_of(said, self.trials.positional).init
-        """Constructor arguments of each candidate if they are given, so that only inputs are
-        searched for.
-        """
+        """Constructor arguments used in all trial calls; None if they are searched for too."""
 
     def run(
         self, seconds: float, before: Notation | None = None
@@ -267,9 +266,8 @@ class InputSearch:
 
     @functools.cached_property
     def constructed_arguments(self) -> list[dict[str, Value]]:
-        """Return constructor arguments found in calls of the class, without arguments equal to
-        defaults.
-        """
+        """Return the constructor arguments of each call of the class in code, by parameter;
+        arguments equal to defaults are left out."""
         taken = {one.name: one for one in self.init}
         found: list[dict[str, Value]] = []
         for known in self.guesses.constructed_arguments(self.init):
@@ -316,7 +314,8 @@ def _is_default(value: Value, default: Any) -> bool:
 
 
 def _constructor_parameters(subject: type) -> tuple[SignatureParameter, ...]:
-    """Return the constructor's parameters, with keywords that it passes on to its base class."""
+    """Return the constructor's parameters, including keywords that it passes on to the constructor
+    of its base class."""
     found: dict[str, SignatureParameter] = {}
     for kind in subject.__mro__:
         own = vars(kind).get("__init__")
@@ -383,7 +382,7 @@ def _dimension_words(outcome: TrialOutcome) -> str:
 
 
 def last_obstacle(outcome: TrialOutcome) -> str:
-    """Return one line about the exception that stopped a trial."""
+    """Return one line about the exception that stopped a trial call."""
     error = outcome.error
     text = error_words(error)
     kind = type(error).__name__

@@ -14,7 +14,7 @@ from .trial import TrialOutcome
 _MOST_CALLS = 800
 """Number of calls of torch above which a shorter input is tried."""
 _SHORT = (4, 8)
-"""Sizes to try instead of longer ones."""
+"""Sizes to try for a dimension that the code loops over, smallest first."""
 _LESS = 0.6
 """Maximum ratio of the number of torch calls with a shorter input to the number with the full one,
 if the code loops over the dimension."""

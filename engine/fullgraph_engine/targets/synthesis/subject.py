@@ -68,7 +68,8 @@ class SearchSubject:
                 yield name
 
     def value_name(self, candidate: InputCandidate, path: Path) -> str:
-        """Return the name of the value at a path: its parameter, its field or its key."""
+        """Return a name for the value at a position: of its parameter, its field or its dictionary
+        key."""
         last = path[-1]
         if isinstance(last, str):
             return last.lstrip(".")

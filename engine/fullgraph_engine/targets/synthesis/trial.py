@@ -27,7 +27,8 @@ from .candidate import InputCandidate, Path, shape_of_text, with_field
 from .guesses import WIDTH, Guesses, Namespace, SignatureParameter
 
 _REAL_SECONDS = 1.5
-"""Maximum seconds of a trial with real tensors; slower candidates are tried with fake tensors."""
+"""Maximum seconds of a trial call with real tensors; if it takes longer, fake tensors are used from
+then on."""
 _SMALL = 4096
 """Maximum number of elements of a parameter to initialize during construction."""
 _RANDOM = frozenset(
@@ -115,7 +116,8 @@ class TrialOutcome:
 
     @functools.cached_property
     def path(self) -> tuple[tuple[types.CodeType, int], ...]:
-        """Functions of the user in which the trial stopped, each with its line, outermost first."""
+        """Functions of the user on the stack where the trial call raised, each with its line,
+        outermost first."""
         return tuple(
             (frame.f_code, line)
             for frame, line, _ in self.frames
@@ -130,7 +132,10 @@ class TrialOutcome:
 
     @property
     def score(self) -> tuple[int, int, int]:
-        """Progress of the trial, as a tuple that compares larger with more progress."""
+        """Progress of the trial call: phase, number of torch calls and line.
+
+        A larger tuple means more progress.
+        """
         line = 0
         for frame, number, _ in self.frames:
             if frame.f_code.co_name in ("__init__", "forward"):
@@ -170,9 +175,8 @@ class InputTrials:
         self.positional = tuple(one.name for one in inputs if one.positional)
         self.count = 0
         self.real = True
-        """True to try with real tensors: small ones are several times faster than fake ones and run
-        all code.
-        """
+        """True to use real tensors in trial calls: small ones are several times faster than fake
+        ones and run all code."""
         self._built: _Built | None = None
 
     def run(
@@ -306,7 +310,7 @@ class _TorchCallWatch(TorchFunctionMode):
         self.failed: FailedCall | None = None
         self.error: BaseException | None = None
         self.leaves: Collection[int] = ()
-        """Identities of the call's inputs."""
+        """The ``id`` of each input tensor of the call."""
         self.unusual = ""
         """Reason why the inputs are unusual, in words; empty if they are not."""
 
