@@ -60,7 +60,7 @@ def saved_events(tape: Tape) -> str:
 
 
 def _end_of(tape: Tape) -> ShapeEnv:
-    """Return the ShapeEnv in the state after all recorded events."""
+    """Return the ShapeEnv as it was at the end of a trace, after all recorded events."""
     return replay_tape(tape) if tape.live is None else tape.live
 
 

@@ -46,7 +46,7 @@ class DocumentWriter:
         self._codes: dict[int, types.CodeType] = {}
         self._breaks: dict[int, list[Break]] = {}
         self._written: set[int] = set()
-        """Numbers of the frames whose section was already sent."""
+        """Numbers of the compiled frames whose section was already sent."""
         self._mistakes: set[str] = set()
         self._tapes: list[Any] = []
         self._tapes_written = 0

@@ -20,7 +20,7 @@ from ..tracing.variations import Inputs, can_be_resized
 _MAX_GROUPS = 4
 """Maximum number of groups of equal sizes to replace by other sizes, per call."""
 _MAX_CALLS = 8
-"""Maximum number of calls with which each operator is checked."""
+"""Maximum number of calls with which each custom operator is checked."""
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ class _OriginWatch(TorchFunctionMode):
 
 
 def _is_in_layer(error: BaseException) -> bool:
-    """Whether an exception was raised inside a layer of ``torch.nn``."""
+    """Whether an exception was raised while a layer of ``torch.nn`` was executing."""
     trace = error.__traceback__
     while trace is not None:
         path = trace.tb_frame.f_code.co_filename.replace("\\", "/")

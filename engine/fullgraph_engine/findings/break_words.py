@@ -108,8 +108,8 @@ class _BreakFacts:
 
     @cached_property
     def call(self) -> str:
-        """Call in backticks, as the user wrote it but without arguments; empty if the code is not a
-        call."""
+        """Source code of the break in backticks, without the arguments of the call; empty if the
+        code is not a call."""
         written = _called_in(self._code)
         return _as_code(f"{written}()") if written else ""
 

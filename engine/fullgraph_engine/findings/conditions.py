@@ -51,7 +51,8 @@ class _Code:
     node: Function | ast.Module
     sides: list[ConditionSide] = field(default_factory=list)
     flows: list[tuple[ast.expr, frozenset[str]]] = field(default_factory=list)
-    """Expressions, each with the names that its value is assigned to."""
+    """Expressions of the function, each with the names of the variables and attributes to which its
+    value is assigned."""
 
 
 class FileConditions:
@@ -72,8 +73,12 @@ class FileConditions:
             yield from code.sides
 
     def on_value(self, asked: Range) -> list[ConditionSide]:
-        """Return the sides of conditions that depend on a tensor's value which the code reads, such
-        as by ``item()``, at the range ``asked``."""
+        """Return both sides (the code that runs if it is true, or false) of each condition that
+        depends on a value read at ``asked``.
+
+        ``asked`` is the source range at which the code reads the value of a tensor, as by
+        ``item()``.
+        """
         # A source range without columns covers a whole statement.
         exact = asked in self._expression_ranges.part_at(asked.start.line)
 
@@ -85,7 +90,8 @@ class FileConditions:
         return self._sides_depending_on(asked, asks)
 
     def on_parameter(self, name: str) -> list[ConditionSide]:
-        """Return the sides of conditions that depend on a function parameter with this name."""
+        """Return both sides (the code that runs if it is true, or false) of each condition that
+        depends on a parameter with this name."""
         return self._sides_depending_on(
             name,
             lambda code, node: (

@@ -81,7 +81,7 @@ def needs_data(failure: Failure) -> bool:
 
 
 def failure_words(failure: Failure) -> str:
-    """Return the type of an exception and the first line of its message."""
+    """Return the type and the first line of the message of an exception that ended a trace."""
     first_line = failure.message.split("\n")[0].strip()
     return f"{failure.kind}: {first_line}" if first_line else failure.kind
 

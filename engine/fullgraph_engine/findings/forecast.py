@@ -178,7 +178,7 @@ class Forecaster:
 
     @property
     def _left(self) -> float:
-        """Seconds that remain until the time limit."""
+        """Seconds that remain for experiments until the time limit."""
         return self._until - _processor_seconds()
 
     def _run_experiment(self, change_: CallChange) -> None:

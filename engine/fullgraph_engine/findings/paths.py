@@ -215,7 +215,7 @@ class Explorer:
 
     def _note_lines(self, lines: TracedLines) -> None:
         self.lines = lines
-        """Lines of the file that any traced path reached."""
+        """Lines of the file that were reached on any execution path traced so far."""
         self._traced = _Places(lines.traced, self._source)
         self._entered = _Places(lines.entered, self._source)
 
@@ -513,7 +513,7 @@ def alter_call(call: Call, path: TracePath) -> Call:
 
 
 def _path_name(path: TracePath) -> str:
-    """Return a text that identifies a path, equal in every process."""
+    """Return a text that identifies an execution path, equal in every process."""
     answers = (f"{one.range}: {one.value}" for one in path.answers)
     return "; ".join([path.words, *answers])
 

@@ -84,7 +84,7 @@ class SourceText:
         return len(self._lines[line]) if line < len(self._lines) else 0
 
     def text_of(self, range_: Range) -> str:
-        """Return the text of the first line of a range."""
+        """Return the source text on the first line of a range."""
         start, end = range_.start, range_.end
         raw = self._lines[start.line] if start.line < len(self._lines) else b""
         last = end.byte if end.line == start.line else len(raw)
@@ -187,8 +187,11 @@ class _Part:
                 self._headers[node_range(node)] = node_range(node.test)
 
     def decides(self, range_: Range) -> Range:
-        """Return the range of the condition if ``range_`` is an ``if`` or loop, which jump
-        instructions have as their range; else ``range_``."""
+        """Return the range of the condition of an ``if`` or loop with the range ``range_``;
+        ``range_`` itself for other code.
+
+        It is used for jump instructions, which have the range of the whole statement.
+        """
         return self._headers.get(range_, range_)
 
     def header(self, line: int) -> Range | None:

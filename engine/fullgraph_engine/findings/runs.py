@@ -256,7 +256,8 @@ class _TargetRun:
         self._truths: list[int] = []
         self._doubtful = False
         self._raises = False
-        """True if the code raises without Dynamo too, or if its inputs do not fit."""
+        """True if the target raises without Dynamo too, or if the inputs do not fit its
+        signature."""
         self.names_sizes = explanations.may_apply(tracee.text)
         self.findings = RecordingFindings(self.source, self.target, ledger)
 

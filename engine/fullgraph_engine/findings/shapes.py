@@ -233,7 +233,11 @@ class _ShapeText:
 
 
 def _child_nodes(node: ast.AST, loop: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield the child nodes of a node, each with whether every iteration of a loop assigns it."""
+    """Yield the child nodes of a syntax node, each with whether it is assigned in every iteration
+    of a loop.
+
+    ``loop``: the node itself is.
+    """
     for field, value in ast.iter_fields(node):
         inside = (isinstance(node, _Loop) and field == "target") or (
             loop and isinstance(node, (ast.Tuple, ast.List, ast.Starred))

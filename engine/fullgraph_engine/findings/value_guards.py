@@ -59,7 +59,7 @@ class CalledWith:
     bound: bool = False
     """True if the call is a method call, whose object is the same at every call."""
     of_module: bool = False
-    """True if the call is a method call of a module."""
+    """True if the call is a method call, such as ``forward``, of a module."""
 
     @classmethod
     def from_call(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CalledWith:

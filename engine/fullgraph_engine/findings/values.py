@@ -47,7 +47,7 @@ class _Function:
 
 
 class _Functions:
-    """An index of the functions in a text by line."""
+    """An index of the functions in a file's text, which finds the function at a line."""
 
     def __init__(self, source: SourceText) -> None:
         tree = source.tree or ast.Module([], [])
@@ -97,7 +97,8 @@ class _Functions:
 
 
 def _nested_definitions(body: Iterable[ast.AST], prefix: str) -> Iterator[tuple[Function, str]]:
-    """Yield every function nested in ``body``, with its ``__qualname__``."""
+    """Yield every function defined in the statements ``body``, at any depth, with its
+    ``__qualname__``."""
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if isinstance(node, ast.FunctionDef):  # Dynamo does not trace coroutines

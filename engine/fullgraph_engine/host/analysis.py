@@ -433,7 +433,7 @@ class Analysis:
 
     @property
     def waiting(self) -> int:
-        """Number of runs that still need a process."""
+        """Number of planned runs (traces of targets) that still need a process."""
         return self._plan.waiting
 
     def next_deadline(self) -> float:

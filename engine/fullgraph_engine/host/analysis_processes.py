@@ -89,7 +89,7 @@ class LaunchedRun(OwnedProcess):
             processes.kill_trees([pid])
 
     def stop(self) -> None:
-        """Kill the process now, or as soon as its pid is known."""
+        """Kill the process of this run now, or as soon as its pid is known."""
         self._stopped = True
         if self.watched.pid:
             processes.kill_trees([self.watched.pid])
@@ -143,7 +143,7 @@ class AnalysisProcesses:
         self._request, self._host = request, host
         self.supervisor = Supervisor(host, request.request, request.limits, self)
         self.ends: deque[ProcessEnd] = deque()
-        """Ends of processes that the analysis has not yet handled."""
+        """Queue of the ends of processes, to be handled by the analysis."""
         self.module: ModuleExecution | None = None
         """The process that executes the user's file; None after it has ended or continues as a
         run."""

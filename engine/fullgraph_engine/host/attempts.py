@@ -83,7 +83,7 @@ class RunEnd:
     number: int
     result: RunResult
     cause: str
-    """Clause that explains to the user why the process ended."""
+    """Clause for the user that explains why the process of the run ended."""
     words: LastWords
     seconds: float
     """Seconds from the start of the run (a trace of one target) to the end of its process."""
@@ -98,6 +98,6 @@ class RunEnd:
 
     @property
     def reason(self) -> str:
-        """Clause that explains why the result is incomplete or an error."""
+        """Clause for the user that explains why the run's result is incomplete or an error."""
         done = self.result.done
         return self.cause if done is None else done.report.error or "it reported nothing"

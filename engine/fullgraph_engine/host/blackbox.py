@@ -78,9 +78,9 @@ def after_statements(descriptor: int) -> None:
 
 
 def at_stack(descriptor: int, stack: tuple[Frame, ...]) -> None:
-    """Record a stack with column positions.
+    """Record a stack with column positions in ``descriptor``, for a reader after a crash.
 
-    It is preferred to the stack that the interpreter dumps without columns.
+    The reader prefers it to the stack that the interpreter dumps without columns.
     """
     _append_line(descriptor, _STACK + _dumps(to_plain(stack)).encode() + b"\n")
 

@@ -43,7 +43,7 @@ _JUDGING = 60.0
 """Maximum seconds for the process that compares the recorded calls of two versions; after that it
 is assumed to hang."""
 _COMPILING = 60.0
-"""Maximum seconds for compiling with a backend; C++ compilers are slow."""
+"""Maximum seconds for compiling the changed version with a backend; C++ compilers are slow."""
 _MANY_LINES = 2_000
 """Number of lines above which no exact comparison is made: all lines between the first and the last
 change count as changed."""
@@ -60,7 +60,8 @@ class _ComparedText:
     lines: tuple[int, ...]
     folder: Path
     ended: str = ""
-    """Reason why the run of this version ended early; empty if it completed."""
+    """Reason why the calls of this version ended early, such as a crash; empty if they were
+    completed."""
 
 
 class ComparisonSession:
@@ -81,7 +82,7 @@ class ComparisonSession:
         self._chosen: dict[int, CasesChosen] = {}
         self._running: list[Analysis] = []
         self._cpu: float | None = None
-        """Processor time in seconds of all ended processes; None if unknown."""
+        """Processor time in seconds of the request's ended processes; None if unknown."""
         self._next: Callable[[], None] = self._observe
         self._comparer = Performer(host, self._from_comparer, self._comparer_ended)
         self._deadline = float("inf")

@@ -31,8 +31,8 @@ _MOST_SECONDS = 60
 _PATIENCE = 2.0
 """Maximum seconds that the second process waits until the first traces have ended."""
 _SOON = 0.02
-"""Number of seconds between the end of the first process and the start of the second, so that
-waiting requests go first."""
+"""Number of seconds between the two processes that build the operator index, so that waiting
+requests are served first."""
 _WRITING = 1000
 """Maximum milliseconds to wait for the first process to finish its write to the server."""
 _NICE = {"read": 5, "survey": 10}
@@ -115,7 +115,8 @@ class Inventory:
             descriptors.is_readable(self._reader[1].descriptor, _WRITING)
 
     def abandon(self) -> None:
-        """Kill the first process, because the engine ends before its event loop begins."""
+        """Kill the process that builds the operator index, because the engine ends before its event
+        loop begins."""
         if self._reader is not None:
             processes.kill_trees([self._reader[0]])
 
@@ -127,10 +128,8 @@ class Inventory:
     # -- in the event loop -------------------------------------------------------------------
 
     def join_loop(self, host: Services) -> None:
-        """Let the event loop of ``host`` watch the processes.
-
-        The loop starts the second process after the first has ended.
-        """
+        """Let the event loop of ``host`` watch the processes that build the operator index, and
+        start the second after the first has ended."""
         self._host = host
         if self._yaml is None:
             return
@@ -169,7 +168,7 @@ class Inventory:
         said = self._survey = self._host.watch_reports(launched, lambda: self._read_lines(said))
 
     def set_pid(self, pid: int) -> None:
-        """Ignore the pid, which is already known from the start of the process."""
+        """Do nothing: the pid is already known from the start of the process."""
 
     def handle_end(self, code: int | None) -> None:
         """Close the channels of the second process, which completed the index, after its end."""

@@ -248,7 +248,7 @@ class _Leftovers:
     """The processes and temporary folder of a finished analysis that remain to be removed."""
 
     pids: frozenset[int]
-    """Pids of its killed processes."""
+    """Pids of the analysis's killed processes, which must end before its folder is removed."""
     scratch: str
 
 

@@ -454,7 +454,8 @@ class _ModuleExecutor:
             self.reporter.report_late_imports(names, _monotonic() - self.text_ended)
 
     def skipped_statements(self) -> dict[int, str]:
-        """Return the top-level statements to skip: the reason for each, by its index."""
+        """Return the reason for each top-level statement that must be skipped, by the index of the
+        statement."""
         skipped = {skip.statement: skip.reason for skip in self.job.skip}
         again = self.job.again
         if again is not None and again.late is not None:

@@ -45,7 +45,7 @@ class ModuleReporter:
         versions of the file."""
         self.kept: list[Finding] = []
         """Findings about the file's imports. They are reported again for each later version of the
-        file that uses the kept process."""
+        file executed by a fork of this process."""
 
     @property
     def analyze(self) -> Analyze:

@@ -387,12 +387,12 @@ class ModulePipeline(FilePipeline, RunPipeline, Protocol):
         fake: bool,
         found: Sequence[FoundProbe],
     ) -> tuple[PipelineTarget, int] | None:
-        """Execute the callers of some targets once, and fork a waiting copy of the process at each
-        call of a wanted target.
+        """Execute the callers of some targets, and fork a waiting copy of the process at each call
+        of a target in ``wanted``.
 
-        ``stay`` forks at each such call; it returns True in the copy that waits. In a process
-        forked from this copy to trace the call, this method returns the target and the number of
-        the call's inputs. In the original process, it returns None at the end. ``fake`` selects
+        ``stay`` performs the fork; it returns True in the copy that waits. Later, a process is
+        forked from the copy to trace the call. There, this method returns the target and the number
+        of the call's inputs. In the original process, it returns None at the end. ``fake`` selects
         fake tensors; ``found`` are inputs that searches found.
         """
 
@@ -406,7 +406,8 @@ class ModulePipeline(FilePipeline, RunPipeline, Protocol):
     def missing_probe(self, target: PipelineTarget, text: str) -> Finding: ...
 
     def registered_operators(self) -> tuple[Operator, ...]:
-        """Return the operators that were registered since this process was forked."""
+        """Return the custom operators that were registered with torch since this process was
+        forked."""
 
     def without_tracing(self) -> AbstractContextManager[Any]:
         """Return a context manager under which functions made by ``torch.compile`` run eagerly."""

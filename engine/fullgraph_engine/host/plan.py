@@ -237,7 +237,7 @@ class RunPlan:
         return ReportSkipped(late)
 
     def _is_untouched(self, attempt: Attempt) -> bool:
-        """Whether no run of this attempt's target was launched before."""
+        """Whether the target of this attempt has not been traced yet, by any run."""
         target = attempt.plan.target
         is_new = target not in self._touched and target not in self._settled
         return attempt.part == "first" and is_new
@@ -310,8 +310,8 @@ class RunPlan:
         return LaunchEnclosing(command, key)
 
     def _launch(self, attempt: Attempt, now: float) -> Task:
-        """Return the task to launch a run, or to report it as skipped if no time is left for its
-        kind of run."""
+        """Return the task to launch a run, or to report it as skipped if no time is left for runs
+        with its purpose."""
         plan, limits = attempt.plan, self._request.limits
         real = attempt.mode == "real"
         calls = self._find_calls(plan, real=real)

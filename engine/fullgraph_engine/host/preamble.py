@@ -38,7 +38,7 @@ from .wire import (
 )
 
 WORTH_KEEPING = 0.05
-"""Minimum seconds that the imports must have taken for the process to be kept."""
+"""Minimum seconds that a file's imports must have taken for their process to be kept."""
 _MOST = 10
 _MOST_MEMORY = 2048 * MIB
 _MOST_AHEAD = 50_000
@@ -171,7 +171,7 @@ class Preamble:
             processes.kill_trees([self.pid])
 
     def set_pid(self, pid: int) -> None:
-        """Ignore the pid, which is already known from the fork."""
+        """Do nothing: the pid is already known from the fork."""
 
     def handle_end(self, code: int | None) -> None:
         """Close the channels of the kept process after its end, which also ended all its forks."""
@@ -232,7 +232,7 @@ class Shelf:
     def __init__(self) -> None:
         self._kept: list[Preamble] = []
         self.alive: list[Preamble] = []
-        """All processes that were kept, or may still be, until they have ended."""
+        """Processes that were kept after a file's imports, or may still be, and have not ended."""
 
     def uses_folder(self, scratch: str) -> bool:
         return any(one.kept is not None and one.scratch == scratch for one in self.alive)

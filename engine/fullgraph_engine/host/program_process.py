@@ -204,7 +204,7 @@ class _ProgramProcess:
         run.exit_after(work, self.ends.report, self.order.analyze.request)
 
     def finish(self, ending: Any) -> None:
-        """Report all results, and how the program ended as described by ``ending``."""
+        """Report all results; ``ending`` describes how the program ended."""
         self.finishing = True
         descriptors.flush_streams()
         lacks = self.program.lacks_after(ending)

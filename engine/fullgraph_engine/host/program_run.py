@@ -69,7 +69,7 @@ class ProgramRun:
         self._notes: list[str] = []
         self._targets: dict[str, TargetInfo] = {}
         self._compiled = False
-        """True if a program compiled any function, in this file or in another one."""
+        """True if a program compiled any function so far, in this file or in another one."""
         self._failures: list[FindingFound] = []
         """Findings that explain why this file failed as a program. They are sent only if no other
         program executes the file successfully."""
@@ -80,7 +80,7 @@ class ProgramRun:
         self._finished = False
 
     def begin(self) -> None:
-        """Start the first program."""
+        """Start the first of the programs that the request executes."""
         self._next_program()
 
     # -- programs -------------------------------------------------------------------------------
@@ -225,7 +225,8 @@ class ProgramRun:
             self._host.send(event)
 
     def _report_targets(self) -> None:
-        """Send the server the targets that the programs have called so far."""
+        """Send the server the functions and module classes of the file that programs have called so
+        far."""
         number, note = self.request.request, " ".join(self._notes)
         self._host.send(TargetsFound(number, _sort_targets(self._targets.values()), note))
 

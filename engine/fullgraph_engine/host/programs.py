@@ -107,7 +107,7 @@ class ProgramProcess:
         self.done: ProgramDone | None = None
         self.files: list[FileState] = []
         self.was_started = False
-        """True if a process was started; False if the system lacked resources."""
+        """True if the program's process was started; False if the system lacked resources."""
         self.is_over = False
         self.listeners: list[Callable[[ProgramShows | None], None]] = []
         """Functions to call with each new result, and with None at the end of the run."""
@@ -150,7 +150,7 @@ class ProgramProcess:
     # -- the process ----------------------------------------------------------------------------
 
     def set_pid(self, pid: int) -> None:
-        """Ignore the pid, which is already known from the start of the process."""
+        """Do nothing: the pid is already known from the start of the process."""
 
     def _read(self) -> None:
         watched = self._watched

@@ -32,7 +32,7 @@ class Requests:
         """Requests that wait for their start, and the times at which they arrived."""
 
     def __bool__(self) -> bool:
-        """Whether a request is running."""
+        """Whether a request of the server is running."""
         return bool(self._sessions)
 
     @property

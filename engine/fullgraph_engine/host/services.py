@@ -30,7 +30,8 @@ class Services(Protocol):
     """Targets (functions and module classes of files) that had alternative execution paths in
     earlier requests."""
     programs: ProgramProcesses
-    """Runs of user programs, in progress or finished, for reuse by several requests."""
+    """Runs of user programs, in progress or finished; requests about the same program share
+    them."""
     backend: ProcessBackend
 
     # -- events -------------------------------------------------------------------------------

@@ -44,8 +44,12 @@ class Shortage:
         return is_new
 
     def may_wait(self, now: float, *, made_room: bool, active: bool) -> bool:
-        """Schedule another attempt, at once if the engine has ``made_room`` by ending an idle
-        process. Return False if the shortage has lasted too long and no process is ``active``."""
+        """Schedule another attempt to start a process; return False if the shortage has lasted too
+        long to wait.
+
+        ``made_room``: the engine has ended an idle process, so the next attempt is made at once.
+        ``active``: a process is running whose end may free resources, so waiting is always allowed.
+        """
         self.retry_at = now if made_room else now + _WAIT
         if made_room or active or now - self._since < _PATIENCE:
             return True

@@ -80,12 +80,13 @@ class WatchedProcess:
     reported: int = 0
     """Number of bytes of messages that the process has sent."""
     kills: int = 0
-    """Number of attempts to kill the process."""
+    """Number of attempts so far to kill the process."""
     waited_before: float = 0.0
     """Processor waiting time in seconds before the current stage (startup, executing the file, or a
     run) began."""
     cpu: float | None = None
-    """Processor time in seconds at the last measurement; None before it, or if unknown."""
+    """Processor time in seconds that the process had used when it was last measured; None if it was
+    not, or if unknown."""
 
     def enter_stage(self, stage: Stage, seconds: float) -> None:
         """Begin a stage (startup, executing the file, or a run) with its own time limit.
@@ -169,7 +170,7 @@ class Supervisor:
 
     @property
     def pids(self) -> list[int]:
-        """Pids of the watched processes, as far as they are known."""
+        """Pids of the watched processes, without processes whose pid is not known yet."""
         return [process.pid for process in self._processes if process.pid]
 
     @property
@@ -255,7 +256,8 @@ class Supervisor:
         return min([self._next_measure, *times])
 
     def tick(self, now: float) -> None:
-        """Interrupt, then kill, processes that exceed their limits at time ``now``."""
+        """Interrupt processes that exceed their limits at time ``now``; kill processes that did not
+        end after an interruption."""
         for process in self._limited_processes():
             if process.cause is None and now >= process.deadline:
                 if not self._prolong_stage(process):

@@ -266,8 +266,8 @@ class BackendTried:
 
 @dataclass(frozen=True)
 class PhasesTaken:
-    """A message with the seconds that the process which executes the user's file spent in each
-    phase, from its start to planning the runs."""
+    """A message with the seconds of each phase, such as imports, that the process which executes
+    the user's file has spent."""
 
     phases: tuple[PhaseTime, ...]
 
@@ -366,7 +366,7 @@ class LaunchRun:
     """Encoded state of the first trace with the same target and inputs; empty unless the run traces
     alternative execution paths."""
     began: float = 0.0
-    """Time at which the command was sent, in ``time.monotonic()``."""
+    """Time at which the main process sent the command, in ``time.monotonic()``."""
     speculative: bool = False
     """True for a run that was started early on an idle processor and only computes one answer for a
     later run. Then ``known`` is from before the last edit."""
@@ -458,7 +458,7 @@ class ModuleOrder:
     edited: bool = False
     """True if the file was edited recently, so that another edit is likely."""
     began: float = 0.0
-    """Time at which the process was requested, in ``time.monotonic()``."""
+    """Time at which the main process requested the execution, in ``time.monotonic()``."""
 
 
 @dataclass(frozen=True)

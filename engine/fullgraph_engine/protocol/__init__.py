@@ -308,7 +308,8 @@ class TargetReport:
 
     @property
     def lines(self) -> int | None:
-        """Number of lines with code in the target's functions; None if unknown."""
+        """Number of lines with code in the functions that Dynamo traced at least in part; None if
+        unknown."""
         return self.coverage.lines if self.coverage is not None else None
 
     @property
@@ -317,7 +318,8 @@ class TargetReport:
 
     @property
     def untraced(self) -> tuple[int, ...]:
-        """Zero-based lines of the target's functions that were not traced."""
+        """Zero-based lines that Dynamo did not trace, in functions of the file that it traced at
+        least in part."""
         return self.coverage.untraced if self.coverage is not None else ()
 
 
@@ -461,7 +463,7 @@ class Analyze:
     """Digests of arguments in an earlier request. A target need not be traced again if its callers
     still pass equal arguments."""
     program: ProgramRequest = ProgramRequest()
-    """Options for executing the text as a program, if it is one."""
+    """Options for executing the text as a program, in case it is one."""
 
     @property
     def may_run_programs(self) -> bool:
@@ -741,7 +743,7 @@ class Analyzed:
 
 @dataclass(frozen=True)
 class Failed:
-    """Last event of a request that the engine could not process."""
+    """Last event of a request that the engine could not process, with the reason."""
 
     request: int
     reason: str

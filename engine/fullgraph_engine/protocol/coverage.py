@@ -46,7 +46,7 @@ class Coverage:
         return cls(_dumps(numbers, separators=(",", ":")))
 
     def unpack_ranges(self) -> tuple[Places, Places]:
-        """Decode the ranges; return (traced ranges, untraced ranges)."""
+        """Return two tuples of source ranges: traced instructions, and untraced instructions."""
         traced, others = (
             tuple(
                 Range(Position(*numbers[at : at + 2]), Position(*numbers[at + 2 : at + 4]))

@@ -40,7 +40,8 @@ class GuardName:
 
 
 def merge_names(names: Iterable[GuardName]) -> tuple[GuardName, ...]:
-    """Return the items without those whose name occurred before."""
+    """Return the names of guarded values without repetitions; the first item with each name is
+    kept."""
     found: dict[str, GuardName] = {}
     for one in names:
         found.setdefault(one.name, one)

@@ -26,7 +26,7 @@ PURPOSES: dict[Layer, str] = {
     "read-only mounts": "no modes, owners and times of files are changed",
     "private /dev/shm": "shared memory is limited, and freed at the end",
 }
-"""Protection that each sandbox layer provides, as a clause."""
+"""Protection that each sandbox layer provides, as a clause for the user."""
 
 
 AllowanceKind = Literal[

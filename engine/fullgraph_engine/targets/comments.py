@@ -65,10 +65,11 @@ class Comments:
 
     marked: dict[int, Comment]
     plain: frozenset[int]
-    """Numbers of the lines that contain only a comment."""
+    """Numbers of the lines that contain a comment and no code."""
 
     def comments_above(self, line: int) -> tuple[Comment, ...]:
-        """Return the comments in the block of comment lines that ends directly above ``line``."""
+        """Return the ``# fullgraph:`` comments in the block of comment lines that ends directly
+        above ``line``."""
         found = []
         at = line - 1
         while at in self.plain:
@@ -78,7 +79,8 @@ class Comments:
         return tuple(reversed(found))
 
     def comments_between(self, first: int, last: int) -> tuple[Comment, ...]:
-        """Return the comments on the lines ``first`` to ``last``."""
+        """Return the ``# fullgraph:`` comments on the lines from ``first`` to ``last``, both
+        included."""
         return tuple(self.marked[line] for line in sorted(self.marked) if first <= line <= last)
 
 
@@ -157,9 +159,8 @@ def comments_of_statement(comments: Comments, node: ast.stmt) -> tuple[Comment, 
 
 
 def _head_end(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
-    """Return the zero-based last line of a definition's head, which ends at the first statement of
-    its body.
-    """
+    """Return the zero-based last line of a definition's head: the last line before its first
+    statement."""
     body = node.body
     statement: ast.stmt | None = body[0]
     if _is_docstring(body[0]):

@@ -75,7 +75,7 @@ class Target:
     """Names of the instance's attributes that contain inputs, such as ``example_input_array``."""
     get_module: bool = False
     repeated: bool = False
-    """True if the file defines the name again; only the last definition remains."""
+    """True if a later definition in the file has the same name, so that this one is overwritten."""
     used_by: tuple[str, ...] = ()
     definition: str = ""
     """Name of the file's function or class that a call or assignment refers to; empty for other
@@ -556,7 +556,8 @@ def _is_dataclass(decorator: ast.expr) -> bool:
 
 
 def _mentions_attribute(node: ast.ClassDef, name: str) -> bool:
-    """Whether a class sets ``self.name``, has it at class level, or as a property."""
+    """Whether a class has an attribute ``name``: assigned as ``self.name`` or at class level, or a
+    property."""
     for statement in node.body:
         if isinstance(statement, ast.FunctionDef) and statement.name == name:
             return True

@@ -195,7 +195,8 @@ class Enough(BaseException):
 
 
 _unwatched = 0
-"""Number of active :func:`ignore_calls` blocks."""
+"""Number of active :func:`ignore_calls` blocks, in which calls are not recorded; the blocks can be
+nested."""
 
 
 @contextlib.contextmanager

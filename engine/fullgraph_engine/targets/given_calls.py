@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from .enclosing import EnclosingSnapshot
 
 _MOST = 50_000
-"""Maximum number of values that the inputs of one call may contain."""
+"""Maximum number of values in the inputs of a call that gets a digest."""
 _MOST_BYTES = 32 << 20
-"""Maximum total size in bytes of the real tensors in the inputs."""
+"""Maximum total size in bytes of real tensors in the inputs of a call that gets a digest."""
 _MOST_CONSTANT = 64
-"""Maximum number of elements of a fake tensor with known values."""
+"""Maximum number of elements of a fake tensor with known values that a digest includes."""
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range)
 _NAMED = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 _HEAP_TYPE = 1 << 9
@@ -246,7 +246,8 @@ class _DigestWalk:
 
 
 def _is_plain_class(kind: type) -> bool:
-    """Whether instances of a class store all their state in attributes."""
+    """Whether instances of a class store all their state in attributes, so that a digest can cover
+    it."""
     for one in kind.__mro__[:-1]:
         if not one.__flags__ & _HEAP_TYPE:
             return False

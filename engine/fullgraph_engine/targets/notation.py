@@ -109,7 +109,7 @@ class TensorText:
 
 @dataclass(frozen=True)
 class LiteralValue:
-    """A Python literal."""
+    """A Python literal, such as ``3`` or ``"sum"``, in the text of example inputs."""
 
     value: object
 
@@ -236,8 +236,11 @@ def _tensors_of(value: Value) -> Iterator[TensorText]:
 
 
 def inner_values(value: Value) -> tuple[Value, ...]:
-    """Return the values directly inside a container or call, in text order; without a dictionary's
-    keys."""
+    """Return the values directly inside a list, tuple, dictionary or call of example inputs, in
+    text order.
+
+    Keys of dictionaries are left out.
+    """
     if isinstance(value, Sequence):
         return value.items
     if isinstance(value, Mapping):
@@ -334,7 +337,7 @@ def with_numbers(said: Notation) -> Notation:
 
 
 def evaluate_size(size: Size, sizes: dict[str, int]) -> int:
-    """Return the number of a size, with the numbers of symbols from ``sizes``."""
+    """Return a size as a number; ``sizes`` has the numbers of symbolic sizes."""
     if isinstance(size, FixedSize):
         return size.value
     if isinstance(size, SymbolicSize):

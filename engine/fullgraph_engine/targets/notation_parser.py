@@ -254,7 +254,7 @@ class _ProbeReader:
         self.before = ""
 
     def read(self) -> Notation:
-        """Return the example inputs that the parts state."""
+        """Return the example inputs that the parts of the text state together."""
         init, method, inputs, context = None, "", None, None
         if self._next() == "init":
             init = self.values.read_arguments(self._take().arguments)
@@ -306,14 +306,16 @@ class _ValueReader:
         self.hints: dict[str, int] = {}
 
     def words(self, node: ast.expr) -> str:
-        """Return the source text of an expression, as the user wrote it."""
+        """Return the text of an expression as the user wrote it, before tokens were replaced for
+        ``ast.parse``."""
         return self.text[node.col_offset : node.end_col_offset]
 
     def error(self, message: str, node: ast.expr) -> NotationError:
         return NotationError(message, node.col_offset, node.end_col_offset or 0)
 
     def read(self, node: ast.expr) -> Value:
-        """Return the value that an expression describes."""
+        """Return the value of example inputs, such as a tensor or a list, that a Python expression
+        stands for."""
         match node:
             case ast.Constant(value=str() | bool() | float() | None as constant):
                 return LiteralValue(constant)

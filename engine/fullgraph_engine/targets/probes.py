@@ -30,7 +30,7 @@ ENCLOSING_SECONDS = 20.0
 """Maximum seconds to run code that calls the targets, in order to see their inputs."""
 
 _SITES = 4
-"""Maximum number of module-level calls traced per target."""
+"""Maximum number of module-level calls traced per target (function or module class)."""
 
 
 class NoProbe(ProbeError):
@@ -118,13 +118,13 @@ class Call:
 
     @property
     def inputs(self) -> str:
-        """The inputs of all calls as the text of a probe comment."""
+        """Inputs of all calls as the text of a probe comment (example inputs)."""
         first = tensors.describe_inputs(self.args, self.kwargs, self.dynamic, facts=self.is_stated)
         return " ".join([first, *(one.words for one in self.then)])
 
     @property
     def all_dynamic(self) -> tuple[DynamicDimension, ...]:
-        """The symbolic dimensions in the inputs of all calls."""
+        """Symbolic dimensions, such as ``b`` in ``f32[b, 16]``, in the inputs of all calls."""
         return (*self.dynamic, *(wish for one in self.then for wish in one.dynamic))
 
 
@@ -145,7 +145,7 @@ class Probe:
     after: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     written: WrittenProbe | None = None
-    """The comment that states the inputs, if a comment does."""
+    """Comment in the file that states the inputs; None if they have another origin."""
     _enclosing: Callable[[], Sequence[Enclosing]] | None = field(default=None, repr=False)
 
     def build(self, namespace: Namespace) -> Call:
@@ -387,7 +387,7 @@ def call_of(target: Target, said: Notation, namespace: Namespace) -> Call:
 
 @dataclass(frozen=True)
 class _WrittenBuilder:
-    """A builder of the call that a probe comment states."""
+    """A callable that builds the call that a probe comment (example inputs) states."""
 
     target: Target
     notation: Notation
@@ -725,7 +725,8 @@ def are_from_attributes(found: Sequence[Probe]) -> bool:
 
 @dataclass(frozen=True)
 class _Returned:
-    """A builder of a call whose inputs the file's function ``get_inputs()`` returns."""
+    """A callable that builds a call with the inputs that the file's function ``get_inputs()``
+    returns."""
 
     target: Target
     init: Arguments | None
@@ -740,8 +741,8 @@ class _Returned:
 
 @dataclass(frozen=True)
 class _Attribute:
-    """A builder of a call whose inputs are the instance's ``example_input_array`` or
-    ``dummy_inputs``."""
+    """A callable that builds a call with the instance's ``example_input_array`` or ``dummy_inputs``
+    as inputs."""
 
     target: Target
     attribute: str
@@ -767,8 +768,8 @@ class _Attribute:
 
 @dataclass(frozen=True)
 class _Paired:
-    """A builder of a call of the model that the file's ``build()`` returns, with the input that
-    ``example_input()`` returns."""
+    """A callable that builds a call of the model from the file's ``build()``, with the result of
+    ``example_input()``."""
 
     target: Target
     builder: str
@@ -805,8 +806,8 @@ def _value_of_name(namespace: Namespace, name: str) -> Any:
 
 @dataclass(frozen=True)
 class _GetModule:
-    """A builder of a call of the model with the inputs that ``Model(…).get_module()`` returns
-    together."""
+    """A callable that builds a call with the model and inputs that ``Model(…).get_module()``
+    returns together."""
 
     target: Target
 
@@ -841,8 +842,8 @@ class _GetModule:
 
 @dataclass(frozen=True)
 class _Called:
-    """A builder of a call that the file makes at module level: the same callable with the same
-    arguments."""
+    """A callable that builds a call that the file makes at module level: the same callable with the
+    same arguments."""
 
     target: Target
     site: CallSite

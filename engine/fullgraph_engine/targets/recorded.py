@@ -146,7 +146,8 @@ class _Recorded:
 
 
 class _Names(Mapping[str, Any]):
-    """A mapping of the names in a file, and of all modules that can be imported."""
+    """A mapping from names in recorded arguments to objects: globals of the file, else importable
+    modules."""
 
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace

@@ -34,7 +34,8 @@ known: dict[str, str] = {}
 """Inputs that earlier searches found, as texts of probe comments, by the name of the target."""
 
 shortened: dict[str, str] = {}
-"""Sizes of the inputs in ``known`` that are smaller than usual, in words."""
+"""Sizes in found inputs, in words, that are smaller than usual because the code loops over them, by
+the name of the target."""
 
 settled: set[str] = set()
 """Names of targets that were traced with their inputs in ``known``; no other source of inputs is

@@ -105,7 +105,7 @@ def _call_subject(call: ast.Call) -> ast.expr | None:
 
 @dataclass(frozen=True)
 class _Bound:
-    """The value that a module-level name has at some point of the file."""
+    """The callable that a module-level name refers to at some point of the file."""
 
     owner: str = ""
     compiled: bool = False

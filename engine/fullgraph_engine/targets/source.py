@@ -308,7 +308,7 @@ def _collect_definitions(source: FileDefinitions, body: list[ast.stmt]) -> None:
 
 
 def is_main_guard(test: ast.expr) -> bool:
-    """Whether a test is ``__name__ == "__main__"`` in either order."""
+    """Whether a condition is ``__name__ == "__main__"`` or ``"__main__" == __name__``."""
     if not isinstance(test, ast.Compare) or len(test.comparators) != 1:
         return False
     sides = (test.left, test.comparators[0])
@@ -365,7 +365,7 @@ def dotted_name(expression: ast.expr) -> str:
 
 
 def range_of(node: ast.expr | ast.stmt | ast.alias) -> Range:
-    """Return the range of a node, from its first to its last character."""
+    """Return the source range of a syntax node, from its first to its last character."""
     return Range(
         Position(node.lineno - 1, node.col_offset),
         Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or node.col_offset),
@@ -386,7 +386,7 @@ def name_range(node: Function | ast.ClassDef, lines: tuple[bytes, ...]) -> Range
 
 
 def body_range(node: Function | ast.ClassDef) -> Range:
-    """Return the range of a definition with its decorators."""
+    """Return the source range of a whole function or class, including its decorators."""
     start = Position(node.lineno - 1, node.col_offset)
     for decorator in node.decorator_list:
         # The ``@`` precedes the expression on the same line; only the line matters.

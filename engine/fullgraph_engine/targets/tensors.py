@@ -288,7 +288,7 @@ def _can_hold_data(device: torch.device) -> bool:
 
 
 def fake_mode() -> object | None:
-    """Return the active FakeTensorMode, if any."""
+    """Return the active FakeTensorMode; None if tensors are real."""
     from ..torch_internals.dispatcher import active_modes
     from ..torch_internals.fake_tensors import FakeTensorMode
 

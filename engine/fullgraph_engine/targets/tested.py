@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pytest
 
 _MOST_TESTS = 6
-"""Maximum number of tests per test file executed for one target."""
+"""Maximum number of tests per test file to execute for one target (function or module class)."""
 
 _OPTIONS = (
     *("-o", "addopts=", "-o", "filterwarnings=", "--capture=no"),

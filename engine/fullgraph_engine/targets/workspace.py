@@ -13,7 +13,7 @@ _MOST_FILES, _MOST_FOUND = 400, 4
 _SECONDS = 0.25
 """Maximum wall time in seconds of one search for files."""
 _LARGEST = 200_000
-"""Maximum size in bytes of a file to read."""
+"""Maximum size in bytes of a workspace file to read."""
 _MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _MOST_PARENTS = 4
 _INSTALLED = {"site-packages", "dist-packages"}

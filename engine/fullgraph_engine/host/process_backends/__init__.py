@@ -37,7 +37,7 @@ class ProcessOwner(Protocol):
     """An object that receives the pid and the end of one process."""
 
     def set_pid(self, pid: int) -> None:
-        """Record the pid of the process; 0 while it is unknown."""
+        """Record the pid of the process; a pid of 0 means that it is unknown."""
 
     def handle_end(self, code: int | None) -> None:
         """Handle the end of the process with exit code ``code``: negative for a signal, None if
@@ -89,7 +89,7 @@ class RunSource(Protocol):
         """
 
     def close(self) -> None:
-        """Stop sending commands to the process, so that it ends."""
+        """Close the channel for commands to the process that starts runs, so that it ends."""
 
 
 class EnclosingProcess(RunSource, Protocol):

@@ -41,8 +41,8 @@ class ProcessEnds:
     user's file; otherwise -1."""
     keep_control: int = -1
     keep_report: int = -1
-    """Descriptors for commands and reports if the process is kept after the file's imports; -1 if
-    it must not be kept."""
+    """Descriptor for reports of a process kept after the file's imports; -1 if it must not be kept.
+    ``keep_control`` is the one for commands to it."""
 
     def open_descriptors(self) -> list[int]:
         return [descriptor for descriptor in vars(self).values() if descriptor >= 0]

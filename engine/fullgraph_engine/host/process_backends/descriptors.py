@@ -27,7 +27,7 @@ _write, _unlink, _rmtree = os.write, os.unlink, shutil.rmtree
 
 
 def list_open() -> set[int]:
-    """Return all open descriptors of this process."""
+    """Return the numbers of all open file descriptors of this process."""
     folder = "/proc/self/fd" if _LINUX else "/dev/fd"
     return {int(name) for name in os.listdir(folder)}  # noqa: PTH208 - also in a hurry
 
@@ -49,7 +49,7 @@ def move_to_end(descriptor: int) -> int:
 
 
 def path_of(folder: int) -> str:
-    """Return the path of an open folder."""
+    """Return the path of a folder that is open as the descriptor ``folder``."""
     if _LINUX:
         return f"/proc/self/fd/{folder}"
     found = fcntl.fcntl(folder, _F_GETPATH, bytes(_LONGEST_PATH))
@@ -93,7 +93,7 @@ def is_readable(descriptor: int, milliseconds: int = 0) -> bool:
 
 
 def close_all(descriptors: Iterable[int]) -> None:
-    """Close descriptors, ignoring errors."""
+    """Close file descriptors, ignoring errors."""
     for descriptor in descriptors:
         try:
             _close(descriptor)
@@ -120,10 +120,10 @@ class Inheritance:
 
 
 def prepare_inheritance(descriptors: Iterable[int]) -> Inheritance:
-    """Prepare descriptors for inheritance by a program that is started with ``Popen`` in its own
-    session.
+    """Prepare descriptors for inheritance by a program to be started with ``Popen``; return the
+    options for ``Popen``.
 
-    In its own session, the program does not receive interrupts from the terminal.
+    The program gets its own session, so that interrupts from the terminal do not reach it.
     """
     given = tuple(descriptors)
     return Inheritance(given, {"pass_fds": given, "start_new_session": True})

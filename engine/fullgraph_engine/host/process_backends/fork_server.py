@@ -37,7 +37,7 @@ process has too many open."""
 _pidfd_open = getattr(os, "pidfd_open", None)
 
 Forks = LaunchRun | LaunchEnclosingRun | ForkGeneration
-"""Commands for which a process forks a child."""
+"""A command for which a process forks a child."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class ForkServer:
         call). Commands for later snapshots are sent there. None in other processes."""
         self.is_own: Callable[[Forks], bool] = lambda _: True
         self._children: dict[int, _Child] = {}
-        """Children that have not ended yet, by pid."""
+        """Forked children whose end was not reported yet, by pid."""
 
     def wait(
         self,

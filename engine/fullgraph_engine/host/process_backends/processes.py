@@ -37,7 +37,7 @@ _prctl = ctypes.CDLL(None).prctl if _LINUX else None
 
 
 def adopt_orphans() -> bool:
-    """Make this process the parent of descendants whose own parent ends, even if they called
+    """Make this process the parent of any descendant whose own parent ends, even if it called
     ``setsid``."""
     return _prctl is not None and _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
@@ -57,8 +57,8 @@ def die_with_server() -> None:
     """Make the kernel kill the engine's main process when the server ends, even while a signal has
     stopped the engine.
 
-    Without this, the engine only sees that its pipe is closed, which it cannot do while it is
-    stopped.
+    Otherwise the engine would end only when it reads that its pipe is closed, and a stopped process
+    reads nothing.
     """
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
@@ -86,7 +86,7 @@ class _Reserve:
         self._descriptor = -1
 
     def hold(self) -> None:
-        """Open the spare descriptor."""
+        """Open the descriptor again, after the process table was read."""
         self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def __enter__(self) -> None:

@@ -17,7 +17,7 @@ from .guesses import SignatureParameter, input_like, parameters_of
 from .trial import TimeIsUp
 
 _MOST = 40
-"""Maximum number of values tried for one argument."""
+"""Maximum number of values tried for one optional argument."""
 _TRY = 1.0
 """Maximum wall time in seconds for trying one value."""
 _DTYPES = ("f32", "b8", "i64")

@@ -22,7 +22,7 @@ _CLOSER = 1.5
 """Reduction of a change's cost if the previous change has brought two numbers that should be equal
 closer."""
 _LONGEST = 1 << 17
-"""Largest number for which the size of an image or sequence is computed."""
+"""Maximum size to try for an image or sequence."""
 
 
 @dataclass(frozen=True)

@@ -27,15 +27,16 @@ from .candidate import InputCandidate, Path, shape_of_text, with_field
 from .guesses import WIDTH, Guesses, Namespace, SignatureParameter
 
 _REAL_SECONDS = 1.5
-"""Maximum seconds of a trial call with real tensors; if it takes longer, fake tensors are used from
-then on."""
+"""Maximum seconds of a trial call with real tensors; slower ones are made with fake tensors."""
 _SMALL = 4096
-"""Maximum number of elements of a parameter to initialize during construction."""
+"""Maximum number of elements of a parameter to initialize when a module is constructed for a trial
+call; larger ones stay uninitialized."""
 _RANDOM = frozenset(
     f"{name}_" for name in ("normal", "uniform", "random", "log_normal", "exponential", "bernoulli")
 )
 _INITIAL = _RANDOM | {"fill_", "zero_", "erfinv_", "mul_", "add_", "clamp_"}
-"""Methods that initialize tensors: some always, the others only if the tensor is a parameter."""
+"""Names of methods that initialize tensors: the random ones always do, the others only if the
+tensor is a parameter."""
 _BYTES, _REAL_BYTES = 1 << 27, 1 << 24
 """Maximum bytes of a tensor in a trial, if fake and if real. They limit the duration, because a
 deadline cannot interrupt a convolution.
@@ -70,7 +71,7 @@ class TimeIsUp(BaseException):
 
 @dataclass(frozen=True)
 class FailedCall:
-    """A call of a torch function that raised, with its arguments."""
+    """A call of a torch function that raised during a trial call, with its arguments."""
 
     name: str
     args: tuple[Any, ...]
@@ -169,7 +170,7 @@ class InputTrials:
         inputs: tuple[SignatureParameter, ...],
         method: str = "forward",
     ) -> None:
-        """Prepare trials; ``inputs`` are the parameters of the called method."""
+        """Prepare trial calls; ``inputs`` are the parameters of the called method."""
         self.method = method
         self.subject, self.namespace, self.guesses = subject, namespace, guesses
         self.positional = tuple(one.name for one in inputs if one.positional)
