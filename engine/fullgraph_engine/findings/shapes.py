@@ -233,10 +233,10 @@ class _ShapeText:
 
 
 def _child_nodes(node: ast.AST, loop: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield the child nodes of a syntax node, each with whether it is assigned in every iteration
-    of a loop.
+    """Yield the children of a syntax node, each with whether each iteration of a ``for`` loop
+    assigns it.
 
-    ``loop``: the node itself is.
+    ``loop``: each iteration assigns the node itself.
     """
     for field, value in ast.iter_fields(node):
         inside = (isinstance(node, _Loop) and field == "target") or (

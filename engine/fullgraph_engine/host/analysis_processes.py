@@ -64,8 +64,8 @@ class LaunchedRun(OwnedProcess):
     """A run (a process that traces one target with one set of inputs) that was requested from the
     back end.
 
-    ``snapshot_of`` is the enclosing run (a run of callers) whose snapshot it is forked from; None
-    if it is forked from the process that executed the file.
+    ``snapshot_of`` is the process that executed the target's callers, if the run is forked from a
+    copy of it made at a call; None if it is forked from the process that executed the file.
     """
 
     def __init__(

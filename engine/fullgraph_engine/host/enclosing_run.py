@@ -17,14 +17,15 @@ from .wire import ChildExited, ChildForked, ForkFailed, SnapshotTaken, Upward
 
 
 class EnclosingRun(OwnedProcess):
-    """An enclosing run (a process that executes callers of targets) and the snapshots that it
-    forked at their calls.
+    """A process that executes callers of targets, and the copies of itself (snapshots) that it
+    forked at calls of targets.
 
     ``watched.pid`` is the process that currently executes the callers; 0 after it has ended.
     """
 
     process: EnclosingProcess
-    """Process that forks runs from the snapshots on command; set when it was started."""
+    """Process that forks runs from the waiting copies of this run (snapshots) on command; set when
+    it was started."""
 
     def __init__(
         self, ends: deque[ProcessEnd], number: int, key: EnclosingKey, *, nice: bool
@@ -33,31 +34,37 @@ class EnclosingRun(OwnedProcess):
         self.number, self.key = number, key
         self._nice = nice
         self.first_pid = 0
-        """Pid of the process in which the enclosing run began. When it ends, the system ends all
-        snapshots too."""
+        """Pid of the process in which the run began. When it ends, the system also ends all copies
+        (snapshots) that wait at calls."""
         self.left = 0
-        """Number of processes that stopped at a call of a target and wait as snapshots."""
+        """Number of copies of the process (snapshots) that wait at a call of a target."""
         self._settled = 0
-        """Number of snapshots that have reported the target that is called where they stopped."""
+        """Number of waiting copies of the process (snapshots) that have reported the target called
+        there."""
         self._ended = False
         self.over = False
-        """True if no more snapshots are forked, because the run has ended or was interrupted."""
+        """True if no more copies (snapshots) are forked at calls, because the run has ended or was
+        interrupted."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the callers were executed to the end, and every snapshot has reported its
-        call."""
+        """Whether the callers were executed to the end, and every waiting copy (snapshot) has
+        reported its call."""
         return self._ended and self._settled == self.left
 
     @property
     def was_interrupted(self) -> bool:
-        """Whether the engine has interrupted the callers, whose snapshots may still exist."""
+        """Whether the engine has interrupted the callers.
+
+        Copies of the process that wait at calls (snapshots) may still exist.
+        """
         return self.watched.cause is not None and not self.over
 
     def set_pid(self, pid: int) -> None:
         """Record the pid of the process in which the run began.
 
-        That process may have become a snapshot already, while a fork of it executes the callers.
+        That process may already wait at a call (as a snapshot), while a fork of it executes the
+        callers.
         """
         self.first_pid = pid
         if not self.left:
@@ -73,7 +80,8 @@ class EnclosingRun(OwnedProcess):
     def take_message(self, message: Upward | Event | None) -> SnapshotTaken | None:
         """Update the state from a message of the run's processes.
 
-        Return the message if it announces a new snapshot, else None.
+        Return the message if it announces that a copy of the process (a snapshot) waits at a call,
+        else None.
         """
         if isinstance(message, SnapshotTaken):
             self._settled += 1
@@ -91,11 +99,13 @@ class EnclosingRun(OwnedProcess):
         return None
 
     def stop_recording(self) -> None:
-        """Record that no more snapshots will be forked, and remove the deadline of the run."""
+        """Record that no more copies of the process (snapshots) will be forked at calls, and remove
+        the deadline of the run."""
         self.over, self.watched.deadline = True, float("inf")
 
     def lose_snapshots(self) -> None:
-        """Record that all processes of the run, including its snapshots, have ended."""
+        """Record that all processes of the run have ended, including the copies that waited at
+        calls (snapshots)."""
         self._forget_current()
         self.first_pid = 0
 

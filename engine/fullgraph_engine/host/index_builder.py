@@ -29,12 +29,14 @@ from .wire import IndexOrder
 _MOST_SECONDS = 60
 """Maximum seconds that a process which builds the index may run; it ends itself after that."""
 _PATIENCE = 2.0
-"""Maximum seconds that the second process waits until the first traces have ended."""
+"""Maximum seconds that completing the operator index is delayed until the first traces have
+ended."""
 _SOON = 0.02
 """Number of seconds between the two processes that build the operator index, so that waiting
 requests are served first."""
 _WRITING = 1000
-"""Maximum milliseconds to wait for the first process to finish its write to the server."""
+"""Maximum milliseconds to wait for the process that reads the YAML file to finish its write to the
+server."""
 _NICE = {"read": 5, "survey": 10}
 _STATIC = "static.index"
 """Name of the file, in the engine's temporary folder, with the index made from the YAML file
@@ -103,8 +105,11 @@ class Inventory:
         wire.write_message(self._write if direct else report, event)
 
     def take_over_writing(self) -> None:
-        """Wait until the first process has finished writing to the server. After this call, only
-        this process writes."""
+        """Wait until the forked process, which builds the operator index, has finished writing to
+        the server.
+
+        After this call, only this process writes.
+        """
         if self._baton < 0:
             return
         taken = not os.read(self._baton, 1)
@@ -141,8 +146,7 @@ class Inventory:
         host.watch_child(pid, lambda code: self._first_ended(said))
 
     def due(self, busy: bool) -> float | None:
-        """Return the seconds until :meth:`turn` should be called; None if no process waits to be
-        started.
+        """Return the seconds until :meth:`turn` should be called; None if it need not be called.
 
         ``busy``: analyses are running.
         """
@@ -152,7 +156,7 @@ class Inventory:
         return max(self._due + wait - time.monotonic(), 0.0)
 
     def turn(self, busy: bool) -> None:
-        """Start the second process, unless it would delay a trace now.
+        """Start the process that completes the operator index, unless it would delay a trace now.
 
         ``busy``: analyses are running.
         """

@@ -62,8 +62,8 @@ class ModulePlan:
         return not self._read
 
     def handle_stale(self) -> bool:
-        """Handle a message that the kept process does not fit the file; return whether to start
-        again without it.
+        """Handle a message that the process kept after the file's imports does not fit the file;
+        return whether to start again without it.
 
         Only the first message returns True.
         """

@@ -112,7 +112,8 @@ class Preamble:
     def fork_generation(
         self, job: ModuleOrder, ends: ProcessEnds, generation: ForkedProcessOwner
     ) -> bool:
-        """Fork this process to execute another version of the file, as ``job`` describes.
+        """Fork the process kept after the imports, to execute another version of the file, as
+        ``job`` describes.
 
         ``ends`` are the new process's channels; ``generation`` receives its pid and end. Return
         False if the kept process has ended.
@@ -126,8 +127,8 @@ class Preamble:
         return sent
 
     def _send(self, command: bytes, rights: list[int], content: bytes) -> bool:
-        """Send a command to the kept process, with the descriptors ``rights`` and a file with
-        ``content``.
+        """Send a command to the process kept after a file's imports, with the descriptors
+        ``rights`` and a file with ``content``.
 
         Return False if the process has ended.
         """
@@ -140,7 +141,8 @@ class Preamble:
             os.close(paper)
 
     def import_early(self, message: LateImports) -> None:
-        """Make the kept process import modules that packages imported after the user's module.
+        """Make the process kept after the imports also import modules that packages import after
+        the user's module.
 
         Only the first call has an effect.
         """
@@ -158,14 +160,17 @@ class Preamble:
         )
 
     def repeat_calls(self, calls: OperatorCalls) -> None:
-        """Make the kept process repeat, while idle, the operator calls of a run, to fill torch's
-        fake tensor cache for later forks."""
+        """Make the process kept after the imports repeat operator calls of a trace while it is
+        idle.
+
+        This fills torch's fake tensor cache for later forks.
+        """
         if self.kept is not None and not self._doomed:
             self._send(wire.encode_message(RepeatOperatorCalls()), [], calls.packed.encode())
 
     def discard(self) -> None:
-        """Fork this process for no further versions of the file, and kill it when its present forks
-        have ended."""
+        """Fork the process kept after the imports no more, and kill it when its present forks have
+        ended."""
         self._doomed = True
         if not self._generations and self.pid:
             processes.kill_trees([self.pid])
@@ -174,7 +179,8 @@ class Preamble:
         """Do nothing: the pid is already known from the fork."""
 
     def handle_end(self, code: int | None) -> None:
-        """Close the channels of the kept process after its end, which also ended all its forks."""
+        """Close the channels of the process kept after the imports, which has ended together with
+        all its forks."""
         self._doomed = True
         self._handle_lines(self._reports.drain())
         self._control.close()

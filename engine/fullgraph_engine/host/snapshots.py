@@ -53,12 +53,13 @@ class Snapshots:
         *,
         tells: bool,
     ) -> tuple[LaunchRun, ProcessEnds]:
-        """Execute the callers of the targets in ``runs`` (pairs of a planned run with its target
-        and inputs), and fork a snapshot at each call.
+        """Execute the callers of the targets in ``runs``, and fork a waiting copy of the process
+        (snapshot) at each call of a target.
 
         The function returns only in a process forked from a snapshot to trace its call, with the
-        command to execute and the channels to the main process. ``text`` is the file's source,
-        ``namespace`` its globals. ``tells``: report the arguments of each call.
+        command to execute and the channels to the main process. ``runs`` has planned runs, each
+        with its target and inputs. ``text`` is the file's source, ``namespace`` its globals.
+        ``tells``: report the arguments of each call.
         """
         self._ends.raise_all()
         memory = self._command.memory
@@ -81,11 +82,11 @@ class Snapshots:
         return self.serve_runs(taken[0] if taken else None, *call)
 
     def fork_snapshot(self) -> bool:
-        """Fork this process just before a call of a target.
+        """Fork this process just before a call of a target, so that one of the two processes (the
+        snapshot) waits there.
 
-        Return True in the process that stays as a snapshot, and False in the process that continues
-        the callers. Also return False, without a fork, if the process has several threads or lacks
-        descriptors.
+        Return True in the snapshot, and False in the process that continues the callers. Also
+        return False, without a fork, if the process has several threads or lacks descriptors.
         """
         if processes.count_threads() > 1:
             return False
@@ -114,12 +115,12 @@ class Snapshots:
     def serve_runs(
         self, taken: PlannedRun | None, call: GivenCall | None, source: str
     ) -> tuple[LaunchRun, ProcessEnds]:
-        """Wait in a snapshot for commands, and fork a run for each, until the engine's main process
-        ends.
+        """Wait at a call of a target, in a copy of the process (snapshot), and fork a run for each
+        command that arrives.
 
-        ``taken`` is the planned run of the call at which the snapshot stopped, or None; ``call`` is
-        a digest of its arguments, and ``source`` describes it. Return only in a forked process,
-        with its command and channels.
+        It ends with the engine's main process. ``taken`` is the planned run of the call, or None;
+        ``call`` is a digest of its arguments, and ``source`` describes it. Return only in a forked
+        process, with its command and channels.
         """
         server = self._server
         if server is None:

@@ -32,8 +32,8 @@ and the number of its inputs."""
 
 @dataclass
 class _Speculation:
-    """A speculative run: it traces an alternative execution path of a target before the target's
-    first run has ended."""
+    """A run started early, on an idle processor: it traces an alternative execution path before the
+    target's first run has ended."""
 
     attempt: Attempt
     found: FoundProbe | None
@@ -70,10 +70,10 @@ class Speculations:
                 self._queue.append(Attempt(planned, mode, "paths", known=known, speculative=True))
 
     def next_attempt(self, firsts: Container[tuple[int, int]]) -> Attempt | None:
-        """Return the next speculative run to launch, or None.
+        """Return the next run to start early (on an idle processor), or None.
 
-        ``firsts`` has the indices of the targets and inputs whose first run is in progress.
-        Speculative runs for others are dropped.
+        ``firsts`` has the indices of the targets and inputs whose first run is in progress. Early
+        runs for others are dropped.
         """
         while self._queue and self._queue[0].plan.at not in firsts:
             del self._queue[0]
@@ -95,8 +95,11 @@ class Speculations:
         return speculation.add_answer(speculation.wanted) if speculation.wanted else None
 
     def differs(self, attempt: Attempt) -> bool:
-        """Whether a speculative run for this target used other inputs or another kind of tensors
-        than ``attempt``, so that its answer is useless."""
+        """Whether a run that was started early for this target used other inputs or another kind of
+        tensors than ``attempt``.
+
+        Its answer is then useless.
+        """
         speculation = self._launched.get(attempt.plan.at)
         return speculation is not None and (
             speculation.attempt.mode != attempt.mode
@@ -104,8 +107,8 @@ class Speculations:
         )
 
     def add_answer(self, attempt: Attempt) -> Attempt | None:
-        """Return ``attempt`` with the answer of the speculative run for its target added, or
-        unchanged without one.
+        """Return ``attempt`` with the answer of the run that was started early for its target;
+        unchanged if there was none.
 
         Return None if that run is still going; ``attempt`` is then returned later by :meth:`end`.
         """

@@ -20,11 +20,11 @@ number in the user's file, and whether it uses real tensors."""
 
 @dataclass(frozen=True)
 class Launch:
-    """Task: launch a run.
+    """Task: launch a run, which traces one target.
 
-    With ``enclosing``, the run is forked from the snapshot that this enclosing run (a run of the
-    target's callers) left at the recorded ``call``. If it is None, the run is forked from the
-    process that executed the user's file.
+    With ``enclosing``, the run is forked from a waiting copy (snapshot) of the process that
+    executed the target's callers, made at the recorded ``call``. If it is None, the run is forked
+    from the process that executed the user's file.
     """
 
     command: LaunchRun
@@ -35,8 +35,8 @@ class Launch:
 
 @dataclass(frozen=True)
 class LaunchEnclosing:
-    """Task: launch an enclosing run, which executes callers of targets and forks a snapshot at each
-    call of a target."""
+    """Task: start a process that executes callers of targets, and forks a waiting copy of itself
+    (snapshot) at each call of a target."""
 
     command: LaunchEnclosingRun
     key: EnclosingKey

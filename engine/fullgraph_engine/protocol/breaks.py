@@ -96,10 +96,8 @@ class BreakCost:
 
     @property
     def separated(self) -> int:
-        """Number of operators on the smaller sides of the functions that the break splits.
-
-        Without the break, they would be in one graph with the other side.
-        """
+        """Number of operators that a fix would move to a larger graph: of the two graphs of each
+        split function, those in the smaller."""
         return sum(min(cut.before, cut.after) * cut.runs for cut in self.cuts)
 
     @property

@@ -158,7 +158,7 @@ Value = Union[TensorText, LiteralValue, SizeText, Sequence, Mapping, Reference]
 
 @dataclass(frozen=True)
 class FurtherCall:
-    """A second or later call of the traced object: the text after ``then``.
+    """A second or later call of the traced object, written as ``then f32[3, 4]`` in example inputs.
 
     An empty ``method`` means the first call's method.
     """

@@ -100,8 +100,10 @@ class EnclosingProcess(RunSource, Protocol):
     """
 
     def handle_message(self, message: ChildForked | ForkFailed | ChildExited) -> None:
-        """Pass the start or the end of a run, reported by the snapshot that forked it, to the owner
-        of the run."""
+        """Pass the start or the end of a run to the run's owner.
+
+        It was reported by the waiting copy of this process (snapshot) that forked the run.
+        """
 
 
 class ModuleProcess(RunSource, Protocol):

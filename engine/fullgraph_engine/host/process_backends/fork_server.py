@@ -61,8 +61,9 @@ class ForkServer:
         self._control, self._report = socket.socket(fileno=control), report
         self._forking = forking
         self.onward: socket.socket | None = None
-        """Socket to the process that continues the callers, in a snapshot (a copy stopped at a
-        call). Commands for later snapshots are sent there. None in other processes."""
+        """Socket to the process that continues the user's code, if this process waits as a copy
+        (snapshot) at a call. Commands for copies made at later calls are sent there. None in other
+        processes."""
         self.is_own: Callable[[Forks], bool] = lambda _: True
         self._children: dict[int, _Child] = {}
         """Forked children whose end was not reported yet, by pid."""

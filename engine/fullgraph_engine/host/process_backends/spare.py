@@ -38,8 +38,8 @@ class Spare:
     """Descriptor of the pipe for commands to the waiting interpreter; -1 after it was closed."""
 
     def send_order(self, order: wire.Order, folder: str) -> None:
-        """Write an order to a file in ``folder`` and send the path to the spare, which then
-        performs it.
+        """Write an order to a file in ``folder`` and send its path to the waiting interpreter,
+        which then performs the order.
 
         Raises:
             OSError: the folder is not writable.
@@ -55,13 +55,16 @@ class Spare:
             return
 
     def close(self) -> None:
-        """Close the pipe for commands. A spare without an order then ends."""
+        """Close the pipe for commands.
+
+        The interpreter then ends, unless it has received an order.
+        """
         if self.control >= 0:
             os.close(self.control)
             self.control = -1
 
     def discard(self) -> None:
-        """Close this process's descriptors of the pipes to the spare."""
+        """Close this process's ends of the pipes to the waiting interpreter."""
         self.close()
         self.channels.close()
 

@@ -37,8 +37,8 @@ class InputCandidate:
     inputs: tuple[tuple[str, Value], ...] = ()
 
     def arguments_of(self, side: Step) -> tuple[tuple[str, Value], ...]:
-        """Return the names and values of the constructor's arguments if ``side`` is ``"init"``,
-        else of the call's arguments."""
+        """Return names and values of arguments: the constructor's if ``side`` is ``"init"``, else
+        the call's."""
         return self.init if side == "init" else self.inputs
 
     def get(self, path: Path) -> Value | None:
@@ -113,8 +113,8 @@ class NumberSite:
 
 
 def number_sites(candidate: InputCandidate) -> list[NumberSite]:
-    """Return the positions of all integers in a candidate: first in the inputs, because these are
-    the easiest to change."""
+    """Return the positions of all integers in a set of arguments: first in the inputs, because
+    these are the easiest to change."""
     found: list[NumberSite] = []
     for path, value in candidate.values():
         if isinstance(value, TensorText):

@@ -32,8 +32,8 @@ network."""
 
 @dataclass(frozen=True)
 class CertainError:
-    """An error that the code raises with any inputs; ``notation`` states inputs with which it can
-    be seen."""
+    """An error that the code raises with any inputs; ``notation`` has inputs, in parsed text form,
+    with which it can be seen."""
 
     notation: Notation
     obstacle: str

@@ -535,8 +535,8 @@ def _evaluate_in_frame(node: ast.expr, frame: types.FrameType) -> Any:
 
 
 def paths_of(node: ast.AST, frame: types.FrameType, outcome: TrialOutcome) -> list[Path]:
-    """Return the positions of a candidate's values that occur in an expression, evaluated in a
-    stack frame of its trial call."""
+    """Return the positions of tried arguments that occur in an expression, evaluated in a stack
+    frame of the trial call."""
     found: list[Path] = []
     for part in ast.walk(node):
         if isinstance(part, ast.Name):
@@ -550,7 +550,7 @@ def paths_of(node: ast.AST, frame: types.FrameType, outcome: TrialOutcome) -> li
 
 
 def implicated_paths(outcome: TrialOutcome) -> list[Path]:
-    """Return the positions of a candidate's values that occur on the lines of the traceback,
+    """Return the positions of tried arguments that occur on the lines of a trial call's traceback,
     deepest frame first."""
     found: list[Path] = []
     for frame, line, _ in reversed(outcome.frames[-_MOST_FRAMES:]):
@@ -576,8 +576,8 @@ def _paths_of_name(name: str, frame: types.FrameType, outcome: TrialOutcome) -> 
 
 
 def _paths_of_object(value: Any, outcome: TrialOutcome) -> list[Path]:
-    """Return the positions of an object among the values of a candidate; numbers and strings match
-    by equality."""
+    """Return the positions of an object among the arguments of a trial call; numbers and strings
+    match by equality."""
     found = []
     plain = isinstance(value, (int, str, float)) and not isinstance(value, bool)
     for path, made in outcome.made.items():

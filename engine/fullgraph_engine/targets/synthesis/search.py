@@ -373,7 +373,7 @@ def _is_past(
 
 
 def _dimension_words(outcome: TrialOutcome) -> str:
-    """Return the number of the dimension that a trial's exception names; empty without one.
+    """Return the number of the dimension that a trial call's exception names; empty without one.
 
     Torch checks dimensions one by one, so another number means progress.
     """

@@ -53,15 +53,16 @@ class SearchSubject:
         return found
 
     def integer_defaults(self, candidate: InputCandidate) -> Iterator[tuple[Path, int]]:
-        """Yield the position and default of each integer parameter of the constructor that the
-        candidate leaves at its default."""
+        """Yield the position and default of each integer parameter of the constructor that
+        ``candidate`` leaves out."""
         for name, parameter in self.init.items():
             path = ("init", name)
             if type(parameter.default) is int and candidate.get(path) is None:
                 yield path, parameter.default
 
     def left_out(self, candidate: InputCandidate) -> Iterator[str]:
-        """Yield the names of optional inputs that the candidate does not pass."""
+        """Yield the names of optional inputs that ``candidate``, a set of arguments to try, leaves
+        out."""
         for name, parameter in self.inputs.items():
             given = candidate.get(("inputs", name))
             if given == LiteralValue(None) or (given is None and parameter.default is None):
@@ -103,8 +104,8 @@ class SearchSubject:
 
 
 def put_value(candidate: InputCandidate, path: Path, value: Value) -> InputCandidate:
-    """Return a candidate with the value at a position replaced; the position may be a
-    configuration's field that has its default."""
+    """Return a set of arguments with the value at a position replaced, also in a configuration's
+    field that has its default."""
     last = path[-1]
     if isinstance(last, str) and last.startswith(".") and len(path) > 2:
         owner = candidate.get(path[:-1])

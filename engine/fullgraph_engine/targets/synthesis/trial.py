@@ -38,9 +38,8 @@ _INITIAL = _RANDOM | {"fill_", "zero_", "erfinv_", "mul_", "add_", "clamp_"}
 """Names of methods that initialize tensors: the random ones always do, the others only if the
 tensor is a parameter."""
 _BYTES, _REAL_BYTES = 1 << 27, 1 << 24
-"""Maximum bytes of a tensor in a trial, if fake and if real. They limit the duration, because a
-deadline cannot interrupt a convolution.
-"""
+"""Maximum bytes of a tensor in a trial call, if fake and if real. They limit the duration, because
+a deadline cannot interrupt a convolution."""
 _REAL_MODULE = 1 << 28
 """Maximum bytes of the parameters of a module called with real tensors, since a call reads them
 all.
@@ -66,7 +65,7 @@ _ENGINE = str(pathlib.Path(__file__).parents[2])
 
 
 class TimeIsUp(BaseException):
-    """Raised when a trial takes too long; user code cannot catch it as an ``Exception``."""
+    """Raised when a trial call takes too long; user code cannot catch it as an ``Exception``."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ class TrialOutcome:
     made: dict[Path, Any] = field(default_factory=dict)
     """Object made for each position of the tried arguments; the references keep the ids unique."""
     used: bool = False
-    """True if the module was reused from an earlier trial, which had called it."""
+    """True if the module was reused from an earlier trial call, which had called it."""
     unusual: str = ""
     """Reason why the inputs are unusual although the code may accept them, in words; empty if they
     are not."""
@@ -127,8 +126,8 @@ class TrialOutcome:
 
     @property
     def place(self) -> tuple[object, ...]:
-        """Key of the code and exception type by which the trial stopped; trials that stop alike
-        have equal keys."""
+        """Key of the place and type of the exception; trial calls that fail alike have equal
+        keys."""
         return self.phase, type(self.error).__name__, self.path[-1:]
 
     @property
@@ -147,8 +146,8 @@ class TrialOutcome:
 
 @dataclass(frozen=True)
 class _Built:
-    """The module that the last trial constructed, with its constructor arguments, for reuse by the
-    next trial."""
+    """The module that the last trial call constructed, with its constructor arguments, for reuse by
+    the next one."""
 
     init: tuple[tuple[str, Value], ...]
     module: Any
@@ -413,8 +412,8 @@ def skip_initialization(trials: InputTrials) -> Iterator[None]:
 
 
 class _Maker:
-    """A converter of a candidate's values from text form to objects, which records the position of
-    each tensor."""
+    """A converter of the arguments of a trial call from text form to objects, which records the
+    position of each tensor."""
 
     def __init__(self, namespace: Namespace, guesses: Guesses, outcome: TrialOutcome) -> None:
         self.namespace, self.guesses, self.outcome = namespace, guesses, outcome
@@ -483,8 +482,8 @@ class _Maker:
 
 
 class _Bag(types.SimpleNamespace):
-    """A configuration object for trials that creates an attribute when code reads one that is
-    missing.
+    """A configuration object for trial calls that creates an attribute when code reads a missing
+    one.
 
     With ``getattr``, code gets its own default.
     """
@@ -508,7 +507,7 @@ class _Bag(types.SimpleNamespace):
 
 
 class _Asked(dict):  # type: ignore[type-arg]
-    """A dictionary for trials that creates a value when code reads a missing key."""
+    """A dictionary for trial calls that creates a value when code reads a missing key."""
 
     def __init__(self, grow: Any) -> None:
         super().__init__()
