@@ -130,8 +130,10 @@ def serve(
 
 
 class CollectorEnded(Exception):
-    """Raised when the first process of the engine's pid namespace has ended; Linux then cannot
-    start processes in the namespace."""
+    """Raised when the first process of the engine's pid namespace has ended.
+
+    Linux then cannot start processes in this namespace.
+    """
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ class ModulePlan:
     """True if the file was executed a second time because the kernel or another program killed the
     first process."""
     _restarted: bool = False
-    """True if execution began again without a process kept from an earlier analysis, whose imports
-    differed from the file's."""
+    """True if the file's execution began again because its first process was forked from one with
+    other imports."""
 
     def begin(self) -> tuple[SkippedStatement, ...]:
         """Begin an execution of the file; return the statements to skip, which ended earlier

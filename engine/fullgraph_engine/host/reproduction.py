@@ -184,8 +184,8 @@ class ReproSession:
 
     @property
     def waiting(self) -> int:
-        """Number of processes that this request still needs: one for the minimization, after the
-        run."""
+        """Number of further processes that this request needs: 1 (for the minimization) while
+        programs are being written, else 0."""
         return 1 if self._analysis is not None else 0
 
     def next_deadline(self) -> float:

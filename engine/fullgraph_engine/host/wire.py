@@ -140,7 +140,7 @@ class LateImports:
 
 @dataclass(frozen=True)
 class ChildForked:
-    """A message from a newly forked process: the command with this ``number`` requested it.
+    """A message from a newly forked process, which the command with this ``number`` requested.
 
     ``pid`` comes from the kernel, because user code could write any pid into the message.
     """

@@ -383,16 +383,18 @@ def leave_snapshots(
     *,
     fake: bool,
 ) -> EnclosingSnapshot | None:
-    """Execute ``enclosing`` (callers of targets) once to their end, and fork a waiting copy of the
-    process at each wanted call.
+    """Execute ``enclosing`` (callers of targets) once, and fork a waiting copy of the process at
+    each wanted call.
 
-    Such a copy is called a snapshot. A target gets snapshots for as many distinct call signatures
-    as it occurs in ``wanted``. At each wanted call ``stay`` forks; it returns True in the process
-    that waits as a snapshot and False in the process that continues.
+    Such a copy is called a snapshot. A target gets snapshots for as many calls with distinct
+    dtypes, ranks or flags of their inputs as it occurs in ``wanted``. At each wanted call ``stay``
+    forks; it returns True in the process that waits as a snapshot and False in the process that
+    continues.
 
     Return the snapshot in the waiting process; building the target's call there returns the
-    recorded call, only once. Return None in the process that reached the end, and where the
-    snapshot differs from a separate run for the target.
+    recorded call, only once. Return None in the process that reached the end. Also return None if
+    the model has stored a function by which calls of other targets are recorded, so that its state
+    differs from that in a separate run.
     """
     global _here
     from .. import tracing
