@@ -1,4 +1,4 @@
-"""Documents for people about a run: graphs, bytecode, ShapeEnv events."""
+"""Documents for people about one trace of a target: captured graphs, bytecode, ShapeEnv events."""
 
 from .sink import DocumentRequest
 

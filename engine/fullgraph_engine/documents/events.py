@@ -1,5 +1,5 @@
-"""Documents about ShapeEnv events: what each source line decided about sizes, and how a later run
-differs."""
+"""Documents about ShapeEnv events: the decisions about sizes at each source line, and differences
+from an earlier run."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from .places import PlaceFormatter
 
 
 def timeline_text(timeline: Timeline, places: PlaceFormatter) -> str:
-    """Format the ShapeEnv events in order, below the source lines during which they happened.
+    """Return the ShapeEnv events of a trace as text, in order, each below the source line during
+    which it happened.
 
-    Events without symbols are only counted at the end. If there are only such events, the text is
-    empty. ``places`` formats the names of files and lines.
+    Events without symbols are only counted at the end; if all events are without symbols, the text
+    is empty. ``places`` formats the names of files and lines.
     """
     shown = [event for event in timeline.events if event.symbols or event.effects]
     if not shown and not timeline.note:
@@ -38,7 +39,7 @@ def timeline_text(timeline: Timeline, places: PlaceFormatter) -> str:
 
 
 def explanations_text(tape: Tape, budget: ReplayBudget) -> str:
-    """Explain why sizes became constants or equal to other sizes.
+    """Return a text that explains why sizes became constant or equal to other sizes.
 
     The text is empty if none did, or if the time in ``budget`` ran out. ``tape`` has the recorded
     ShapeEnv events.
@@ -59,16 +60,17 @@ def saved_events(tape: Tape) -> str:
 
 
 def _end_of(tape: Tape) -> ShapeEnv:
-    """Return the ShapeEnv of a recording as it is after all events."""
+    """Return the ShapeEnv as it was at the end of a trace, after all recorded events."""
     return replay_tape(tape) if tape.live is None else tape.live
 
 
 def comparison_text(saved: str, tape: Tape, places: PlaceFormatter) -> tuple[str, bool]:
-    """Describe how the ShapeEnv events of this run differ from an earlier run.
+    """Return a text on how the ShapeEnv events of this run differ from an earlier run, and whether
+    anything differs.
 
-    ``saved`` is the result of :func:`saved_events` in the earlier run. Returns the text, and
-    whether anything differs. Events count as equal if both runs end with the same symbols, guards
-    and runtime assertions.
+    ``saved`` is the result of :func:`saved_events` in the earlier run, and ``tape`` has the events
+    of this run. Events count as equal if both runs end with the same symbols, guards and runtime
+    assertions.
     """
     from ..shapes import comparison
 

@@ -22,15 +22,15 @@ _PLACE = re.compile(
 )
 _NODE = re.compile(r"(?:^ *|;  )(?P<name>\w+)(?:: \"[^\"]*\")? = ")
 _FREED = re.compile(r";  (?:\w+ = )+None$")
-"""Matches assignments of None, which the code generator adds to free memory early."""
+"""Pattern of the assignments of None that the FX code generator adds to free memory early."""
 
 
 def graph_code(number: int, graph: Graph, module: Any, places: PlaceFormatter) -> str:
-    """Format a captured graph as the code of ``print_readable``, with less detail.
+    """Return the code of a captured graph, as ``print_readable`` prints it but with less detail.
 
     Each input is on its own line, with a comment on its source. The operators of a line of the
     user's file are below that line. ``number`` is the number of the graph, ``module`` its
-    ``GraphModule``.
+    ``GraphModule``, and ``places`` formats the names of files and lines.
     """
     lines = module.print_readable(print_output=False).strip("\n").split("\n")
     origins = {
@@ -91,10 +91,12 @@ def _describe_place(
 def _format_signature(
     header: re.Match[str], nodes: Mapping[str, str], origins: Mapping[str, str]
 ) -> list[str]:
-    """Format the parameters of a graph's ``forward``, one per line, named as their graph nodes.
+    """Return the lines of a graph's ``forward`` signature, with one parameter per line, named as
+    its graph node.
 
     ``header`` is the match of the ``def`` line. ``nodes`` maps parameter names to node names, and
-    ``origins`` to the comment on the source. Return an empty list if the header cannot be parsed.
+    ``origins`` maps them to comments on their sources. Return an empty list if the header cannot be
+    parsed.
     """
     written = header["parameters"]
     found = list(_PARAMETER.finditer(written))

@@ -16,7 +16,8 @@ _RESUMED = re.compile(r"_at_(\d+)$")
 
 
 class PlaceFormatter:
-    """A formatter of source locations; it omits the path of the file that the document is about."""
+    """A formatter of functions and source lines for a document about one file; the file's own path
+    is omitted."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -27,10 +28,11 @@ class PlaceFormatter:
         self._names = FunctionNames(tree)
 
     def describe_code(self, code: types.CodeType) -> str:
-        """Format the function of a code object:
+        """Return the name and first line of a code object's function: ``Attention.forward, line
+        44``.
 
-        ``Attention.forward, line 44``. A function that Dynamo generated to resume after a graph
-        break is ``Attention.forward, from line 49``.
+        A function that Dynamo generated to resume after a graph break is ``Attention.forward, from
+        line 49``. For another file, the text includes its name.
         """
         resumed = _RESUMED.search(code.co_name) if code.co_name.startswith("torch_dynamo") else None
         line = int(resumed[1]) if resumed is not None else code.co_firstlineno
@@ -39,8 +41,11 @@ class PlaceFormatter:
         return f"{name}, {words} {line}{self._file_suffix(code.co_filename)}"
 
     def describe_function(self, path: str, function: str, line: int) -> str:
-        """Format a function as :meth:`describe_code` does; ``line`` is its zero-based first
-        line."""
+        """Return a function's name and line for people: ``Attention.forward, line 44``, with the
+        file unless it is the document's own.
+
+        ``line`` is the zero-based first line; ``path`` is the function's file.
+        """
         name = self._qualified_name(path, frames.original_name(function), line + 1)
         return f"{name}, line {line + 1}{self._file_suffix(path)}" if line >= 0 else name
 
@@ -51,20 +56,22 @@ class PlaceFormatter:
         )
 
     def _qualified_name(self, path: str, function: str, line: int) -> str:
-        """Return the qualified name of the function at this line; ``function`` if the file has none
-        there.
-        """
+        """Return the qualified name, such as ``Attention.forward``, of the function at a one-based
+        line; ``function`` if none is found."""
         return self._names.name_at(function, line - 1) if path == self.path else function
 
     def describe_line(self, frame: Frame) -> str:
-        """Format a source line: ``line 49: k, v = cache.extend(k, v)``; for another file, with its
-        name."""
+        """Return a source line with its number: ``line 49: k, v = cache.extend(k, v)``; for another
+        file, also with its name."""
         text = frame.text or linecache.getline(frame.path, frame.line + 1)
         return f"line {frame.line + 1}{self._file_suffix(frame.path)}: {text.strip()}"
 
     def innermost_frame(self, stack: tuple[Frame, ...]) -> Frame | None:
-        """Return the innermost frame in the document's file; if there is none, the innermost
-        frame."""
+        """Return the innermost frame in the document's file; if no frame is in it, the innermost of
+        all.
+
+        None for an empty stack.
+        """
         frames = [frame for frame in stack if frame.path == self.path] or stack
         return frames[-1] if frames else None
 

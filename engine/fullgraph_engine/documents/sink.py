@@ -1,5 +1,7 @@
-"""Requests for documents about a run. The host process uses them too, so this module does not
-import torch."""
+"""Requests for documents about a run (graphs, bytecode, ShapeEnv events).
+
+The host process uses this module too, so it does not import torch.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +13,28 @@ from ..protocol.documents import MOST_TEXT, DocumentKind, DocumentPart
 
 @dataclass
 class DocumentRequest:
-    """A request for documents about a run, and the function that receives their sections.
+    """A request for documents about one trace of a target, and the function that receives their
+    sections.
 
-    ``send_part`` is called at once with the attempt and each section, because the run's process may
-    end at any time.
+    ``send_part`` is called with the attempt and a section as soon as the section is complete,
+    because the run's process may end at any time.
     """
 
     kinds: tuple[DocumentKind, ...]
     send_part: Callable[[str, DocumentPart], None]
     save_events: bool = False
     compare_events: Mapping[int, str] = field(default_factory=dict)
-    """ShapeEnv events of an earlier run as JSON, by the number of the ShapeEnv, to compare with."""
+    """ShapeEnv events of an earlier run to compare this run with, as JSON by the number of the
+    ShapeEnv."""
     most: int = MOST_TEXT
     _attempt: str = ""
     _sent: dict[DocumentKind, int] = field(default_factory=dict)
 
     def begin_attempt(self, attempt: str) -> None:
-        """Begin another attempt of the run; its sections replace all earlier sections."""
+        """Begin another attempt to trace the target, for example with real tensors.
+
+        Its sections replace all earlier ones.
+        """
         self._attempt, self._sent = attempt, {}
 
     def wants_kind(self, kind: DocumentKind) -> bool:
@@ -43,10 +50,11 @@ class DocumentRequest:
         archive: str = "",
         differs: bool = False,
     ) -> None:
-        """Send one section of a document to the receiver, cut if the document becomes too long.
+        """Send one section of a document to the receiver; it is cut if the document becomes too
+        long.
 
-        ``number`` is the number of the graph or ShapeEnv. ``archive`` is the saved form of ShapeEnv
-        events, and ``differs`` says whether they differ from an earlier run.
+        ``number`` is the number of the graph or ShapeEnv. ``archive`` has its ShapeEnv events as
+        JSON, and ``differs`` is true if they differ from an earlier run.
         """
         if not self.wants_kind(kind):
             return

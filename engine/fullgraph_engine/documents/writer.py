@@ -1,4 +1,5 @@
-"""Write the documents about a run while it executes."""
+"""Write documents about a trace of a target (graphs, bytecode, ShapeEnv events) while it
+executes."""
 
 from __future__ import annotations
 
@@ -28,11 +29,11 @@ _AFTER = {
 
 
 MAX_EXPLANATION_SECONDS = 5.0
-"""Maximum seconds for explaining sizes in one trace; the trace waits for it."""
+"""Maximum seconds per trace for computing why sizes became constant; the trace waits for it."""
 
 
 class DocumentWriter:
-    """An observer of a trace that writes the requested documents about it.
+    """An observer of a trace that writes the requested documents about the trace.
 
     It sends every section as soon as it is complete, because the run may not finish.
     """
@@ -45,19 +46,20 @@ class DocumentWriter:
         self._codes: dict[int, types.CodeType] = {}
         self._breaks: dict[int, list[Break]] = {}
         self._written: set[int] = set()
-        """Numbers of the frames whose section has already been sent."""
+        """Numbers of the compiled frames whose section was already sent."""
         self._mistakes: set[str] = set()
         self._tapes: list[Any] = []
         self._tapes_written = 0
-        """Number of ShapeEnvs whose events were already written."""
+        """Number of ShapeEnvs with events that were already sent."""
         self._explaining = ReplayBudget(MAX_EXPLANATION_SECONDS)
 
     @contextlib.contextmanager
     def write_attempt(self, *, sizes_only: bool = False) -> Iterator[DocumentWriter | None]:
-        """Write the documents about one trace inside the block.
+        """Write the documents about the trace that happens in the ``with`` block.
 
-        With ``sizes_only``, only the ShapeEnv events of the trace are written; other parts of the
-        run then provide the graphs and the bytecode.
+        It yields this writer, to be passed to the trace as an observer. With ``sizes_only``, it
+        yields None and only ShapeEnv events are written; other runs then provide the graphs and the
+        bytecode.
         """
         self._attempts += 1
         self._graphs = self._tapes_written = 0
@@ -125,7 +127,8 @@ class DocumentWriter:
             )
 
     def _write_ungraphed(self, frame: TracedFrame, words: str) -> None:
-        """Write the section about a frame for which Dynamo captured no graph."""
+        """Write the section about a frame without a captured graph; ``words`` say why there is
+        none."""
         ends = self._break_comments(frame.id)
         if ends and frame.outcome == "compiled":
             words = "no graph, as there are no tensor operations before the break"
@@ -159,9 +162,9 @@ class DocumentWriter:
             yield f"#   -> {_AFTER[record.outcome]}"
 
     def _find_stop(self, record: Break, code: types.CodeType | None) -> Frame | None:
-        """Return the frame of the compiled function ``code`` in the stack of a graph break.
+        """Return the stack frame in which the compiled function ``code`` reached a graph break.
 
-        If the stack does not contain the function, return its innermost frame in the user's file.
+        If the function is not on the stack, return the innermost frame in the user's file.
         """
         if code is not None:
             name = frames.original_name(code.co_name)
@@ -184,10 +187,8 @@ class DocumentWriter:
         hooks.callback(handle.remove)
 
     def _write_bytecode(self, code: types.CodeType, new: types.CodeType) -> None:
-        """Write the bytecode of a frame before and after Dynamo changed it.
-
-        Dynamo calls this as a bytecode hook.
-        """
+        """Write the bytecode of a frame before and after Dynamo's changes; Dynamo calls this method
+        as a bytecode hook."""
         if not self._request.wants_kind("bytecode"):
             return
         with self._report_failures("bytecode"):
@@ -213,7 +214,8 @@ class DocumentWriter:
             self._tapes = []
 
     def _write_tapes(self) -> None:
-        """Write the ShapeEnv events of frames that Dynamo has finished compiling."""
+        """Write the ShapeEnv events of all frames that Dynamo has finished compiling since the last
+        call."""
         from .. import shapes
 
         for tape in self._tapes[self._tapes_written :]:
@@ -242,7 +244,7 @@ class DocumentWriter:
 
     @contextlib.contextmanager
     def _report_failures(self, kind: DocumentKind) -> Iterator[None]:
-        """If writing a section in the block raises, write an error message instead, and
+        """If code in the ``with`` block raises, write the error as the section's text, and
         continue."""
         try:
             yield

@@ -1,4 +1,5 @@
-"""Export a function or module twice: as a draft that continues after errors, and in strict mode."""
+"""Export a function or module with ``torch.export``: as a draft that continues after errors, and in
+strict mode."""
 
 from __future__ import annotations
 
@@ -20,10 +21,10 @@ from .expressions import local_names, rewrite_expression, source_names
 
 @dataclass(frozen=True)
 class ExportRefusal:
-    """A problem that prevents ``torch.export`` of a function or module.
+    """A condition in the user's code that prevents ``torch.export`` because torch cannot decide it.
 
-    ``words`` is the expression that torch cannot decide, in names of the user's function. ``check``
-    is the condition that must be true there. Both may be empty.
+    ``words`` is the condition, in names of the user's function. ``check`` is the condition that
+    ``torch._check`` could assert there. Both may be empty.
     """
 
     problem: DraftProblem
@@ -91,7 +92,8 @@ def _as_module(function: Callable[..., Any]) -> torch.nn.Module:
 def _bind_arguments(
     module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the arguments by parameter name, in the form that ``dynamic_shapes`` uses."""
+    """Return the arguments of a call by parameter name, in the form that ``dynamic_shapes``
+    uses."""
     return dict(inspect.signature(module.forward).bind(*args, **kwargs).arguments)
 
 
@@ -121,9 +123,10 @@ def _describe_problem(problem: DraftProblem) -> ExportRefusal:
 
 
 def _format_dynamic_shapes(program: Any, bound: Mapping[str, Any]) -> str:
-    """Format ``dynamic_shapes`` as Python source, with a ``Dim`` for each symbolic size.
+    """Return the ``dynamic_shapes`` of an exported program as Python source, with a ``Dim`` for
+    each symbolic size.
 
-    ``program`` is the exported program, ``bound`` its arguments by parameter name.
+    ``bound`` are the arguments of the exported call by parameter name.
     """
     sizes = [
         node.meta["val"].shape

@@ -1,4 +1,5 @@
-"""Rewrite expressions on symbolic sizes in the names of the user's function."""
+"""Rewrite expressions on symbolic sizes, such as ``u0 > 3``, in the names of the user's
+function."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _INVERSE: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 
 def local_names(locals_: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Map symbols to expressions on local variables: ``{"u0": "z.shape[0]"}``.
+    """Return an expression on local variables for each symbol: ``{"u0": "z.shape[0]"}``.
 
     ``locals_`` are pairs of a variable's name and a description of its value.
     """
@@ -48,7 +49,8 @@ def local_names(locals_: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def source_names(sources: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Map symbols to expressions in the user's code; ``L['x'].size()[0]`` becomes ``x.shape[0]``.
+    """Return an expression in the user's code for each symbol; ``L['x'].size()[0]`` becomes
+    ``x.shape[0]``.
 
     ``sources`` are pairs of a symbol and Dynamo's name of its source.
     """
@@ -61,9 +63,10 @@ def source_names(sources: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def rewrite_expression(expression: str, names: Mapping[str, str], *, holds: bool = True) -> str:
-    """Rewrite an expression on symbols as Python, using the expressions in ``names`` for symbols.
+    """Return an expression on symbols as Python source, with each symbol replaced by its expression
+    in ``names``.
 
-    The result is empty if a symbol does not have a name. With ``holds=False`` the expression is
+    The result is empty if a symbol is not in ``names``. With ``holds=False`` the expression is
     negated.
     """
     try:
@@ -82,7 +85,8 @@ def _negate(tree: ast.expr) -> ast.expr:
 
 
 class _SymbolRenamer(ast.NodeTransformer):
-    """A transformer that replaces symbols by names and sympy functions by Python operators.
+    """A transformer of sympy's expressions to Python source: symbols become names, and sympy
+    functions become operators.
 
     Raises:
         LookupError: A symbol lacks a name, or a function lacks a Python equivalent.

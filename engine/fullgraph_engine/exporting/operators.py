@@ -18,17 +18,17 @@ from ..torch_internals.trees import pytree
 from ..tracing.variations import Inputs, can_be_resized
 
 _MAX_GROUPS = 4
-"""Maximum number of groups of equal sizes to replace by other sizes."""
+"""Maximum number of groups of equal sizes to replace by other sizes, per call."""
 _MAX_CALLS = 8
-"""Maximum number of calls with which each operator is checked."""
+"""Maximum number of calls with which each custom operator is checked."""
 
 
 @dataclass(frozen=True)
 class CheckedOperator:
-    """The result of checking one custom operator.
+    """The result of checking one custom operator with ``torch.library.opcheck``.
 
     ``operator`` is its name in ``torch.ops``, with the overload. ``line`` is the zero-based line of
-    the file that names it. ``wrong`` is the error of ``torch.library.opcheck``; empty if the check
+    the file that names it. ``wrong`` is the error that ``opcheck`` raised; empty if the check
     passed.
     """
 
@@ -47,10 +47,8 @@ class _OperatorInvocation:
 
 
 class _InvocationRecorder(TorchDispatchMode):
-    """A dispatch mode that records calls of a file's custom operators.
-
-    It copies the arguments first, because the call can change them.
-    """
+    """A dispatch mode that records calls of a file's custom operators, with copies of the arguments
+    made before the call."""
 
     def __init__(self, defined: Sequence[str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -106,10 +104,11 @@ def check_operators(call: Call, text: str) -> tuple[CheckedOperator, ...]:
 
 
 def _resized_groups(inputs: Inputs) -> Iterator[dict[tuple[int, int], int]]:
-    """Yield variations of the input sizes: for each group of equal sizes, a new size.
+    """Yield other sizes for the tensors of a call, as dictionaries from (tensor index, dimension)
+    to the new size.
 
-    The new size replaces first all equal sizes together, then each one alone. A variation maps
-    (number of the leaf argument, dimension) to the new size.
+    For each group of equal sizes, first all are replaced together, then each one alone. The tensor
+    index counts the flattened arguments.
     """
     groups: dict[int, list[tuple[int, int]]] = {}
     for number, leaf in enumerate(inputs.leaves):
@@ -122,9 +121,11 @@ def _resized_groups(inputs: Inputs) -> Iterator[dict[tuple[int, int], int]]:
 
 
 def _transpose_tensors(inputs: Inputs) -> dict[int, torch.Tensor]:
-    """Return the input tensors of two and more dimensions with the strides of the last two swapped.
+    """Return copies of the input tensors in which the strides of the last two dimensions are
+    swapped.
 
-    The keys are the indices of the tensors in the flattened inputs.
+    The keys are the indices of the tensors in the flattened inputs. Tensors with fewer than two
+    dimensions are left out.
     """
     return {
         number: leaf.value.detach().mT.contiguous().mT
@@ -152,8 +153,8 @@ def _copy_tensor(value: Any) -> Any:
 
 
 def _describe_call(invocation: _OperatorInvocation) -> OperatorCall | None:
-    """Describe the dtypes and sizes of an operator call; None if it returns anything but
-    tensors."""
+    """Return the dtypes and sizes of the tensors in an operator call; None if the call returns
+    anything but tensors."""
     outputs = (
         invocation.outputs
         if isinstance(invocation.outputs, (tuple, list))

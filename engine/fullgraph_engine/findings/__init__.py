@@ -1,4 +1,5 @@
-"""Findings made from what a run recorded: their code, source range, message and explanation."""
+"""Findings (diagnostics such as graph breaks), derived from what Dynamo did while a target was
+traced."""
 
 from .runs import RunOutcome, run_target
 

@@ -1,7 +1,8 @@
-"""Globals, and attributes and items of globals, that the functions of a file assign.
+"""Globals that the functions of a file change: assigned names, attributes and items, found without
+executing the file.
 
-A guard on such a value fails as soon as a function assigns a different value. Values that only
-module-level code sets count as constants.
+A Dynamo guard on such a value fails as soon as a function assigns a different value. Values that
+only module-level code sets count as constants.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from functools import cached_property
 from ..scopes import BINDING_NODES, names_bound_by, parameters
 
 Path = tuple[str | None, ...]
-"""A name followed by the keys and attributes of it; None as a key matches any key."""
+"""A global's name followed by attributes and keys: ``("CONFIG", "a")`` for ``CONFIG["a"]``. None as
+a key matches any key."""
 
 _STEP = re.compile(r"\.__dict__(?=\[)|\.(?P<attribute>\w+)|\['(?P<key>[^']*)'\]|\[(?P<index>\d+)\]")
 _CHANGE_ALL = frozenset(
@@ -41,7 +43,7 @@ class Assignments:
 
     def counts(self, source: str) -> bool:
         """Whether a function changes the value that Dynamo calls ``source`` by ``+=`` or ``-=``,
-        not below a condition."""
+        outside of any condition."""
         return source[:2] in ("L[", "G[") and _source_path(source[1:]) in self._counted
 
     @cached_property
@@ -55,9 +57,10 @@ class Assignments:
         )
 
     def changes_global(self, source: str, *, exactly: bool = False) -> bool:
-        """Whether a function assigns the global that Dynamo calls ``source``, or a container of it.
+        """Whether a function of the file assigns the global that Dynamo calls ``source``, or an
+        object that contains it.
 
-        ``exactly``: only by its own name and constant keys, without keys computed at run time.
+        ``exactly``: assignments to keys computed at run time do not count.
         """
         if not source.startswith("G["):
             return False
@@ -73,7 +76,8 @@ class Assignments:
 
 
 def _source_path(source: str) -> Path:
-    """Return the leading keys and attributes in Dynamo's name of a value, as a path."""
+    """Return the path, such as ``("CONFIG", "a")``, at the beginning of Dynamo's name of a
+    value."""
     path: list[str | None] = []
     at = 0
     while (match := _STEP.match(source, at)) is not None:
@@ -111,7 +115,8 @@ class _AssignmentReader:
 
 
 class _FunctionScope:
-    """The names that one function assigns, its local and global names, and its nested functions."""
+    """The names that one function assigns, which of them are local or global, and its nested
+    functions."""
 
     def __init__(self, function: ast.AST) -> None:
         self.globals: set[str] = set()
@@ -131,9 +136,10 @@ class _FunctionScope:
 
 
 def _own_nodes(function: ast.AST, in_loop: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield the nodes of a function without nested functions, each with whether a loop repeats it.
+    """Yield the nodes of a function except those in nested functions, each with whether a loop
+    repeats it.
 
-    ``in_loop``: the function itself is in a loop.
+    ``in_loop``: the function itself is inside a loop.
     """
     body = getattr(function, "body", [])
     pending = [(node, in_loop) for node in reversed(body if isinstance(body, list) else [body])]
@@ -154,8 +160,8 @@ def _functions_in(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _unconditional(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield statements, also those in functions, classes and ``with`` blocks, but none that depend
-    on a condition."""
+    """Yield statements, including those inside functions, classes and ``with`` blocks, but not
+    those that a condition may skip."""
     for statement in body:
         yield statement
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.With)):
@@ -180,9 +186,8 @@ def _called_once(tree: ast.Module) -> frozenset[str]:
 
 
 def _assigned_paths(node: ast.AST) -> Iterator[Path]:
-    """Yield the paths (name, keys and attributes) of the values that a node assigns, deletes or
-    mutates.
-    """
+    """Yield the paths, such as ``("CONFIG", "a")``, of the values that a node assigns, deletes or
+    mutates."""
     match node:
         case ast.Name(ctx=ast.Store() | ast.Del()):
             yield (node.id,)
@@ -199,7 +204,8 @@ def _assigned_paths(node: ast.AST) -> Iterator[Path]:
 
 
 def _changed_keys(call: ast.Call, method: str) -> Iterator[str | None]:
-    """Yield the keys that a call of the mutating method ``method`` changes; None for all keys."""
+    """Yield the keys that a call of the mutating method ``method``, such as ``update``, changes;
+    None stands for any key."""
     match call.args:
         case _ if method in _CHANGE_ALL:
             yield None

@@ -1,4 +1,4 @@
-"""The batch sizes that a call accepts, found by repeating it without Dynamo with other sizes.
+"""The batch sizes that a call accepts, found by repeating the call without Dynamo with other sizes.
 
 A layer's weight and a number in the code can both fix a size, but the user can act only on the
 number. The repeated calls tell them apart.
@@ -21,28 +21,37 @@ from ..tracing.variations import Inputs
 from .call_changes import CallChanges
 
 BatchVerdict = Literal["varies", "constant", "fixed", "unknown"]
-"""Result of calls with other batch sizes. They work (``varies``), or raise due to a constant of the
-code (``constant``), or due to a parameter, a layer or another input (``fixed``)."""
+"""Result of repeating a call with other batch sizes.
+
+``varies``: the calls work. ``constant``: they raise because of a number in the code. ``fixed``:
+they raise because of a parameter, a layer or another input. ``unknown``: neither is certain.
+"""
 
 Dimension = tuple[int, int]
-"""A dimension of an input: the number of the leaf of the arguments, and the dimension."""
+"""A dimension of an input, as two numbers: the index of the tensor among the flattened arguments,
+and the dimension."""
 
 _LAYERS = "/torch/nn/modules/"
 _AROUND = ("module.py", "container.py")
-"""Files with the frames around calls of any module."""
+"""Names of torch's files whose frames surround the call of any module, so that they do not identify
+a layer."""
 
 
 @dataclass(frozen=True)
 class BatchTrial:
-    """The result of calls with other batch sizes. ``dimensions`` had to be changed together."""
+    """The result of repeating a call with other batch sizes.
+
+    ``dimensions`` are the dimensions that had to change together.
+    """
 
     verdict: BatchVerdict
     dimensions: tuple[Dimension, ...] = ()
 
 
 class BatchSizes:
-    """A tester of batch sizes for one call. Create it before the call is traced, since the traced
-    code may change the inputs.
+    """A tester of the batch sizes that a call accepts.
+
+    Create it before the call is traced, since the traced code may change the inputs.
     """
 
     def __init__(self, call: Call, batch: Sequence[tuple[torch.Tensor, int]]) -> None:
@@ -56,8 +65,10 @@ class BatchSizes:
         self._size = batch[0][0].shape[0] if batch else 0
 
     def try_sizes(self) -> BatchTrial:
-        """Repeat the call with other batch sizes, first of ``batch`` alone, then of all dimensions
-        of the same size. Runs user code.
+        """Repeat the call with other sizes of the batch dimensions, and return whether it works.
+
+        First only the dimensions ``batch`` change, then all dimensions of the same size. Runs user
+        code.
         """
         if not self._group:
             return BatchTrial("unknown")
@@ -75,7 +86,8 @@ class BatchSizes:
     def find_tensors(
         self, call: Call, dimensions: Sequence[Dimension]
     ) -> list[tuple[torch.Tensor, int]]:
-        """Return dimensions of the inputs of an equal call, as pairs of a tensor and a number."""
+        """Return pairs of a tensor and a dimension number for ``dimensions``, in the inputs of
+        ``call``, which equals the tested one."""
         leaves = Inputs(call.function, call.args, call.kwargs).leaves
         found = [(leaves[at].value, dim) for at, dim in dimensions if at < len(leaves)]
         return [(value, dim) for value, dim in found if isinstance(value, torch.Tensor)]
@@ -95,14 +107,19 @@ class BatchSizes:
 
 @dataclass(frozen=True)
 class _Origin:
-    """The origin of a tensor: inputs of the call, or parameters and buffers of sizes ``widths``."""
+    """The origin of a tensor during a repeated call.
+
+    ``of_input``: it was computed from inputs. ``widths``: all sizes of the parameters and buffers
+    that it was computed from.
+    """
 
     of_input: bool = False
     widths: frozenset[int] = frozenset()
 
 
 class _OriginWatch(TorchFunctionMode):
-    """A recorder of what each tensor was computed from, which keeps the last call that raised."""
+    """A mode that records what each tensor was computed from, and the last torch call that
+    raised."""
 
     def __init__(self, function: Any, inputs: Any) -> None:
         super().__init__()
@@ -145,8 +162,10 @@ class _OriginWatch(TorchFunctionMode):
         return _Origin(widths=frozenset(widths))
 
     def is_constant_wrong(self, error: BaseException, size: int) -> bool:
-        """Whether a call of torch raised ``error`` due to a constant of the code: not due to a
-        layer, a parameter with ``size`` in its shape, or two inputs that do not fit each other.
+        """Whether a torch call raised ``error`` because of a number in the code.
+
+        This is not so if a layer raised it, if a parameter has a dimension of the given ``size``,
+        or if two inputs do not fit each other.
         """
         if self._failed is None or self._failed[1] is not error or _is_in_layer(error):
             return False
@@ -158,7 +177,7 @@ class _OriginWatch(TorchFunctionMode):
 
 
 def _is_in_layer(error: BaseException) -> bool:
-    """Whether an exception was raised inside a layer of ``torch.nn``."""
+    """Whether an exception was raised while a layer of ``torch.nn`` was executing."""
     trace = error.__traceback__
     while trace is not None:
         path = trace.tb_frame.f_code.co_filename.replace("\\", "/")

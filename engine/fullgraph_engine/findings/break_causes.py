@@ -1,4 +1,5 @@
-"""Causes of graph breaks: the line or library call that Dynamo could not trace."""
+"""Causes of graph breaks: the line or library call in the user's stack that Dynamo could not
+trace."""
 
 from __future__ import annotations
 
@@ -19,7 +20,11 @@ _WRAPPERS = ("/torch/nn/parallel/", "/torch/distributed/")
 
 
 def break_cause(code: str, record: Break, place: FindingPlace, source: SourceText) -> BreakCause:
-    """Return the cause of a graph break whose finding has this ``code`` and ``place``."""
+    """Return the code that must change to remove a graph break.
+
+    ``code`` is the code of its finding, such as ``graph-break/GB0059``, and ``place`` the finding's
+    position in the file ``source``.
+    """
     if place.deeper:
         inner = place.deeper[-1]
         around = next((frame for frame in reversed(place.deeper) if _is_wrapper(frame.path)), None)
@@ -60,7 +65,8 @@ def _is_wrapper(path: str) -> bool:
 
 
 def _instruction_identity(frame: Frame) -> tuple[str, str]:
-    """Return the source line of a frame, and the number of equal lines before it in its file."""
+    """Return the source line of a frame, and the number of equal lines before it, to recognize the
+    line after edits."""
     lines = linecache.getlines(frame.path)
     text = lines[frame.line].strip() if frame.line < len(lines) else ""
     before = sum(line.strip() == text for line in lines[: frame.line])
@@ -68,7 +74,7 @@ def _instruction_identity(frame: Frame) -> tuple[str, str]:
 
 
 def _portable_path(path: str, source: SourceText) -> str:
-    """Return the path of a file without the folders that differ between machines."""
+    """Return the path of a file without leading folders, which differ between machines."""
     if is_library(path):
         return _INSTALLED.sub("", path)
     folder = source.path.rpartition("/")[0] + "/"

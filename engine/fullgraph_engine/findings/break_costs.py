@@ -13,8 +13,7 @@ from .places import SourceText
 
 
 class BreakCosts:
-    """The graph breaks of one recorded trace, with the graphs, frames and waits that follow from
-    each.
+    """The costs of all graph breaks in one recorded trace of a target.
 
     Dynamo compiles a function up to its break, and then the code after the break as another
     function. A break in an inlined function splits each of its callers as well.
@@ -44,14 +43,18 @@ class BreakCosts:
                 self._causes[finding.identity].setdefault(cause.identity, cause)
 
     def causes(self, identity: str) -> tuple[BreakCause, ...]:
-        """Return the causes of a finding; empty if only an analysis that Dynamo restarted reported
-        it.
+        """Return the causes of the graph break whose finding has this ``identity``.
+
+        Empty if Dynamo reported the break only while it analyzed a frame that it then analyzed
+        again.
         """
         return tuple(self._causes[identity].values()) if identity in self._causes else ()
 
     def cost(self, finding: Finding) -> BreakCost | None:
-        """Return the cost of a graph break; None if only an analysis that Dynamo restarted reported
-        it.
+        """Return the cost of the graph break that a finding reports.
+
+        None if Dynamo reported the break only while it analyzed a frame that it then analyzed
+        again.
         """
         records = self._records.get(finding.identity)
         if not records:
@@ -95,9 +98,8 @@ class BreakCosts:
         return (*self._graphs_before(frame), *self._graphs_after(frame))
 
     def _graphs_before(self, frame: int) -> tuple[int, ...]:
-        """Return the frame with the graph that ends at the break of ``frame``, or at one directly
-        before; or nothing.
-        """
+        """Return the number of the frame whose graph ends at the break of ``frame``, or directly
+        before it; empty without such a graph."""
         at: int | None = frame
         while at is not None:
             if self._ops[at]:
@@ -106,8 +108,9 @@ class BreakCosts:
         return ()
 
     def _graphs_after(self, frame: int) -> tuple[int, ...]:
-        """Return the frames with the graphs that begin after the break of ``frame``; several after
-        a recompile.
+        """Return the numbers of the frames whose graphs begin after the break of ``frame``.
+
+        There are several after a recompile.
         """
         found: list[int] = []
         for rest in self._rest.get(frame, ()):
@@ -118,9 +121,10 @@ class BreakCosts:
         return self._recording.entries.get(frame, 0)
 
     def _count_reached(self, records: Iterable[Break]) -> int:
-        """Return how often the call reached a break that Dynamo reported once per caller.
+        """Return how often the call reached a break.
 
-        Only the reports for the most deeply nested compiled function are counted.
+        Dynamo reports a break in an inlined function once for each caller. Only reports for the
+        innermost compiled function count.
         """
         by_level: dict[Stack, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for record in records:
@@ -131,9 +135,8 @@ class BreakCosts:
         return sum(levels[min(levels)] for levels in by_level.values())
 
     def _count_reads(self, place: Range) -> int:
-        """Return how often code outside the graphs read a value of a fake tensor at this source
-        range.
-        """
+        """Return how often code outside of graphs read a tensor's value (such as by ``item()``) at
+        this source range."""
         count = 0
         for chosen in self._recording.chosen:
             frame = self._source.innermost(chosen.stack)
@@ -145,8 +148,8 @@ class BreakCosts:
         return self._source.function(traced.path, traced.function, traced.line)
 
     def _find_resumed(self) -> dict[int, list[int]]:
-        """Return the frames that resume each frame after its break, by the id of the frame with the
-        break.
+        """Return for each frame with a break, by its number, the numbers of the frames that
+        continue the function after it.
 
         A nested call ends before its caller. Of several frames of a function that wait, the last
         one therefore resumes first.
@@ -154,7 +157,8 @@ class BreakCosts:
         found: dict[int, list[int]] = {}
         waiting: dict[tuple[str, str], list[int]] = defaultdict(list)
         known: dict[int, list[int]] = {}
-        """Ids of compiled frames, by the code of the resume function, which may be recompiled."""
+        """Numbers of compiled frames, by the code of the function that continues after a break; a
+        recompile adds a frame."""
         same: dict[tuple[int, Stack], list[int]] = {}
         for id_, frame in sorted(self._frames.items()):
             key = frame.path, self._frame_name(id_)

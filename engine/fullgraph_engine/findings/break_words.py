@@ -1,4 +1,5 @@
-"""First lines of graph breaks: what happens and what to do, in at most 100 characters.
+"""First lines of messages about graph breaks: what happens and what to do, in at most 100
+characters.
 
 Dynamo's own title and explanation of a break are written for Dynamo's developers, and name no
 remedy. They are shown below the first line.
@@ -17,11 +18,11 @@ from ..torch_internals.breaks import reading_operation, untraced_callee
 from ..tracing.recording import Cause
 
 MOST = 100
-"""Maximum number of characters of a first line."""
+"""Maximum number of characters of the first line of a message."""
 
 _HEAD = "Graph break: "
 _MOST_NAME = 32
-"""Maximum number of characters of a name from the user's code."""
+"""Maximum number of characters of a name from the user's code in a first line."""
 
 MOVE = "move it out of the compiled code"
 RUN_EAGER = "check that it runs in eager mode"
@@ -34,18 +35,21 @@ _SHORTER = {
     RUN_EAGER: "check it in eager mode",
     CAPTURE: "set `capture_scalar_outputs`",
 }
-"""Shorter forms of actions, for long descriptions."""
+"""Shorter forms of the clauses on what to do, used where the description of the break is long."""
 
 
 @dataclass(frozen=True)
 class BreakWords:
-    """Two clauses: the event at a graph break, and the action for the user."""
+    """Two clauses about a graph break: what happens there, and what the user can do."""
 
     what: str
     action: str
 
     def to_line(self) -> str:
-        """Return both clauses as one line. A long description is cut, but never the action."""
+        """Return both clauses as one line.
+
+        If it is too long, the description is cut, but never what to do.
+        """
         room, action = MOST - len(_HEAD) - len("; "), self.action
         if len(self.what) + len(action) > room:
             action = _SHORTER.get(action, action)
@@ -53,7 +57,7 @@ class BreakWords:
 
 
 def break_line(cause: Cause, code: str = "") -> str:
-    """Return the first line for a graph break with this cause.
+    """Return the first line of a message about a graph break: what happens and what to do.
 
     ``code`` is the source code of the break; empty if the break is in another file.
     """
@@ -61,7 +65,7 @@ def break_line(cause: Cause, code: str = "") -> str:
 
 
 def describe_break(cause: Cause, code: str = "") -> BreakWords:
-    """Return the two clauses of the first line for a graph break."""
+    """Return two clauses about a graph break: what happens there, and what the user can do."""
     found = _BreakFacts(cause, code)
     for pattern, make in _KNOWN:
         if pattern.match(cause.kind):
@@ -73,7 +77,8 @@ def describe_break(cause: Cause, code: str = "") -> BreakWords:
 
 
 class _BreakFacts:
-    """The facts of a graph break that its first line may name."""
+    """Facts about a graph break, such as the called function, that the first line of its message
+    may name."""
 
     def __init__(self, cause: Cause, code: str) -> None:
         self.cause, self._code = cause, code
@@ -87,13 +92,14 @@ class _BreakFacts:
         return self.cause.context
 
     def find_name(self, pattern: str, text: str = "", otherwise: str = "") -> str:
-        """Return the first group of a pattern in the explanation or in ``text``, as code."""
+        """Return the first group that ``pattern`` matches in Dynamo's explanation or in ``text``,
+        in backticks; else ``otherwise``."""
         found = re.search(pattern, text or self.cause.explanation)
         return _as_code(found[1]) if found is not None and _is_name(found[1]) else otherwise
 
     @cached_property
     def callee(self) -> str:
-        """The called function as the user wrote it, else as Dynamo names it, as code."""
+        """Called function in backticks: as the user wrote it, or else by Dynamo's name."""
         written = _called_in(self._code)
         if written:
             return _as_code(written)
@@ -102,14 +108,15 @@ class _BreakFacts:
 
     @cached_property
     def call(self) -> str:
-        """The call as the user wrote it, without its arguments, as code; empty for other code."""
+        """Source code of the break in backticks, without the arguments of the call; empty if the
+        code is not a call."""
         written = _called_in(self._code)
         return _as_code(f"{written}()") if written else ""
 
     @property
     def general_words(self) -> str:
-        """Description of a break without words of its own: from Dynamo's explanation if that says
-        what Dynamo cannot do, else from Dynamo's title."""
+        """Description of a break of an unknown type: Dynamo's explanation if it says what Dynamo
+        cannot do, else Dynamo's title."""
         sentence = _with_closed_code(_first_sentence(self.cause.explanation))
         if _SAYS_WHAT.match(sentence) and len(sentence) <= _MOST_SENTENCE:
             return sentence
@@ -117,7 +124,8 @@ class _BreakFacts:
 
     @property
     def action(self) -> str:
-        """Action from Dynamo's hints: the first short instruction, else what their kind implies."""
+        """Clause on what the user can do: the first short instruction among Dynamo's hints, else
+        one for the kind of the hints."""
         hints = " ".join(self.cause.hints)
         for sentence in _SENTENCE_ENDS.split(" ".join(hints.split())):
             if _INSTRUCTS.match(sentence) and len(sentence) <= _MOST_ACTION:
@@ -143,7 +151,8 @@ _INSTRUCTS = re.compile(
 
 
 def _with_closed_code(words: str) -> str:
-    """Return a text of Dynamo without its backticks if one of them is not closed."""
+    """Return a text without its backticks if their number is odd, so that the rest does not appear
+    as code."""
     return words.replace("`", "") if words.count("`") % 2 else words
 
 
@@ -188,8 +197,8 @@ _JARGON = (
 
 
 def _plain_title(title: str) -> str:
-    """Return Dynamo's title of a break without the names of Dynamo's classes and without
-    "Attempted to"."""
+    """Return Dynamo's title of a graph break in simpler words: without the names of Dynamo's
+    classes and "Attempted to"."""
     words = " ".join(title.split()).rstrip(". ")
     for pattern, plain in (*_JARGON, *_ATTEMPTS):
         words = pattern.sub(plain, words)
@@ -205,7 +214,8 @@ def _lower_first(words: str) -> str:
 
 
 def _called_in(code: str) -> str:
-    """Return the function that a piece of code calls, as written; empty for other code."""
+    """Return the name of the function that a piece of code calls, as written; empty if it is not a
+    call."""
     try:
         node = ast.parse(code.strip(), mode="eval").body
     except (SyntaxError, ValueError):
@@ -249,7 +259,7 @@ def _data_words(found: _BreakFacts, operation: str) -> BreakWords:
 
 
 def _operator(name: str) -> str:
-    """Return the name of an operator without its namespace and overload, as code."""
+    """Return an operator's name in backticks, without namespace and overload."""
     parts = name.strip().split(".")
     known = _is_name(name.strip()) and len(parts) == 3
     return _as_code(parts[1]) if known else "this operator"
@@ -460,6 +470,7 @@ _KNOWN_BREAKS: tuple[tuple[str, Callable[[_BreakFacts], BreakWords]], ...] = (
         _fixed_words("Dynamo does not trace `copy.deepcopy`", "copy before the compiled code"),
     ),
 )
-"""Breaks with words of their own, each as a pattern for the start of its title."""
+"""Functions that describe a type of graph break, each with a pattern for the beginning of Dynamo's
+title of the type."""
 
 _KNOWN = tuple((re.compile(pattern), make) for pattern, make in _KNOWN_BREAKS)

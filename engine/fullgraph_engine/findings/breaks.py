@@ -31,9 +31,10 @@ _SETS_ATTRIBUTES = "__setattr__ frames are not compiled"
 def break_finding(
     record: Break, source: SourceText, fallback: Range, strict: str = "fullgraph=True"
 ) -> Finding:
-    """Return the finding for a graph break, at the most deeply nested line of the user's code.
+    """Return the finding for a graph break, at the innermost line of the user's code in the file.
 
-    ``strict`` is the argument, or the function, under which a break is an error.
+    ``fallback`` is the range if no line of the file is on the stack. ``strict`` is the argument or
+    function that turns a break into an error.
     """
     place = source.locate(record.stack, fallback)
     first = record.causes[0]
@@ -61,7 +62,8 @@ def break_finding(
 
 
 class Tally:
-    """A counter of how often each graph break was reached, without Dynamo's repeated reports.
+    """A counter of how often a call reached each graph break, without repeated reports of one
+    event.
 
     A frame has one break: the last one reported after restarts of its analysis. Dynamo reports a
     break in an inlined function again, with the same user stack, for every enclosing frame that it
@@ -72,9 +74,9 @@ class Tally:
         self._last: dict[int, tuple[str, Stack, int]] = {}
 
     def add(self, identity: str, record: Break) -> bool:
-        """Count a report of a break.
+        """Count a report of a graph break whose finding has this ``identity``.
 
-        Return whether the last break reported for its frame was the same one.
+        Return whether the previous report for the same frame was of the same break.
         """
         # Two reports of one break may differ in the library frames between two frames of the user.
         path = tuple(frame for frame in record.stack if not is_torch(frame.path))
@@ -83,8 +85,9 @@ class Tally:
         return before is not None and before[0] == identity
 
     def counts(self) -> dict[str, int]:
-        """Return the counts by identity, without breaks reported only by analyses that Dynamo
-        restarted.
+        """Return the number of times that each break was reached, by the identity of its finding.
+
+        Breaks that Dynamo reported only in an analysis that it then restarted are left out.
         """
         levels: dict[tuple[str, Stack], Counter[int]] = defaultdict(Counter)
         for key, stack, inlined in self._last.values():
@@ -96,7 +99,8 @@ class Tally:
 
 
 def skip_finding(skip: Skip, source: SourceText) -> Finding | None:
-    """Return a finding for a frame that runs in eager mode without a graph break."""
+    """Return a finding for a function call that Dynamo runs in eager mode without a graph break;
+    None if it deserves none."""
     if skip.path != source.path or skip.reason.startswith(_ORDINARY):
         return None
     where = source.header(skip.line)
@@ -127,7 +131,10 @@ def skip_finding(skip: Skip, source: SourceText) -> Finding | None:
 
 
 def notes_on(causes: tuple[Cause, ...], operator: str) -> tuple[str, ...]:
-    """Return notes on the position of a break in the trace and on its consequences."""
+    """Return sentences on where in the trace a break happened, and on its consequences.
+
+    ``operator`` is the operator involved, or empty.
+    """
     notes = [
         f"While handling this break, another followed: {later.kind}"
         + (f" ({_steady_words(later.explanation)})" if later.explanation else "")
@@ -139,13 +146,12 @@ def notes_on(causes: tuple[Cause, ...], operator: str) -> tuple[str, ...]:
 
 
 def _steady_words(words: str) -> str:
-    """Return a message without memory addresses, comments and line numbers of resume functions.
-
-    The same program then produces the same message in every run.
-    """
+    """Return Dynamo's message without parts that vary between runs: memory addresses, comments and
+    line numbers of resume functions."""
     words = _COMMENT.sub(r"\1", without_addresses(words))
     return restore_original_names(words)
 
 
 _COMMENT = re.compile(r"(?m)(, code: [^'\"\n]*?)\s+#.*$")
-"""Comment after a line of code that torch quotes, where the ``#`` cannot be inside a string."""
+"""Pattern of a comment after a line of code that torch quotes, if the ``#`` cannot be inside a
+string."""

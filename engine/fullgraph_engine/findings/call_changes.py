@@ -1,4 +1,5 @@
-"""Other sizes, values and modes in which a call can be repeated."""
+"""Changed calls for a forecast of recompiles: other sizes, values and modes with which a target is
+called again."""
 
 from __future__ import annotations
 
@@ -13,12 +14,18 @@ from ..targets import Call
 from ..tracing.variations import Inputs, can_be_resized
 
 CALLS = 3
-"""Number of further calls per experiment: one more than Dynamo needs to make sizes dynamic."""
+"""Number of calls after the first one, with other sizes or values each: one more than Dynamo needs
+to make sizes dynamic."""
 
 
 @dataclass(frozen=True)
 class CallChange:
-    """An experiment: the sizes, the values or the mode of all calls after the first."""
+    """An experiment to forecast recompiles: a first call, then calls with other sizes, values or
+    another mode.
+
+    ``name`` is the changed input in the user's words, ``first`` its value in the first call, and
+    ``tried`` its values later. ``sizes`` and ``values`` have the changes for each later call.
+    """
 
     kind: ForecastKind
     name: str
@@ -28,7 +35,8 @@ class CallChange:
     values: tuple[dict[int, Any], ...] = ()
     training: bool | None = None
     of_note: bool = True
-    """True if a recompile on each call of the experiment deserves a finding."""
+    """True if recompiling on each call of the experiment deserves a finding, not only a row in the
+    forecast."""
 
     @property
     def identity(self) -> str:
@@ -39,17 +47,20 @@ class CallChange:
 
 
 class CallChanges:
-    """A planner of experiments: it chooses the changes of one call to try."""
+    """A planner of the experiments that forecast recompiles: it chooses which inputs of a call to
+    change, and how."""
 
     def __init__(self, call: Call, inputs: Inputs) -> None:
         self.call, self.inputs = call, inputs
         self._taken: set[int] = set()
-        """Sizes used in other experiments; equal sizes could be mistaken for one dimension."""
+        """Sizes used in other experiments; Dynamo could take equal sizes for one dimension."""
 
     def resize_options(self, group: list[tuple[int, int]]) -> list[CallChange]:
-        """Return changes of a group of dimensions, since the code may reject a size.
+        """Return alternative experiments that change the size of a group of dimensions, given as
+        (tensor, dimension) pairs.
 
-        For example, the size may have to be even or to match another size.
+        There are several because the code may reject a size, which may have to be even or to match
+        another size.
         """
         options = [
             self._resize_group(group, 1),
@@ -60,9 +71,9 @@ class CallChanges:
         return options
 
     def size_groups(self) -> list[list[tuple[int, int]]]:
-        """Return the dimensions that must change together, as (tensor, dimension) pairs.
+        """Return groups of dimensions that must have equal sizes, as (tensor, dimension) pairs.
 
-        They share a symbolic name, or have equal size and index.
+        The dimensions of a group share a symbolic name, or have equal size and index.
         """
         letters = {(id(wish.tensor), wish.dim): wish.symbol for wish in self.call.dynamic}
         groups: dict[object, list[tuple[int, int]]] = {}
@@ -81,9 +92,10 @@ class CallChanges:
                         yield at, dim
 
     def _wider_changes(self, group: list[tuple[int, int]]) -> Iterator[CallChange]:
-        """Yield input shapes with all dimensions of one size changed together.
+        """Yield experiments that change all dimensions of one size together, rather than only those
+        of ``group``.
 
-        ``group`` has (input number, dimension) pairs; later groups of the same size yield nothing.
+        ``group`` has (input number, dimension) pairs. A size is used for only one group.
         """
         size = self._group_size(group)
         same = [one for one in self._input_dimensions() if self._group_size([one]) == size]
@@ -92,7 +104,12 @@ class CallChanges:
             yield self._resize_group(same, 0)
 
     def _resize_group(self, group: list[tuple[int, int]], step: int) -> CallChange:
-        """Return a change of a group to slightly larger sizes, or to multiples if ``step`` is 0."""
+        """Return an experiment that calls the target with larger sizes of a group of dimensions
+        that must be equal.
+
+        ``group`` has (tensor, dimension) pairs. The sizes grow by ``step`` from call to call, or
+        are multiples of the first size if ``step`` is 0.
+        """
         size = self._group_size(group)
         taken = self._taken | {self._group_size([one]) for one in self._input_dimensions()}
         larger = (size + n * step if step else size * (n + 1) for n in range(1, 99))

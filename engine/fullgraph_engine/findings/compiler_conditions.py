@@ -1,7 +1,8 @@
-"""Conditions on ``torch.compiler.is_compiling()``, and the code that they cut off.
+"""Conditions on ``torch.compiler.is_compiling()``, and the code that they exclude from the compiled
+or the eager version.
 
-Dynamo evaluates the function while it traces, so the compiled code has one branch of a condition
-on it. Without ``torch.compile`` the function returns False, and the other branch runs.
+Dynamo evaluates the function while it traces, so the compiled code has one branch of a condition on
+it. Without ``torch.compile`` the function returns False, and the other branch runs.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ CODE = "compile/different-code"
 _NAMES = ("is_compiling", "is_dynamo_compiling", "is_exporting")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
 _LONGEST = 40
-"""Maximum number of characters of code in a sentence."""
+"""Maximum number of characters of code quoted in a sentence; longer code is described by its
+lines."""
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """A condition on whether the code is compiled, and the code that it excludes in one of the
-    cases.
-    """
+    """A condition that depends on ``is_compiling()``, with the range that runs only when compiled,
+    and the one that runs only in eager mode."""
 
     condition: Range
     compiled: Range | None
@@ -37,14 +38,14 @@ class _Choice:
 
 
 class CompilerConditions:
-    """The conditions of one file that depend on whether their code is compiled."""
+    """The conditions of one file that depend on ``torch.compiler.is_compiling()``."""
 
     def __init__(self, source: SourceText) -> None:
         self._source = source
 
     def finding(self, check: CompilerCheck, tool: str) -> Finding | None:
-        """Return the finding for one call of ``is_compiling()``; None unless it decides a condition
-        of this file.
+        """Return the finding that a call of ``is_compiling()`` excludes code; None if it does not
+        decide a condition of this file.
 
         ``tool`` is the function that traces the code, such as ``torch.compile``.
         """
@@ -75,9 +76,8 @@ class CompilerConditions:
         )
 
     def _code_subject(self, code: Range) -> str:
-        """Return the subject of a sentence: ``Lines 3 to 5 run``, or the code itself if it is
-        short.
-        """
+        """Return the beginning of a sentence about code: ``Lines 3 to 5 run``, ``Line 3 runs``, or
+        the code if it is short."""
         first, last = code.start.line + 1, code.end.line + 1
         if first != last:
             return f"Lines {first} to {last} run"
@@ -87,9 +87,11 @@ class CompilerConditions:
         return f"`{text}` runs"
 
     def _find_choice(self, stack: Stack) -> _Choice | None:
-        """Return the condition that the deepest call of a stack decides, or None.
+        """Return the condition decided by a call of ``is_compiling()`` with this stack; None
+        without one in the file.
 
-        Functions that return the result of the call pass it on to their callers.
+        If a function of the file returns the result of the call, the condition may be in its
+        caller.
         """
         is_check = True
         for frame in reversed(stack):
@@ -121,10 +123,10 @@ class CompilerConditions:
         return [node for node in self._parents if isinstance(node, ast.Call)]
 
     def _call_at(self, frame: Frame, is_check: bool) -> ast.Call | None:
-        """Return the call that a frame executes, or None.
+        """Return the syntax node of the call that a frame executes; None if it is not found.
 
-        Without columns it is the only call of the line. For a call of ``is_compiling``
-        (``is_check``), it is the only one with such a name.
+        Without column positions, the call must be the only one on its line. For ``is_check``, it
+        must be the only one with a name such as ``is_compiling``.
         """
         if frame.end_byte >= 0:
             end = self._source.range_of(frame).end
@@ -143,7 +145,8 @@ class CompilerConditions:
         return self._decided_at(call)
 
     def _decided_by_variable(self, assigned: ast.Assign, name: str) -> _Choice | None:
-        """Return the first condition on a variable that its function assigns only once, or None."""
+        """Return the first condition that depends on the variable ``name``, if the function assigns
+        it only in ``assigned``; else None."""
         function: ast.AST = assigned
         while not isinstance(function, _FUNCTIONS):
             function = self._parents[function]
@@ -154,9 +157,8 @@ class CompilerConditions:
         return next((found for one in loads if (found := self._decided_at(one))), None)
 
     def _decided_at(self, flag: ast.expr) -> _Choice | None:
-        """Return the condition that ``flag`` decides, which is true only in compiled
-        code.
-        """
+        """Return the condition that contains the expression ``flag``, which is true only in
+        compiled code; None without one."""
         short_circuit: _Choice | None = None
         top, parent = flag, self._parents.get(flag)
         while isinstance(parent, (ast.BoolOp, ast.UnaryOp)):
@@ -190,7 +192,7 @@ class CompilerConditions:
         )
 
     def _following_statements(self, node: ast.stmt) -> Sequence[ast.stmt]:
-        """Return the statements after ``node`` in its block."""
+        """Return the statements after ``node`` in the same block."""
         for block in statement_blocks(self._parents[node]):
             if node in block:
                 return block[block.index(node) + 1 :]
@@ -200,10 +202,11 @@ class CompilerConditions:
 def _exclusive_branch(
     here: bool | None, there: bool | None, then: Range | None, otherwise: Range | None
 ) -> Range | None:
-    """Return the branch of an ``if`` that runs if the test is ``here`` and not if it is
-    ``there``.
+    """Return the branch of an ``if`` that never runs when its test is ``there``, but may run when
+    its test is ``here``.
 
-    None as ``here`` or ``there`` means that the test's value is unknown.
+    ``then`` and ``otherwise`` are the two branches. None for a test means that its value is
+    unknown. Return None if no branch is excluded.
     """
     if there is False and here is not False:
         return then
@@ -213,10 +216,8 @@ def _exclusive_branch(
 
 
 def _truth_of_test(test: ast.expr, flag: ast.expr, value: bool) -> bool | None:
-    """Return whether a test is true if its part ``flag`` has this value.
-
-    None if other parts of the test decide.
-    """
+    """Return the truth value of a test whose part ``flag`` is ``value``; None if it depends on
+    other parts."""
     if test is flag:
         return value
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -232,7 +233,11 @@ def _truth_of_test(test: ast.expr, flag: ast.expr, value: bool) -> bool | None:
 
 
 def _operand_choice(node: ast.BoolOp, operand: ast.expr, flag: ast.expr) -> _Choice | None:
-    """Return what an operand of ``and`` or ``or`` decides about the operands after it."""
+    """Return whether an operand of ``and`` or ``or`` excludes the operands after it, as a condition
+    with excluded code; None if not.
+
+    ``flag`` is the part of the operand that is true only in compiled code.
+    """
     later = node.values[node.values.index(operand) + 1 :]
     stops = isinstance(node.op, ast.Or)
     if not later or _truth_of_test(operand, flag, True) is _truth_of_test(operand, flag, False):

@@ -1,7 +1,7 @@
 """Conditions in the code of a file, and the values that they depend on.
 
-They only serve to choose the next execution path to trace; findings come from Dynamo's own trace of
-it.
+They only serve to choose the next execution path to trace. Findings come from Dynamo's trace of the
+path.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ LARGE, _MANY = 1e3, 3
 class ConditionSide:
     """One side of a condition: the code that runs if the condition has the value ``truth``.
 
-    ``begins`` is the range of its first statement (the head of a compound statement) or of the
-    chosen expression; None if the code is unknown. ``block`` is the range of all its code.
+    ``begins`` is the range of its first statement (only the first line of a compound statement) or
+    of the chosen expression; None if unknown. ``block`` is the range of all its code.
     """
 
     test: Range
@@ -39,22 +39,25 @@ class ConditionSide:
     begins: Range | None
     block: Range | None
     loop: bool = False
-    """True if the condition is whether the iterable of a ``for`` loop is empty."""
+    """True if the condition is whether a ``for`` loop has any items."""
     expression: ast.expr = field(compare=False, repr=False, default=ast.Constant(None))
 
 
 @dataclass
 class _Code:
-    """One function of the file, without nested functions."""
+    """One function of the file, without its nested functions, and how values flow between its
+    names."""
 
     node: Function | ast.Module
     sides: list[ConditionSide] = field(default_factory=list)
     flows: list[tuple[ast.expr, frozenset[str]]] = field(default_factory=list)
-    """Expressions, each with the names assigned from it."""
+    """Expressions of the function, each with the names of the variables and attributes to which its
+    value is assigned."""
 
 
 class FileConditions:
-    """All conditions of one file; empty if its text does not parse."""
+    """All conditions of one file, and the values that each depends on; empty if its text does not
+    parse."""
 
     def __init__(self, tree: ast.Module | None) -> None:
         self._codes: list[_Code] = []
@@ -70,8 +73,11 @@ class FileConditions:
             yield from code.sides
 
     def on_value(self, asked: Range) -> list[ConditionSide]:
-        """Return the sides of conditions that depend on the value requested at the source range
-        ``asked``.
+        """Return both sides (the code that runs if it is true, or false) of each condition that
+        depends on a value read at ``asked``.
+
+        ``asked`` is the source range at which the code reads the value of a tensor, as by
+        ``item()``.
         """
         # A source range without columns covers a whole statement.
         exact = asked in self._expression_ranges.part_at(asked.start.line)
@@ -84,7 +90,8 @@ class FileConditions:
         return self._sides_depending_on(asked, asks)
 
     def on_parameter(self, name: str) -> list[ConditionSide]:
-        """Return the sides of conditions that depend on a parameter with this name."""
+        """Return both sides (the code that runs if it is true, or false) of each condition that
+        depends on a parameter with this name."""
         return self._sides_depending_on(
             name,
             lambda code, node: (
@@ -103,8 +110,8 @@ class FileConditions:
         return [side for side in self.sides if id(side) in known]
 
     def _dependent_expressions(self, is_origin: Any) -> frozenset[int]:
-        """Return the ids of the expressions that depend, directly or through assignments, on an
-        origin.
+        """Return the ``id`` of each expression node that depends on an origin, directly or through
+        assignments.
 
         ``is_origin`` decides which nodes are origins. Assignments are followed in any order of
         statements, for attributes and functions across the whole file.
@@ -189,10 +196,10 @@ def _expression_ranges(part: ast.Module) -> frozenset[Range]:
 
 
 def candidate_answers(side: ConditionSide, asked: Range, given: Number) -> Iterator[Number]:
-    """Yield numbers that may select the side if they replace the value ``given``, most likely
-    first.
+    """Yield numbers to use instead of a tensor's value so that the code takes this side of a
+    condition, most likely first.
 
-    The code requests the value at the source range ``asked``.
+    The code reads the value at the range ``asked``; ``given`` is the value that it received before.
     """
     if isinstance(given, bool):
         yield not given
@@ -221,8 +228,9 @@ _TURNED = {ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Lt: ast.Gt, ast.LtE: ast.GtE}
 
 
 def _compared_number(test: ast.expr, asked: Range) -> tuple[float | None, type[ast.cmpop]]:
-    """Return the number and operator that a condition compares the value at ``asked`` with, None if
-    unknown.
+    """Return the number and the operator that a condition compares the value at ``asked`` with.
+
+    The number is None if unknown.
     """
     nothing = None, ast.Eq
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
@@ -257,9 +265,10 @@ def _branch_sides(
 
 
 def _choice_sides(test: ast.expr, *choices: tuple[bool, ast.expr]) -> Iterator[ConditionSide]:
-    """Yield the sides of an expression such as ``a if test else b``, as far as they call something.
+    """Yield the sides of a conditional expression such as ``a if test else b``, provided that they
+    call something.
 
-    Other sides only use operators that Dynamo traces.
+    Sides without calls are left out, because Dynamo traces operators without trouble.
     """
     for truth, chosen in choices:
         if any(isinstance(node, ast.Call) for node in ast.walk(chosen)):
@@ -280,7 +289,8 @@ def _make_side(
 
 
 def _first_effective_range(block: Sequence[ast.stmt]) -> Range | None:
-    """Return the range of the first effective statement, only its head if it is compound.
+    """Return the range of the first statement of a block that has an effect; for a compound
+    statement, of its first line.
 
     None if no statement has an effect.
     """
@@ -295,9 +305,8 @@ def _first_effective_range(block: Sequence[ast.stmt]) -> Range | None:
 
 
 def skipped_statements(body: Sequence[ast.stmt], rest: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
-    """Return the statements in ``rest`` that an ``if`` with this body skips by leaving the
-    block.
-    """
+    """Return the statements in ``rest`` that do not run if an ``if`` before them runs ``body``,
+    because the body returns, breaks or raises."""
     return rest if isinstance(body[-1], _LEAVES) else ()
 
 
@@ -344,9 +353,10 @@ def _target_names(targets: Iterable[ast.expr]) -> frozenset[str]:
 
 
 def _flow_name(node: ast.AST) -> str:
-    """Return the name of an expression through which values flow, else an empty text.
+    """Return a name for an expression through which values flow between statements; empty for other
+    expressions.
 
-    It is ``x``, ``self.x``, or ``f()`` for a call of a function or method ``f``.
+    The name is ``x``, ``self.x``, or ``f()`` for a call of a function or method ``f``.
     """
     if isinstance(node, ast.Name):
         return node.id

@@ -1,7 +1,8 @@
-"""Sizes and numbers that depend on tensor data, described in the words of the program.
+"""Sizes and numbers that depend on tensor data (``u0`` in Dynamo), described in the words of the
+program.
 
-Dynamo calls them ``u0`` and records the stack where each was created. The source code at that line
-describes them.
+Dynamo records the stack where each symbol was created. The source code at that line describes the
+symbol.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ _COUNTED = {
     "unique_consecutive": "distinct values",
     "where": "nonzero elements",
 }
-"""Nouns for what each operator counts to determine the size of its result."""
+"""Plural nouns for the elements that each operator counts to determine the size of its result."""
 
 
 @dataclass(frozen=True)
 class DataSize:
     """A size that depends on tensor data.
 
-    ``name`` is its expression in the program, ``words`` describe it.
+    ``name`` is its expression in the program, such as ``y.shape[0]``; ``words`` describe it, such
+    as a number of nonzero elements.
     """
 
     name: str
@@ -45,23 +47,21 @@ class DataSize:
 
 
 class DataSizes:
-    """The sizes of one trace that depend on tensor data, by frame and symbol (``u0``)."""
+    """The sizes of one trace that depend on tensor data, by the number of the frame and the symbol
+    (``u0``)."""
 
     def __init__(self, recording: Recording, source: SourceText) -> None:
         self._recording = recording
         self._source = source
 
     def data_size(self, frame: int, symbol: str) -> DataSize | None:
-        """Return the data-dependent size of a symbol in a frame.
-
-        None if no line of the file created the symbol.
-        """
+        """Return a description of the data-dependent size ``symbol`` (such as ``u0``) of a frame;
+        None if no line of the file created it."""
         return self._all.get((frame, symbol))
 
     def describe_condition(self, frame: int, expression: str) -> tuple[str, tuple[DataSize, ...]]:
-        """Return a condition of Dynamo's ShapeEnv with the program's names, and the data-dependent
-        sizes in it.
-        """
+        """Return a condition such as ``u0 > 3`` with the program's names for symbols, and
+        descriptions of its data-dependent sizes."""
         about = {
             name: found
             for name in dict.fromkeys(_SYMBOL.findall(expression))
@@ -75,9 +75,8 @@ class DataSizes:
         return text, tuple(about.values())
 
     def with_data_sizes(self, finding: Finding) -> Finding:
-        """Return the finding with descriptions of its symbols such as ``u0``; unchanged without
-        any.
-        """
+        """Return a finding with descriptions of the data-dependent symbols (``u0``) in it added;
+        unchanged if it contains none."""
         said = f"{finding.message} {finding.explanation} {finding.context}"
         hinted = " ".join(finding.hints)
         notes = [
@@ -132,9 +131,8 @@ class DataSizes:
 
     @cached_property
     def _nodes(self) -> dict[Range, tuple[ast.expr, str]]:
-        """Expressions by their source range, each with the name that it is assigned to, else an
-        empty name.
-        """
+        """Expressions of the file by source range, each with the name that it is assigned to, or an
+        empty name."""
         found: dict[Range, tuple[ast.expr, str]] = {}
         tree = self._source.tree
         for node in ast.walk(tree) if tree is not None else ():
@@ -152,7 +150,7 @@ class DataSizes:
 
 
 def is_own_check(source: SourceText, frame: Frame) -> bool:
-    """Whether a frame of a stack is at a ``torch._check`` in the edited text."""
+    """Whether a frame of a stack is at a call of ``torch._check`` in the edited file."""
     words = source.text_of(source.range_of(frame))
     return re.match(r"torch\._check\w*\(", words) is not None
 
@@ -185,7 +183,8 @@ def _counted_words(node: ast.expr, code: str) -> str:
 
 
 def _method_receiver(node: ast.Call) -> Iterator[ast.expr]:
-    """Yield the object whose method a call calls; nothing for a function of torch."""
+    """Yield the object whose method is called (``x`` in ``x.item()``); nothing for a function of
+    torch."""
     match node.func:
         case ast.Attribute(value=ast.Name(id="torch" | "F")):
             return
@@ -194,7 +193,8 @@ def _method_receiver(node: ast.Call) -> Iterator[ast.expr]:
 
 
 class _Python(ast.NodeTransformer):
-    """A printer that replaces Sympy's functions by Python's operators, and symbols by names."""
+    """A transformer of sympy expressions to Python source: sympy's functions become operators, and
+    symbols become names."""
 
     def __init__(self, names: dict[str, str]) -> None:
         self._names = names

@@ -1,4 +1,4 @@
-"""Findings for dynamic dimensions that became constants or equal to each other."""
+"""Findings for dynamic dimensions that the code made constant or equal to each other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _SIZE = re.compile(r"^(?P<tensor>.+?)\.size\(\)\[(?P<axis>\d+)\]$")
 
 _STATED = "The probe gives this size as symbolic."
 _RETRACED = "Traced again with a variable batch size: this line {}."
-"""First sentences of explanations: for a symbolic size of the probe, and for an experiment."""
+"""First sentences of explanations, by case: the user made the size dynamic, or the engine did to
+test it."""
 
 _STATED_HINTS = (
     "If the size really is fixed, write the number in the probe and this goes away.",
@@ -45,8 +46,9 @@ def specialization_finding(
 ) -> Finding:
     """Return the finding for a dynamic dimension that the code specialized to a constant.
 
-    ``tried``: the dimension was dynamic by experiment, not by the user's request. ``raises``: the
-    code raises an exception for another size.
+    ``tried``: the engine made the dimension dynamic to test it; the user did not ask for that.
+    ``raises``: the code raises for another size. ``fallback`` is the range if no line of the file
+    is responsible.
     """
     place = source.locate(event.stack, fallback)
     name = in_user_words(symbol_source(event, recording)) or event.symbol
@@ -69,9 +71,11 @@ def specialization_finding(
 def limit_finding(
     event: Limit, recording: Recording, source: SourceText, fallback: Range, tried: bool
 ) -> Finding:
-    """Return the finding for a range limit that the code sets for a dynamic dimension.
+    """Return the finding for a dynamic dimension whose range the code limits, for example to at
+    most 16.
 
-    ``tried``: the dimension was dynamic by experiment, not by the user's request.
+    ``tried``: the engine made the dimension dynamic to test it; the user did not ask for that.
+    ``fallback`` is the range if no line of the file is responsible.
     """
     place = source.locate(event.stack, fallback)
     name = in_user_words(symbol_source(event, recording)) or event.symbol
@@ -99,8 +103,10 @@ def limit_finding(
 def equality_findings(
     recording: Recording, source: SourceText, fallback: Range
 ) -> Iterator[tuple[Equality, Finding]]:
-    """Yield findings for dimensions that became equal although the probe gives them different
-    names.
+    """Yield findings for dimensions that the code requires to be equal although the example inputs
+    give them different names.
+
+    ``fallback`` is the range if no line of the file is responsible.
     """
     constant = {(event.frame, event.symbol) for event in recording.specializations}
     symbols = {(symbol.frame, symbol.name): symbol for symbol in recording.symbols}
@@ -166,7 +172,8 @@ def _name_symbols(expression: str, names: dict[str, str]) -> str:
 
 
 def explain_finding(finding: Finding, why: Why) -> Finding:
-    """Return the finding with the lines that caused it, which replace Dynamo's short reason."""
+    """Return the finding with the lines that made a size constant or equal, instead of Dynamo's
+    short reason."""
     explanation = finding.explanation
     if why.text and finding.code == "guard/equal-dimensions":
         explanation = f"{explanation} {why.text}"
@@ -183,7 +190,8 @@ def explain_finding(finding: Finding, why: Why) -> Finding:
 
 
 def symbol_source(event: Specialization | Limit, recording: Recording) -> str:
-    """Return Dynamo's name of the value that the event's symbol stands for; empty if unknown."""
+    """Return Dynamo's name, such as ``L['x'].size()[0]``, of the value that an event's symbol
+    stands for; empty if unknown."""
     if event.source:
         return event.source
     created = (s for s in recording.symbols if (s.frame, s.name) == (event.frame, event.symbol))
@@ -191,7 +199,7 @@ def symbol_source(event: Specialization | Limit, recording: Recording) -> str:
 
 
 def is_size(event: Specialization | Limit, recording: Recording) -> bool:
-    """Whether the event's symbol is a known size of a dimension.
+    """Whether the symbol of an event is the size of an input's dimension.
 
     Data-dependent sizes (``u0``) are checked when the graph runs and are never specialized.
     """
@@ -202,12 +210,12 @@ def is_size(event: Specialization | Limit, recording: Recording) -> bool:
 
 
 def has_specialized_size(recording: Recording) -> bool:
-    """Whether a known size of a dimension was specialized."""
+    """Whether the trace specialized the size of an input's dimension."""
     return any(is_size(event, recording) for event in recording.specializations)
 
 
 def reason_in_words(event: Specialization, name: str) -> str:
-    """Return in words why Dynamo's ShapeEnv gave the symbol of ``name`` its value."""
+    """Return Dynamo's reason for giving the size ``name`` a constant value, in words."""
     reason = event.reason
     if reason == "find":
         return f"The code needs `{name}` to be equal to another size."

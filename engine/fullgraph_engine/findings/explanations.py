@@ -1,6 +1,6 @@
-"""Explanations for findings about sizes: the lines that made them constant or equal.
+"""Explanations of findings about sizes: the lines that made them constant or equal.
 
-Size operations are recorded while a target is traced, and replayed if a finding needs an
+Operations on sizes are recorded while a target is traced, and replayed if a finding needs an
 explanation. The replay has a time limit, since a finding without explanation is better than a late
 one.
 """
@@ -24,25 +24,28 @@ if TYPE_CHECKING:
     from ..shapes.explanation import FactKind
 
 EVENTS = 20_000
-"""Maximum number of recorded events of a ShapeEnv for which explanations are computed."""
+"""Maximum number of recorded operations on sizes per ShapeEnv; with more, nothing is explained."""
 
 SECONDS = 1.5
-"""Seconds allowed for all explanations of one trace."""
+"""Maximum seconds for computing all explanations of one trace."""
 
 _ASKS_DATA = re.compile(r"data.depend", re.I)
 _MAY_APPLY = ("mark_dynamic", "capture_scalar_outputs", "capture_dynamic_output_shape_ops")
 
 
 def may_apply(text: str) -> bool:
-    """Whether a file has its own code for symbolic sizes."""
+    """Whether the source text of a file contains anything that affects symbolic sizes, so that
+    recording is worthwhile."""
     return any(word in text for word in _MAY_APPLY)
 
 
 @contextlib.contextmanager
 def record_tapes(wanted: bool = True) -> Iterator[Sequence[Tape]]:
-    """Record the size operations of every frame traced in this block, if this torch allows it.
+    """Record the operations on sizes in every frame traced in the ``with`` block, if this torch
+    allows it.
 
-    The tapes (recorded operations) are available after the block.
+    The yielded sequence has one recording (tape) per frame; it is filled when the block ends.
+    ``wanted``: False to record nothing.
     """
     if wanted:
         try:
@@ -60,9 +63,9 @@ def record_tapes(wanted: bool = True) -> Iterator[Sequence[Tape]]:
 
 @dataclass(frozen=True)
 class Why:
-    """The lines that gave a symbol its value, in words.
+    """The lines that made a size constant or equal to another one, in words.
 
-    Without a text, ``notes`` say why they are unknown.
+    Without a text, ``notes`` say why the lines are unknown.
     """
 
     text: str = ""
@@ -71,7 +74,8 @@ class Why:
 
 
 class Explainer:
-    """An explainer of why sizes became constant or equal in one trace."""
+    """An explainer of why sizes became constant or equal during one trace, from the recorded
+    operations on sizes."""
 
     def __init__(self, tapes: Sequence[Tape], recording: Recording, source: SourceText) -> None:
         from ..shapes import ReplayBudget
@@ -85,8 +89,9 @@ class Explainer:
         self._histories: dict[int, SymbolHistory] = {}
 
     def explain_event(self, event: Specialization | Equality) -> Why:
-        """Return why the symbol of an event is constant or equal to another symbol; never
-        raises.
+        """Return the lines by which the size of an event became constant, or equal to another one.
+
+        Never raises.
         """
         if not self._tapes:
             return Why()
@@ -122,9 +127,8 @@ class Explainer:
         return Why(explanation.text, self._related_places(explanation), notes)
 
     def with_explanation(self, finding: Finding) -> Finding:
-        """Return the finding for a failure with an explanation of the sizes involved, or
-        unchanged.
-        """
+        """Return the finding for an exception about sizes, with the lines that led to it; unchanged
+        if they are unknown."""
         if not finding.code.startswith(("graph-break/", "trace/compile-error")):
             return finding
         if "ConstraintViolation" in finding.message:
@@ -181,9 +185,8 @@ class Explainer:
             return ()
 
     def _tape_of(self, event: Specialization | Equality) -> Tape | None:
-        """Return the recorded size operations of the last attempt at the frame in which the event
-        happened.
-        """
+        """Return the recorded operations on sizes of the frame in which an event happened, from its
+        last attempt; None if not recorded."""
         frame = self._frames.get(event.frame)
         fitting = [tape for tape in reversed(self._tapes) if _tape_matches(tape, frame, event)]
         if len(fitting) > 1:

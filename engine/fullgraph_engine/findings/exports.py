@@ -1,6 +1,5 @@
-"""Findings of ``torch.export``: code that it rejects, and sizes that may vary if it accepts the
-target.
-"""
+"""Findings about ``torch.export`` of a target: code that it rejects, and sizes that may vary if it
+succeeds."""
 
 from __future__ import annotations
 
@@ -21,8 +20,10 @@ _HREF = "https://docs.pytorch.org/docs/stable/export.html"
 def export_findings(
     made: ExportResult, checked: Iterable[CheckedOperator], source: SourceText, fallback: Range
 ) -> Iterator[Finding]:
-    """Yield findings for code that the export rejects, for its failure, and for faulty
-    operators.
+    """Yield findings for a target's export: rejected code, the failure of the export, and custom
+    operators that ``opcheck`` rejects.
+
+    ``fallback`` is the range if no line of the file is responsible.
     """
     calls = {one.operator: one.calls for one in checked}
     for refusal in made.refusals:

@@ -1,4 +1,4 @@
-"""Findings for failures that stopped a run early."""
+"""Findings for exceptions and settings that stopped the trace of a target early."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ _FAKE_WORDS = (
 
 
 def loss_finding(loss: str, where: Range) -> Finding:
-    """Return the finding that a part of the trace could not be recorded; ``loss`` says which."""
+    """Return the finding that a part of the trace could not be recorded.
+
+    ``loss`` is a sentence that names the part.
+    """
     code = "trace/incomplete"
     return Finding(
         code=code,
@@ -55,8 +58,9 @@ def disabled_finding(source: SourceText) -> Finding:
 
 
 def probe_finding(words: str, where: Range) -> Finding:
-    """Return the finding for valid notation of inputs that do not fit the target; ``words`` say
-    why.
+    """Return the finding that the example inputs stated at ``where`` do not fit the target.
+
+    ``words`` is a sentence on the reason.
     """
     code = "probe/invalid"
     return Finding(
@@ -65,17 +69,19 @@ def probe_finding(words: str, where: Range) -> Finding:
 
 
 def lacks_fake(failure: Failure) -> bool:
-    """Whether an operator lacks a fake implementation, so that it cannot run on fake tensors."""
+    """Whether an exception says that an operator cannot run on fake tensors, because it lacks a
+    fake implementation."""
     return "no fake impl registered" in failure.message
 
 
 def needs_data(failure: Failure) -> bool:
-    """Whether only the lack of real data (or of the device) made the run fail."""
+    """Whether the run failed only because fake tensors lack data, or because the device is
+    missing."""
     return failure.kind in _FAKE_KINDS or any(word in failure.message for word in _FAKE_WORDS)
 
 
 def failure_words(failure: Failure) -> str:
-    """Return the type of an exception and the first line of its message."""
+    """Return the type and the first line of the message of an exception that ended a trace."""
     first_line = failure.message.split("\n")[0].strip()
     return f"{failure.kind}: {first_line}" if first_line else failure.kind
 
@@ -83,10 +89,11 @@ def failure_words(failure: Failure) -> str:
 def failure_finding(
     failure: Failure, source: SourceText, fallback: Range, *, fake: bool, chosen: int
 ) -> Finding:
-    """Return the finding for an exception, at the line that raised it.
+    """Return the finding for an exception that ended a run, at the line of the file that raised it.
 
-    The phase is "tracer" only if the call works without Dynamo. ``chosen`` is the number of values
-    that the run chose for fake tensors before, any of which may have caused the exception.
+    The finding blames Dynamo's tracer only if the call works without Dynamo. ``fake``: the tensors
+    were fake. ``chosen`` is the number of values that the engine chose for fake tensors; any of
+    them may have caused the exception. ``fallback`` is the range if no line of the file raised.
     """
     place = source.locate(failure.stack, fallback)
     words = failure_words(failure)
@@ -126,12 +133,14 @@ def failure_finding(
 
 
 def _failure_title(failure: Failure) -> str:
-    """Return Dynamo's title of the unsupported feature, which graph breaks have too."""
+    """Return Dynamo's title of the feature that it does not support, as in graph breaks; empty for
+    other exceptions."""
     return failure.causes[0].kind if failure.phase == "tracer" and failure.causes else ""
 
 
 def _failure_hints(failure: Failure) -> tuple[str, ...]:
-    """Return Dynamo's hints without the hint to run in eager mode, which the run already did."""
+    """Return Dynamo's hints on an exception, except the hint to run in eager mode, which the engine
+    already did."""
     hints = failure.causes[0].hints if failure.causes else ()
     return tuple(hint for hint in hints if "error when running in eager" not in hint)
 

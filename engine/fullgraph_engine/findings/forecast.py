@@ -1,4 +1,4 @@
-"""Forecast of recompiles when a target is called again.
+"""Forecast which later calls of a target recompile it.
 
 The target is called again with other sizes, other values or in another mode, and Dynamo's reaction
 is recorded. Each experiment runs in a fork, so that the caches of Dynamo and the state of the
@@ -36,9 +36,11 @@ from .recompiles import (
 MOST_SIZES = 8
 MOST_FLAGS = 8
 TIMES = 3.0
-"""Time limit of all experiments, as a multiple of the duration of the first trace."""
+"""Factor on the duration of the first trace that gives the time limit of all experiments
+together."""
 SHORTEST = 5.0
-"""Minimum time limit of all experiments, in seconds of processor time."""
+"""Time limit of all experiments together, in seconds of processor time, if the first trace was
+short."""
 LONGEST = 20.0
 
 _times = os.times
@@ -48,9 +50,10 @@ _T = TypeVar("_T", covariant=True)
 
 
 class WorkAnswer(Protocol[_T]):
-    """The result of work in another process, or in ``lost`` a clause on why there is none.
+    """The result of a function that was evaluated in another process, or in ``lost`` a clause on
+    why it is missing.
 
-    ``late``: the work was stopped at its time limit. ``used`` is processor time in seconds, 0 for a
+    ``late``: the time limit stopped the function. ``used`` is processor time in seconds, 0 for a
     direct child process, whose time the system adds to this one's.
     """
 
@@ -65,24 +68,24 @@ class WorkAnswer(Protocol[_T]):
 
 
 class Branch(Protocol):
-    """A runner of work in another process, so that Dynamo's caches and the module stay unchanged.
-
-    ``seconds`` limits the processor time of the work.
-    """
+    """A callable that evaluates a function in a forked process, so that Dynamo's caches and the
+    module stay unchanged here."""
 
     def __call__(self, work: Callable[[], T], seconds: float, name: str) -> WorkAnswer[T]:
-        """Run ``work`` in a forked process and return its result or how the process ended.
+        """Evaluate ``work`` in a forked process within ``seconds`` of processor time; return its
+        result or how the process ended.
 
-        ``name`` identifies the work across processes that forecast the same call.
+        ``name`` identifies the function across processes that forecast the same call, so that its
+        result can be reused.
         """
 
 
 @dataclass
 class ForecastResult:
-    """The recompiles seen when a target is called again; ``seconds`` is the wall time of all
-    experiments.
+    """The recompiles seen when a target was called again with changed inputs; ``seconds`` is the
+    wall time of all experiments.
 
-    ``note`` explains in sentences why experiments were skipped or are inconclusive.
+    ``note`` explains in sentences which experiments were skipped or are inconclusive.
     """
 
     rows: list[ForecastRow] = field(default_factory=list)
@@ -90,11 +93,14 @@ class ForecastResult:
     note: str = ""
     seconds: float = 0.0
     raised: bool = False
-    """True if the first call raised, so that the experiments were skipped."""
+    """True if the call with unchanged inputs raised, so that no experiments were made."""
 
 
 class Forecaster:
-    """An experimenter that makes further calls of one target. Use it inside ``tensor_mode``."""
+    """An experimenter that calls one target again with changed inputs, to see what recompiles.
+
+    Use it inside ``tensor_mode``.
+    """
 
     def __init__(
         self,
@@ -109,22 +115,27 @@ class Forecaster:
         self.call, self.source, self.fallback = call, source, fallback
         self._branch = branch
         self._begin = begin
-        """Restarts the fake tensor mode, so that it gives the same values for the same requests."""
+        """Function that restarts the fake tensor mode, so that equal requests for values get equal
+        values in each experiment."""
         self._inputs = Inputs(call.function, call.args, call.kwargs)
         self._changes = CallChanges(call, self._inputs)
         self._told = {(id(tensor), dim) for tensor, dim in batch}
         self._told |= {(id(wish.tensor), wish.dim) for wish in call.dynamic}
         self._restless: set[str] = set()
-        """Names of guarded values that change between calls although the inputs are equal."""
+        """Names of guarded values that change from call to call although the inputs are equal, such
+        as a counter."""
         self._left_out: list[str] = []
-        """Names of experiments skipped because the time limit was reached."""
+        """Names of the changed inputs whose experiments were skipped because the time limit was
+        reached."""
         self._lost: list[tuple[str, str]] = []
-        """Names of other experiments without a result, each with the reason."""
+        """Names of the changed inputs whose experiments failed for another reason, each with the
+        reason."""
         self._until = 0.0
         self._guarded: set[int] = set()
-        """Lines where the first run already reports a guard on a value that changes per call."""
+        """Zero-based lines at which the first run already reports a guard on a value that changes
+        with each call."""
         self._rows = rows
-        """True to report a row for every experiment, even without a finding."""
+        """True to report a row for every changed input, also without a recompile."""
         self._forecast = ForecastResult()
 
     def run(self) -> ForecastResult:
@@ -167,7 +178,7 @@ class Forecaster:
 
     @property
     def _left(self) -> float:
-        """Seconds left of the time limit."""
+        """Seconds that remain for experiments until the time limit."""
         return self._until - _processor_seconds()
 
     def _run_experiment(self, change_: CallChange) -> None:
@@ -192,8 +203,11 @@ class Forecaster:
         return answer.value
 
     def _all_at_once(self, changes: list[CallChange]) -> list[CallChange]:
-        """Change all sizes in one experiment; return the changes that still need an experiment of
-        their own.
+        """Change all sizes together in one experiment, and report the sizes for which its result is
+        clear.
+
+        Return the changes that still need experiments of their own; all of them if the combined
+        call failed.
         """
         if len(changes) < 2 or self._left <= 0:
             return changes
@@ -248,7 +262,11 @@ class Forecaster:
         return tracing.trace(self.call.function, args, kwargs, dynamic=dynamic)
 
     def _trace_calls(self, change_: CallChange) -> list[Recording]:
-        """Call the target with the change, in a forked process, until a call compiles nothing."""
+        """Call the target with the changed inputs until a call compiles nothing; return a recording
+        for each call.
+
+        Call it in a forked process.
+        """
         if change_.training is not None:
             self.call.function.train(change_.training)  # type: ignore[attr-defined]
         recordings: list[Recording] = []
@@ -268,7 +286,10 @@ class Forecaster:
         return recordings
 
     def _settle_caches(self) -> bool:
-        """Call with unchanged inputs until no call recompiles; return False if a call raises."""
+        """Call the target with unchanged inputs until a call does not recompile.
+
+        Return False if a call raises.
+        """
         seen: list[Recording] = []
         for _ in range(SETTLING):
             recording = self._trace_change()
@@ -306,9 +327,8 @@ class Forecaster:
     # -- changes ------------------------------------------------------------------------------
 
     def _size_changes(self) -> list[CallChange]:
-        """Return changes of the sizes that the code allows to vary, without sizes that it
-        rejects.
-        """
+        """Return experiments for the sizes that may vary, without sizes for which the code
+        raises."""
         groups = self._changes.size_groups()
         self._left_out += [self._changes.name_of_sizes(group) for group in groups[MOST_SIZES:]]
         options = [self._changes.resize_options(group) for group in groups[:MOST_SIZES]]
@@ -325,9 +345,8 @@ class Forecaster:
         ]
 
     def _workable_options(self, options: list[list[CallChange]]) -> list[int | None]:
-        """Return the index of the first change of each group that runs without Dynamo, tried in a
-        fork.
-        """
+        """Return for each group of alternative changes the index of the first with which the target
+        runs without Dynamo; None if all raise."""
         return [
             next((n for n, one in enumerate(several) if self._change_works(one)), None)
             for several in options
@@ -388,7 +407,12 @@ class Forecaster:
     def _place_of_specialization(
         self, why: list[tuple[Recompile, FailedGuard]], before: Recording
     ) -> FindingPlace | None:
-        """Return the place where the previous compilation specialized a symbolic size, or None."""
+        """Return the source position at which the code specialized the size that recompiled; None
+        if it was not specialized.
+
+        ``why`` are the recompiles with their failed guards, and ``before`` is the recording of the
+        previous compilation.
+        """
         sizes = {
             f"{failed.source}.size()[{failed.detail.partition(' ')[2]}]"
             for _, failed in why

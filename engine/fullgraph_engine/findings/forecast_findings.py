@@ -1,4 +1,5 @@
-"""Findings about recompiles on every call, from the forecast."""
+"""Findings for targets that recompile on every call, from a forecast (experimental calls with
+changed inputs)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from .recompiles import (
 )
 
 SETTLING = 3
-"""Maximum number of repeated calls with unchanged inputs, made until none recompiles."""
+"""Maximum number of calls with unchanged inputs before the experiments; they end when a call does
+not recompile."""
 
 _SIZE_HINTS = (
     "Take the size from `x.shape` where it is used, and avoid `int(...)`, `range(...)` and Python "
@@ -35,9 +37,10 @@ def every_value_finding(
     *,
     pinned: bool,
 ) -> Finding:
-    """Return the finding for a change that recompiled each call.
+    """Return the finding that each new value of an input recompiles the target.
 
-    ``pinned``: the recompile is due to a line that specialized the dynamic size.
+    ``change_`` is the experiment with the input, and ``why`` the recompiles with their failed
+    guards. ``pinned``: a line of the code specialized a size that would otherwise be dynamic.
     """
     recompile, failed = why[0]
     of_size = change_.kind == "size"
@@ -71,7 +74,10 @@ def every_value_finding(
 def every_call_finding(
     recompile: Recompile, failed: FailedGuard, place: FindingPlace, source: SourceText
 ) -> Finding:
-    """Return the finding for a call that recompiles also with unchanged inputs."""
+    """Return the finding that each call recompiles, even with unchanged inputs.
+
+    ``failed`` is the guard that fails each time.
+    """
     code = "recompile/every-call"
     others = [one for one in latest_failures(recompile) if one is not failed]
     return Finding(

@@ -1,7 +1,7 @@
-"""Names of guarded values, and which names mean one value of a source line.
+"""Names of guarded values, and which of them mean one value on a source line.
 
-A guard names its value as the compiled function does. In a function that several compiled functions
-call, one value therefore has a name for each caller.
+A guard names its value as seen from the compiled function. In a function that several compiled
+functions call, one value therefore has a different name for each of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .places import FindingPlace, SourceText, finding_identity
 
 @dataclass(frozen=True)
 class CompiledFunction:
-    """The compiled function from whose point of view a guard names its value."""
+    """The file and name of a compiled function. Guards name values as seen from this function."""
 
     path: str
     function: str
@@ -24,9 +24,8 @@ class CompiledFunction:
 
 @dataclass
 class GuardNames:
-    """Names of guarded values by source range, from which findings for one value get one
-    identity.
-    """
+    """The names of guarded values at each source line, by which findings about the same value get
+    the same identity."""
 
     source: SourceText
     _by_place: dict[tuple[str, CompiledFunction, Stack], list[str]] = field(default_factory=dict)
@@ -39,11 +38,12 @@ class GuardNames:
         compiled: CompiledFunction,
         name: str,
     ) -> str:
-        """Return the identity of a finding about a guard with this name and stack.
+        """Return the identity of a finding about a guard: equal for guards on the same value of a
+        source line.
 
-        For a value of the compiled function itself, the identity contains the name. For a value of
-        a function that it calls, it contains the index of the name among the guards with the same
-        stack.
+        For a value of the compiled function itself, the identity contains the ``name``. For a value
+        of a function that it calls, it contains the index of the name among the guards with the
+        same stack.
         """
         if not self._is_called(stack, compiled):
             return f"{finding_identity(code, place.range)} {name}"
@@ -53,9 +53,8 @@ class GuardNames:
         return f"{finding_identity(code, place.range)} #{names.index(name)}"
 
     def _is_called(self, stack: Stack, compiled: CompiledFunction) -> bool:
-        """Whether the deepest frame in the file belongs to a function that the compiled function
-        calls.
-        """
+        """Whether the innermost frame in the file belongs to another function than the compiled
+        one, which calls it."""
         own = [index for index, frame in enumerate(stack) if frame.path == self.source.path]
         outer = [
             index
@@ -66,7 +65,8 @@ class GuardNames:
 
 
 def merge_findings(known: Finding, again: Finding) -> Finding:
-    """Return one finding for two reports of it, with counts, calls and names added up."""
+    """Return one finding for two findings with one identity: counts, numbers of calls and names of
+    both are combined."""
     return dataclasses.replace(
         known,
         count=known.count + again.count,

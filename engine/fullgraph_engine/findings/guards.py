@@ -16,7 +16,8 @@ from .places import SourceText
 
 
 def guarded_frames(recording: Recording, source: SourceText) -> tuple[GuardedFrame, ...]:
-    """Return every compiled frame with guards, in the order of compilation."""
+    """Return the compiled functions of a trace with their guards, in the order of compilation;
+    functions without guards are left out."""
     frames = {frame.id: frame for frame in recording.frames}
     by_frame: dict[int, list[Guard]] = defaultdict(list)
     for guard in recording.guards:
@@ -36,13 +37,15 @@ def guarded_frames(recording: Recording, source: SourceText) -> tuple[GuardedFra
 
 
 def omission_note(recording: Recording) -> str:
-    """Return a sentence about guards left out of the list; empty if it is complete."""
+    """Return a sentence about guards missing from the report because there were too many; empty if
+    it is complete."""
     told, all_ = len(recording.guards), recording.guard_count
     return f"These are the first {told:,} of {all_:,} guards." if told < all_ else ""
 
 
 class _Causes:
-    """A cache of the source ranges for stacks; the guards of one line share their stack."""
+    """A cache of the source ranges that caused guards; all guards that a line caused share a
+    stack."""
 
     def __init__(self, source: SourceText) -> None:
         self.path = source.path
@@ -50,9 +53,8 @@ class _Causes:
         self._known: dict[int, tuple[Range | None, bool]] = {}
 
     def find_cause(self, stack: Stack) -> tuple[Range | None, bool]:
-        """Return the deepest range in the file that a stack has, and whether deeper frames
-        exist.
-        """
+        """Return the innermost source range of a stack in the file, and whether frames of libraries
+        are further inside."""
         found = self._known.get(id(stack))
         if found is None:
             found = self._known[id(stack)] = self._find_range(stack)

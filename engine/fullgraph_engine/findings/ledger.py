@@ -13,7 +13,10 @@ from .guard_names import merge_findings
 
 
 class Ledger:
-    """The findings of a run, each once, with the number of times that it was reported."""
+    """The findings of a run, collected while a target is traced and emitted once each, with counts.
+
+    A trace may be repeated (a new attempt), for example with other values for fake tensors.
+    """
 
     def __init__(self, tracee: Tracee, run: RunId, emit: Callable[[Finding], None]) -> None:
         self._target = tracee.target.name
@@ -29,7 +32,7 @@ class Ledger:
         return list(self._by_identity.values())
 
     def begin(self) -> None:
-        """Start a new attempt with only the findings that were already emitted."""
+        """Start a new attempt to trace the target: drop findings that were not yet emitted."""
         self._by_identity = dict(self._told)
         self._tally = breaks.Tally()
 
@@ -44,7 +47,7 @@ class Ledger:
     def add_break(self, finding: Finding, record: Break, *, sure: bool) -> None:
         """Add the finding for a graph break.
 
-        With ``sure``, emit it before the result of the attempt is known.
+        With ``sure``, emit it at once; otherwise when the attempt to trace has succeeded.
         """
         again = self._tally.add(finding.identity, record)
         known = self._by_identity.get(finding.identity)
@@ -54,7 +57,8 @@ class Ledger:
             self._emit_finding(finding.identity)
 
     def finish(self) -> None:
-        """Emit the findings that waited for the result of the attempt, and the final counts."""
+        """Emit the findings that waited for the end of the attempt to trace, and the final counts
+        of all findings."""
         for key, count in self._tally.counts().items():
             self._by_identity[key] = dataclasses.replace(self._by_identity[key], count=count)
         for key, finding in self._by_identity.items():
@@ -62,7 +66,7 @@ class Ledger:
                 self._emit_finding(key)
 
     def amend(self, finding: Finding) -> None:
-        """Replace a finding with a version with a longer explanation; it is emitted at the end."""
+        """Replace a finding by a version with a longer explanation, which is emitted at the end."""
         self._by_identity[finding.identity] = finding
 
     def count(self, family: str) -> int:

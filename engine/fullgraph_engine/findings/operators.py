@@ -1,4 +1,5 @@
-"""Findings for operators without the tag ``pt2_compliant_tag``."""
+"""Findings for custom operators without the tag ``pt2_compliant_tag``, which compiled code may not
+support."""
 
 from __future__ import annotations
 
@@ -23,7 +24,10 @@ _OF_OTHERS = (
 
 
 def operator_finding(op: CustomOp, source: SourceText, fallback: Range) -> Finding:
-    """Return the finding for a call of an operator without ``pt2_compliant_tag``."""
+    """Return the finding for a call of a custom operator without ``pt2_compliant_tag``.
+
+    ``fallback`` is the range if no frame of the call is in the file.
+    """
     place = source.locate(op.stack, fallback)
     code = "op/not-pt2-compliant"
     return Finding(

@@ -1,9 +1,9 @@
-"""Exploration of execution paths that the target does not take with its inputs.
+"""Trace execution paths of a target that its example inputs do not take.
 
 The target is traced in its other mode (training or evaluation), with flags inverted, and with
-optional arguments left out or given. Where eager code between graphs asks a fake tensor for a
-value, it gets other values. Every finding comes from a trace in a separate process; only the choice
-of paths is heuristic.
+optional arguments left out or given. Where eager code between graphs reads a value from a fake
+tensor, as by ``item()``, it gets other values. Every finding comes from a trace in a separate
+process; only the choice of paths is heuristic.
 """
 
 from __future__ import annotations
@@ -33,30 +33,29 @@ from .forecast import Branch, WorkAnswer
 from .places import SourceText
 
 MOST = 16
-"""Maximum number of execution paths traced per target."""
+"""Maximum number of alternative execution paths traced per target."""
 LONGEST = 20.0
-"""Maximum wall time in seconds for tracing the other execution paths of a target."""
+"""Maximum wall time in seconds for tracing the alternative execution paths of a target."""
 REPAIRS = 4
-"""Maximum number of values that may be inverted after a path raised an exception."""
+"""Maximum number of values to invert, one after the other, after an execution path raised an
+exception."""
 ATTEMPTS = 3
-"""Maximum number of execution paths tried to reach one side of a condition."""
+"""Maximum number of execution paths tried in order to reach one side of a condition."""
 PATIENCE = 8
-"""Number of times a condition gets its natural value before the other value is tried, so that loops
-end.
-"""
+"""Number of times that a condition gets the value computed from the tensor, before it gets the
+opposite, so that loops end."""
 TOLD = ("graph-break/", "frame-skipped/", "op/", "guard/specialized-dimension")
-"""Finding codes reported for other execution paths. Codes about the number of compilations are left
-out because they depend on chosen values.
-"""
+"""Prefixes of the finding codes reported for other execution paths. Codes about recompiles are left
+out because they depend on chosen values."""
 _LONGEST = 40_000
-"""Maximum number of characters of the packed state, which is sent through a socket."""
+"""Maximum number of characters of the packed :class:`Known`, which is sent through a socket."""
 
 
 @dataclass(frozen=True)
 class FlagParameter:
-    """A parameter with the alternative value ``other``.
+    """A parameter of the target with another value to try, ``other``, such as the inverted flag.
 
-    If it is ``absent`` from the call, its value is still to be chosen.
+    ``absent``: the call does not pass the parameter, and a value for it must still be found.
     """
 
     name: str
@@ -66,7 +65,8 @@ class FlagParameter:
 
 @dataclass(frozen=True)
 class AskedValue:
-    """A value such as ``y.item()`` that the file's code read from a fake tensor, and where."""
+    """A value that the file's code read from a fake tensor, as by ``y.item()``, and the source
+    range of the read."""
 
     place: Range
     answer: Number
@@ -74,12 +74,13 @@ class AskedValue:
 
 @dataclass(frozen=True)
 class Known:
-    """Facts about the execution path of the target with its inputs: lines, values, flags and
-    findings.
+    """Facts about the execution path that a target takes with its example inputs: lines, values,
+    flags and findings.
 
-    ``asked`` says whether code asked tensors for values. ``answers`` are the values that it got in
-    a run with fake tensors; if they are ``complete`` the path need not be traced again.
-    ``training`` is the mode of the module if the mode matters.
+    Other paths are chosen by comparison with it. ``asked``: code read values from tensors.
+    ``answers`` are the values that it read in a run with fake tensors; if they are ``complete``,
+    the path need not be traced again. ``training`` is the mode of the module, None if the mode does
+    not matter.
     """
 
     lines: TracedLines = field(default_factory=TracedLines)
@@ -91,7 +92,7 @@ class Known:
     identities: frozenset[str] = frozenset()
 
     def to_text(self) -> str:
-        """Return the state as text; empty if the text exceeds the maximum size."""
+        """Return the facts packed as text; empty if the text exceeds the maximum size."""
         text = base64.b85encode(zlib.compress(pack(self).encode())).decode()
         return text if len(text) <= _LONGEST else ""
 
@@ -103,23 +104,25 @@ class Known:
 
 @dataclass(frozen=True)
 class Traveled:
-    """The result of tracing one execution path; ``failure`` is the exception message, if it
-    raised.
-    """
+    """The result of tracing one execution path; ``failure`` is the message of the exception, if it
+    raised."""
 
     findings: tuple[Finding, ...] = ()
     lines: TracedLines = field(default_factory=TracedLines)
     asked: tuple[AskedValue, ...] = ()
     failure: str = ""
     could_be_real: bool = False
-    """True if real tensors may succeed where the fake tensors raised."""
+    """True if the path raised only because the tensors were fake, so that real tensors may
+    succeed."""
 
 
 class Policy:
-    """A policy that chooses the value for each request of the code to a fake tensor.
+    """A callable that chooses the value that code gets when it reads one from a fake tensor, as by
+    ``item()``.
 
-    The first request at a source range gets the value that the path states, if any. Others get the
-    natural value, inverted for truths at ranges in ``turned``.
+    At the first read on a source line, this is the value in ``answers``, if any. Otherwise it is
+    the given value, inverted if it is a truth value and the line is in ``turned``. After many reads
+    on a line it changes, so that loops end.
     """
 
     def __init__(
@@ -151,10 +154,10 @@ class Policy:
 
 @dataclass(frozen=True)
 class _Next:
-    """An execution path to trace, and its goal: a side of a condition not reached yet, or another
-    mode.
+    """An execution path to trace next, and the reason: a side of a condition that was not reached
+    yet, or another mode.
 
-    ``given`` names an optional argument whose value is still to be chosen.
+    ``given`` names an optional argument for which a value must be found first; empty for none.
     """
 
     path: TracePath
@@ -163,12 +166,12 @@ class _Next:
 
 
 class _Places:
-    """Source ranges of a file that were traced, in the order of the text."""
+    """Source ranges of a file that were traced, in text order, with look-up by range."""
 
     def __init__(self, places: Iterable[Range], source: SourceText) -> None:
         places = list(places)
         self.exact = any(one.start != one.end for one in places)
-        """True if the source ranges have columns, so that they are more exact than lines."""
+        """True if the source ranges have column positions, False if each covers a whole line."""
         self._starts = sorted(
             one.start if one.start != one.end else source.header(one.start.line).start
             for one in places
@@ -180,13 +183,15 @@ class _Places:
 
 
 class Explorer:
-    """An explorer that traces other execution paths while one may reach code not reached before."""
+    """An explorer that traces other execution paths of a target, while one may reach code that was
+    not traced before."""
 
     def __init__(self, source: SourceText, known: Known) -> None:
         self._source, self._known = source, known
         self.traced = TracedPaths()
         self.could_be_real = False
-        """True if every tried path raised although real tensors may not raise."""
+        """True if all paths so far raised only because the tensors were fake, so that real tensors
+        may succeed."""
         self._conditions = FileConditions(source.tree)
         self._waiting: deque[_Next] = deque()
         self._planned: set[tuple[TracePath, str]] = set()
@@ -195,29 +200,31 @@ class Explorer:
         self._flagged: set[tuple[FlagParameter, ConditionSide]] = set()
         self._told = set(known.identities)
         self._own = set(known.identities)
-        """Identities of findings that the target's own path produces too."""
+        """Identities of the findings on the path that the example inputs take; other paths do not
+        report them again."""
         self._places: set[Range] = set()
-        """Source ranges where code asks tensors for values."""
+        """Source ranges where code reads values from tensors, as by ``item()``."""
         self._turned = frozenset(a.place for a in known.answers if a.answer is True)
-        """Source ranges of conditions that other paths answer with True by default, because the
-        code raises if they are False."""
+        """Source ranges of conditions answered with True unless a path states otherwise, because
+        the code raises if they are False."""
         self._repairs = REPAIRS
         self._found: dict[str, str] = {}
-        """Values found for optional arguments, in notation, by parameter name."""
+        """Values found for optional arguments, as text such as ``f32[4]``, by parameter name; empty
+        if none was found."""
         self._note_lines(known.lines)
 
     def _note_lines(self, lines: TracedLines) -> None:
         self.lines = lines
-        """Lines that any path reached."""
+        """Lines of the file that were reached on any execution path traced so far."""
         self._traced = _Places(lines.traced, self._source)
         self._entered = _Places(lines.entered, self._source)
 
     def could_answer(self, recording: Recording) -> bool:
-        """Whether the code of a run with real tensors may reach other lines if it gets other
-        values.
+        """Whether a target traced with real tensors may reach other lines if code reads other
+        values from tensors.
 
-        Code that asks for a value breaks the graph, so its source range is known, except in
-        functions that run completely in eager mode.
+        Code that reads a value breaks the graph, so its source range is known, except in functions
+        that run completely in eager mode.
         """
         if any(record.outcome != "resumed" for record in recording.breaks):
             return any(self._may_open(side) for side in self._conditions.sides)
@@ -226,7 +233,8 @@ class Explorer:
         return any(self._may_open(s) for place in places for s in self._conditions.on_value(place))
 
     def begin(self) -> bool:
-        """Plan the first alternative executions (other flags, None arguments, other branches).
+        """Plan the first paths to trace: inverted flags, missing optional arguments, the other
+        mode, other sides of conditions.
 
         Return whether there are any.
         """
@@ -250,10 +258,12 @@ class Explorer:
         branch: Branch,
         emit: Callable[[Finding], None],
     ) -> None:
-        """Trace the paths with ``travel``, each in a ``branch`` (a forked process).
+        """Trace the planned paths, and further ones that their results suggest, within the time
+        limit.
 
-        Findings that only these paths have go to ``emit``. ``find`` returns a value in notation for
-        an optional argument, or an empty text.
+        ``travel`` traces one path; ``branch`` calls it in a forked process. ``emit`` receives
+        findings that the path of the example inputs does not have. ``find`` returns a value for an
+        optional argument as text such as ``f32[4]``, or an empty text.
         """
         self.begin()
         until = time.monotonic() + LONGEST
@@ -313,10 +323,10 @@ class Explorer:
         self._vary_flags(path)
 
     def _repair_path(self, path: TracePath, traveled: Traveled) -> bool:
-        """Plan to repeat a path that raised, with the last value before the exception inverted.
+        """Plan to trace a path again that raised, with the last value read from a tensor inverted.
 
-        Return whether there was a value to invert. Most checks test for errors, so their usual
-        value is False; some test for the opposite.
+        Return whether there was a value to invert. Most conditions on values test for errors, so
+        their usual value is False; some test for the opposite.
         """
         last = traveled.asked[-1] if traveled.asked else None
         given = {answer.range for answer in path.answers}
@@ -347,7 +357,11 @@ class Explorer:
         self._compare_modes(path, traveled, found.keys())
 
     def _compare_modes(self, path: TracePath, traveled: Traveled, found: Set[str]) -> None:
-        """Report the findings of the module's original mode that the other mode lacks."""
+        """Report findings of the module's original mode that its other mode does not have, as
+        findings of only that mode.
+
+        ``found`` has the identities of the findings on ``path``.
+        """
         training = self._known.training
         places = {asked.place for asked in traveled.asked}
         if path == TracePath():
@@ -363,10 +377,10 @@ class Explorer:
     def _deciding_answers(
         self, traveled: Traveled, before: _Places
     ) -> list[tuple[PathAnswer, ConditionSide]]:
-        """Return the values, with the sides of conditions that they may have selected, of a path
-        with usual values.
+        """Return values read from tensors that may explain why a path reached new code, each with
+        the side of the condition it selected.
 
-        Only sides with code that no path had reached before count.
+        Only sides that no earlier path (``before``) had reached count.
         """
         found: list[tuple[PathAnswer, ConditionSide]] = []
         for asked in traveled.asked:
@@ -407,7 +421,8 @@ class Explorer:
         return self._is_open(goal) and self._attempts[goal] < ATTEMPTS
 
     def _may_open(self, side: ConditionSide) -> bool:
-        """Whether the condition of a side was traced, but not the code of the side."""
+        """Whether the condition of a side was traced, but the code of the side was not, so that
+        another value may lead to it."""
         return self._traced.any_in(self._widen_range(side.test)) and self._is_open(side)
 
     def _is_open(self, side: ConditionSide) -> bool:
@@ -417,14 +432,16 @@ class Explorer:
         return self._entered.any_in(begins) and not self._traced.any_in(begins)
 
     def _start_of_side(self, side: ConditionSide) -> Range | None:
-        """Return the start of a side; None if lines cannot distinguish it from its condition."""
+        """Return the range at which the code of a side begins; None if it begins on the condition's
+        line and columns are unknown."""
         if side.begins is None or self._entered.exact:
             return side.begins
         apart = side.begins.start.line > side.test.end.line
         return self._widen_range(side.begins) if apart else None
 
     def _widen_range(self, range_: Range) -> Range:
-        """Return a range as it is, or widened to whole lines if the traced ranges lack columns."""
+        """Return a range in the precision of the traced ranges: unchanged, or the whole lines if
+        those lack columns."""
         if self._entered.exact:
             return range_
         return Range(Position(range_.start.line, 0), Position(range_.end.line + 1, 0))
@@ -479,7 +496,10 @@ class Explorer:
 
 
 def alter_call(call: Call, path: TracePath) -> Call:
-    """Return the call in the mode and with the arguments that a path states. Runs user code."""
+    """Return a call changed as a path states: the mode of its module, and its arguments.
+
+    Runs user code.
+    """
     if path.training is not None:
         call.function.train(path.training)  # type: ignore[attr-defined]
     if not path.values:
@@ -493,13 +513,14 @@ def alter_call(call: Call, path: TracePath) -> Call:
 
 
 def _path_name(path: TracePath) -> str:
-    """Return a name for a path, equal in every process."""
+    """Return a text that identifies an execution path, equal in every process."""
     answers = (f"{one.range}: {one.value}" for one in path.answers)
     return "; ".join([path.words, *answers])
 
 
 def recorded_answers(recording: Recording, source: SourceText) -> Iterator[AskedValue]:
-    """Yield the first value that code of a run received from a fake tensor at each source range."""
+    """Yield the value that the file's code first read from a fake tensor at each source range, as
+    by ``item()``."""
     places: set[Range] = set()
     for chosen in recording.chosen:
         frame = stacks.innermost_user_frame(chosen.stack)
@@ -512,7 +533,8 @@ def recorded_answers(recording: Recording, source: SourceText) -> Iterator[Asked
 
 
 def call_flags(call: Call) -> Iterator[FlagParameter]:
-    """Yield the parameters of a call with alternative values: flags, and optional arguments."""
+    """Yield the parameters of a call for which another value should be tried: flags, and optional
+    arguments."""
     inputs = Inputs(call.function, call.args, call.kwargs)
     yield from (FlagParameter(name, absent=True) for name in inputs.left_out)
     for leaf in inputs.leaves:

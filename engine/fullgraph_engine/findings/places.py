@@ -1,4 +1,4 @@
-"""Source ranges of findings: the deepest stack frame in the edited file."""
+"""Source ranges of findings: each is shown at the innermost stack frame in the edited file."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ Stack = tuple[Frame, ...]
 
 @dataclass(frozen=True)
 class FindingPlace:
-    """A range of the edited file, with the frames called from it (in libraries) and the frames
-    above it.
+    """A source range in the edited file at which a finding is shown.
+
+    It also has the library frames called from there, and the frames above it.
     """
 
     range: Range
@@ -29,7 +30,8 @@ class FindingPlace:
 
 
 class SourceText:
-    """The text of the edited file, which converts stack frames into source ranges."""
+    """The text of the edited file, with functions that convert stack frames to source ranges in
+    it."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -41,7 +43,8 @@ class SourceText:
         self._nodes_by_range = PerStatement(self.tree, _nodes_by_range)
 
     def locate(self, stack: Stack, fallback: Range) -> FindingPlace:
-        """Return the source range of a stack; ``fallback`` without a frame in this file."""
+        """Return the place in this file for a finding with a stack: its innermost frame in the
+        file, or ``fallback`` without one."""
         stack = texts.shorten_stack(stack)
         shown = tuple(with_text(frame) for frame in stack)
         for index in range(len(stack) - 1, -1, -1):
@@ -66,7 +69,8 @@ class SourceText:
         return next((frame for frame in reversed(stack) if frame.path == self.path), None)
 
     def range_of(self, frame: Frame) -> Range:
-        """Return the source range of a frame: by its columns, else its statement, else its line."""
+        """Return the source range of a frame: by its column positions, else the statement on its
+        line, else the line."""
         known = frame.end_byte >= 0 and (frame.end_line, frame.end_byte) > (frame.line, frame.byte)
         # Some stacks of torch lack the last line of a range.
         if known and frame.end_byte <= self._line_length(frame.end_line):
@@ -80,25 +84,26 @@ class SourceText:
         return len(self._lines[line]) if line < len(self._lines) else 0
 
     def text_of(self, range_: Range) -> str:
-        """Return the text of the first line of a range."""
+        """Return the source text on the first line of a range."""
         start, end = range_.start, range_.end
         raw = self._lines[start.line] if start.line < len(self._lines) else b""
         last = end.byte if end.line == start.line else len(raw)
         return raw[start.byte : last].decode(errors="replace")
 
     def function(self, path: str, name: str, line: int) -> str:
-        """Return the qualified name of the function around a line, or ``name`` if it is in another
-        file.
-        """
+        """Return the qualified name of the function called ``name`` around a zero-based line;
+        ``name`` itself if ``path`` is another file."""
         return self._names.name_at(name, line) if path == self.path else name
 
     def code_of(self, range_: Range) -> str:
-        """Return the code in a range as one line that does not depend on layout."""
+        """Return the code in a range as one line with normalized layout, so that reformatting does
+        not change it."""
         node = self._nodes_by_range.part_at(range_.start.line).get(range_)
         return _code_words(node) if node is not None else "".join(self.text_of(range_).split())
 
     def occurrences(self, place: Range, function: str) -> int:
-        """Return how many earlier expressions or statements of a function have the same code.
+        """Return how many expressions or statements with the same code precede ``place`` in a
+        function.
 
         ``function`` is its qualified name. Comments and docstrings do not count.
         """
@@ -126,20 +131,23 @@ class SourceText:
         return FunctionNames(self.tree)
 
     def header(self, line: int) -> Range:
-        """Return the ``def`` line of the function that begins on a line, which may be its
-        decorator's.
-        """
+        """Return the range of the ``def`` line of the function that begins at a zero-based line,
+        perhaps with a decorator."""
         return self._parts.part_at(line).header(line) or self.line_range(line)
 
     def value_on(self, line: int) -> Range:
-        """Return the range of the condition or value of the statement on a line, else of the whole
-        statement.
+        """Return the range of the condition or value of the statement at a line, such as ``x > 0``
+        in ``if x > 0:``.
+
+        Without one, return the range of the statement.
         """
         return self._parts.part_at(line).value_on(line) or self.line_range(line)
 
     def receiver(self, attribute: str, end: Position) -> Range | None:
-        """Return the expression before the dot of the attribute that ends at ``end``; None if not
-        found.
+        """Return the range of ``x.y`` in an attribute ``x.y.z`` whose name ends at ``end``; None
+        without such an attribute.
+
+        ``attribute`` is the name ``z``.
         """
         node = self._parts.part_at(end.line).attribute_ends.get(end)
         if node is None or not attribute.endswith(node.attr):
@@ -159,7 +167,8 @@ class SourceText:
 
 
 class _Part:
-    """An index of the statements and expressions in one group of the module's statements."""
+    """An index of source ranges for one module-level statement, or for several that share a
+    line."""
 
     def __init__(self, part: ast.Module, lines: tuple[bytes, ...]) -> None:
         self._lines = lines
@@ -178,8 +187,10 @@ class _Part:
                 self._headers[node_range(node)] = node_range(node.test)
 
     def decides(self, range_: Range) -> Range:
-        """Return the range of the condition if ``range_`` is a statement that jumps, else
-        ``range_``.
+        """Return the range of the condition of an ``if`` or loop with the range ``range_``;
+        ``range_`` itself for other code.
+
+        It is used for jump instructions, which have the range of the whole statement.
         """
         return self._headers.get(range_, range_)
 
@@ -194,9 +205,8 @@ class _Part:
         return {node_range(node).end: node for node in self._attributes}
 
     def _note_header(self, node: ast.stmt) -> None:
-        """Index the header of a statement, because jump instructions have the range of the whole
-        statement.
-        """
+        """Record the range of the first line of a compound statement, since some instructions have
+        the whole statement as their range."""
         header: ast.expr
         match node:
             case ast.If(test=header) | ast.While(test=header) | ast.Assert(test=header):
@@ -251,11 +261,11 @@ class _Part:
 
 
 def _nodes_by_range(part: ast.Module) -> dict[Range, ast.stmt | ast.expr]:
-    """Return expressions and statements by their ranges; of several with one range, the
-    outermost.
+    """Return expressions and statements by source range; the outermost of several with the same
+    range.
 
-    Instruction ranges are included: since Python 3.11 the instruction of a multi-line attribute, or
-    of a call to it, begins with the attribute's name.
+    Ranges of bytecode instructions are included: since Python 3.11 the instruction of a multi-line
+    attribute, or of a call to it, begins with the attribute's name.
     """
     found: dict[Range, ast.stmt | ast.expr] = {}
     for node in ast.walk(part):
@@ -274,7 +284,7 @@ _HEADERS = (
     *("args", "returns", "type_params", "bases", "keywords"),
     *("test", "target", "iter", "items", "subject"),
 )
-"""Fields of ``ast`` nodes with code before the colon of the header."""
+"""Fields of ``ast`` nodes for the code before the colon of a compound statement."""
 
 
 _PLACED = (ast.expr, ast.arg, ast.keyword)
@@ -295,14 +305,18 @@ def node_range(node: ast.stmt | ast.expr | ast.arg | ast.keyword) -> Range:
 
 
 def with_text(frame: Frame) -> Frame:
-    """Return the frame with its source line, taken from the executed text."""
+    """Return the frame with the text of its source line, from the executed version of the file."""
     if frame.text:
         return frame
     return replace(frame, text=linecache.getline(frame.path, frame.line + 1).strip("\n"))
 
 
 def related_to(place: FindingPlace, limit: int = 8) -> tuple[Related, ...]:
-    """Return library frames called from the place and callers above it, nearest first."""
+    """Return locations that explain a finding: library frames called from its place, then its
+    callers, nearest first.
+
+    At most ``limit`` are returned.
+    """
     related = []
     for frame, words in (
         *((frame, f"in `{frame.function}`, reached from here") for frame in place.deeper[-limit:]),
@@ -315,5 +329,6 @@ def related_to(place: FindingPlace, limit: int = 8) -> tuple[Related, ...]:
 
 
 def finding_identity(code: str, where: Range) -> str:
-    """Return an identity, equal for findings with the same code and source range."""
+    """Return a text that is equal for findings with the same code (such as ``graph-break/GB0059``)
+    and source range."""
     return f"{code}@{place_words(where)}"

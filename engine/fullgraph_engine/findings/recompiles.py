@@ -1,6 +1,5 @@
-"""Findings for frames that Dynamo compiled again because a guard of an earlier compilation
-failed.
-"""
+"""Findings for functions that Dynamo compiled again because a guard of an earlier compilation
+failed."""
 
 from __future__ import annotations
 
@@ -17,10 +16,10 @@ from .guard_names import CompiledFunction, GuardNames
 from .places import FindingPlace, SourceText, finding_identity, related_to
 
 _STACK = "L['___stack"
-"""Beginning of Dynamo's names for values that a graph break leaves on Python's stack."""
+"""Beginning of Dynamo's names for values on Python's stack when a graph break happens."""
 
 MOST = 8
-"""Maximum number of findings per recompile; each of them lists the other failed guards."""
+"""Maximum number of findings for one recompile; each also mentions the other failed guards."""
 
 GUIDE = "https://docs.pytorch.org/docs/stable/compile/programming_model.recompilation.html"
 
@@ -28,10 +27,11 @@ GUIDE = "https://docs.pytorch.org/docs/stable/compile/programming_model.recompil
 def recompile_findings(
     recording: Recording, source: SourceText, fallback: Range
 ) -> Iterator[Finding]:
-    """Yield one finding for each failed guard, and again each time it fails.
+    """Yield a finding for each failed guard of a trace's recompiles, once per failure.
 
     Guards of one type at one source range share the finding of the first, because a call of a
-    library layer has a guard for each of its weights.
+    library layer has a guard for each of its weights. ``fallback`` is the range if no frame is in
+    the file.
     """
     names = GuardNames(source)
     for recompile in recording.recompiles:
@@ -42,9 +42,8 @@ def recompile_findings(
 def findings_of_recompile(
     recompile: Recompile, names: GuardNames, fallback: Range
 ) -> Iterator[Finding]:
-    """Yield at least one finding for a recompile seen in a user's program, whichever guard
-    failed.
-    """
+    """Yield findings for a recompile in a user's program: at least one, even if its failed guards
+    are of little interest."""
     latest = latest_failures(recompile)
     noted = list(filter(_is_of_note, latest)) or list(latest)
     yield from _guard_findings(noted, recompile, names, fallback)
@@ -53,7 +52,8 @@ def findings_of_recompile(
 def _guard_findings(
     guards: Iterable[FailedGuard], recompile: Recompile, names: GuardNames, fallback: Range
 ) -> Iterator[Finding]:
-    """Yield findings for failed guards, and one for the recompile limit if it was reached."""
+    """Yield a finding for each failed guard of a recompile, and one if Dynamo reached its recompile
+    limit."""
     source = names.source
     found: dict[tuple[str, Range], Finding] = {}
     for failed in itertools.islice(guards, MOST):
@@ -65,7 +65,7 @@ def _guard_findings(
 
 
 def _is_of_note(failed: FailedGuard) -> bool:
-    """Whether the user can act on the failed guard at its source line.
+    """Whether a failed guard is worth a finding, because the user can act on it at its source line.
 
     Guards on values that a graph break left on Python's stack follow from the break, whose finding
     reports them. Guards on ``requires_grad`` differ between the first layer and the rest in every
@@ -75,9 +75,8 @@ def _is_of_note(failed: FailedGuard) -> bool:
 
 
 def latest_failures(recompile: Recompile) -> tuple[FailedGuard, ...]:
-    """Return the failed guards of the latest compilation, which was made for the most similar
-    values.
-    """
+    """Return the failed guards of the most recent of several compilations, which was made for
+    values most like the new ones."""
     failures = recompile.failures
     if failures:
         return tuple(one for one in failures if one.compiled == failures[0].compiled)
@@ -89,8 +88,7 @@ def latest_failures(recompile: Recompile) -> tuple[FailedGuard, ...]:
 def guard_finding(
     failed: FailedGuard, recompile: Recompile, names: GuardNames, fallback: Range
 ) -> Finding:
-    """Return the finding ``recompile/<family>`` for one guard that failed and so caused a
-    recompile.
+    """Return the finding ``recompile/<family>`` for one failed guard that caused a recompile.
 
     Other guards that failed with it are reported as related source ranges. ``fallback`` is the
     range of the finding if no frame of the stacks is in the analyzed file.
@@ -117,10 +115,10 @@ def guard_finding(
 
 
 def limit_finding(recompile: Recompile, source: SourceText, fallback: Range) -> Finding:
-    """Return the finding ``recompile/limit``: Dynamo stops compiling a frame.
+    """Return the finding ``recompile/limit``: Dynamo no longer compiles a function.
 
-    Dynamo then runs the frame in eager mode, or raises, as under ``fullgraph=True``. The hint names
-    the setting of ``torch._dynamo.config`` that ``recompile.limit`` begins with.
+    Dynamo then runs the function in eager mode, or raises, as under ``fullgraph=True``. The hint
+    names the setting of ``torch._dynamo.config`` that ``recompile.limit`` begins with.
     """
     place = source.locate(recompile.stack, fallback)
     where = place.range
@@ -169,7 +167,11 @@ def _limit_name(limit: str) -> str:
 def place_of(
     failed: FailedGuard, recompile: Recompile, source: SourceText, fallback: Range
 ) -> FindingPlace:
-    """Return the source range of the guarded value, else of the call, else of the function."""
+    """Return where to show a failed guard: at the guarded value, else at the call, else at the
+    function.
+
+    ``fallback`` is used if they are all outside of the file.
+    """
     if any(frame.path == source.path for frame in failed.stack):
         return source.locate(failed.stack, fallback)
     if recompile.path == source.path:
@@ -179,7 +181,7 @@ def place_of(
 
 
 def related_guards(guards: Sequence[FailedGuard], source: SourceText) -> Iterator[Related]:
-    """Yield the source ranges of other failed guards of the recompile, each range once."""
+    """Yield locations of other guards that failed in the same recompile, each source range once."""
     told: set[tuple[str, str]] = set()
     for failed in guards:
         name = guarded_value_name(failed)
@@ -200,7 +202,8 @@ def _recompile_evidence(
 
 
 def guard_evidence(failed: FailedGuard) -> GuardFailure:
-    """Return a failed guard as evidence for a finding, with a clause on how its value changed."""
+    """Return a failed guard in the form that findings contain, with a clause on how its value
+    changed."""
     return GuardFailure(
         failed.compiled,
         failed.kind,
@@ -217,7 +220,7 @@ def guard_evidence(failed: FailedGuard) -> GuardFailure:
 
 
 def guarded_value_name(failed: FailedGuard) -> str:
-    """Return the name of the value that the guard checks, as the user would write it."""
+    """Return the user's name of the value that a failed guard checks, such as ``x.shape[0]``."""
     owner = in_user_words(failed.source) if failed.source else ""
     if failed.kind == "TENSOR_MATCH" and failed.detail:
         part, _, axis = failed.detail.partition(" ")
@@ -243,7 +246,8 @@ def guarded_value_name(failed: FailedGuard) -> str:
 
 
 def describe_change(failed: FailedGuard) -> str:
-    """Return a clause that describes how the guarded value changed."""
+    """Return a clause on how the value of a failed guard changed, such as that it was 4 and is now
+    6."""
     name = guarded_value_name(failed)
     if failed.source.startswith(_STACK):
         values = f": {failed.was}, now {failed.now}" if failed.was and failed.now else ""
@@ -267,7 +271,8 @@ def describe_change(failed: FailedGuard) -> str:
 
 
 def user_condition(expression: str) -> str:
-    """Return a guard's condition as the user would write it, cut to 120 characters."""
+    """Return a guard's condition in the user's words, such as ``x.shape[0] == 4``, cut to 120
+    characters."""
     words = condition_in_user_words(expression)
     return words if len(words) <= 120 else words[:117] + "…"
 

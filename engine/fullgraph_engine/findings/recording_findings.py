@@ -1,4 +1,4 @@
-"""Findings of one run, from the recordings of its traces."""
+"""Findings of one run, derived from recordings of what Dynamo did."""
 
 from __future__ import annotations
 
@@ -29,33 +29,37 @@ if TYPE_CHECKING:
 
 
 class RecordingFindings:
-    """A reporter of what the recordings of one run show. Set ``given`` and ``asked_dynamic`` before
-    each trace.
+    """A reporter of the findings that the recordings of one run contain.
+
+    Set ``given`` and ``asked_dynamic`` before each trace.
     """
 
     def __init__(self, source: SourceText, target: Target, ledger: Ledger) -> None:
         self.source, self.target, self.ledger = source, target, ledger
         self.given = value_guards.CalledWith()
-        """Arguments of the traced call."""
+        """Traced call: the code of its function, and its arguments."""
         self.asked_dynamic = False
-        """True if the probe or the file makes dimensions dynamic."""
+        """True if the user made dimensions dynamic, in the example inputs or in the code."""
         self.retraced_raises = False
-        """True if the code raises an exception for other batch sizes."""
+        """True if the call raises when its batch size is changed."""
         self._tapes: Sequence[Tape] = ()
         self._explainer: explanations.Explainer | None = None
         self._unexplained: dict[str, Specialization | Equality] = {}
-        """Events that still need an explanation, by the identity of their finding on a
-        dimension.
-        """
+        """Recorded events that specialized or equated sizes, by the identity of their finding,
+        which gets its explanation later."""
 
     @contextlib.contextmanager
     def record_tapes(self, wanted: bool = True) -> Iterator[None]:
-        """Record the operations on sizes in this block, to explain its findings."""
+        """Record the operations on sizes in the ``with`` block, to explain findings about sizes.
+
+        ``wanted``: False to record nothing.
+        """
         with explanations.record_tapes(wanted) as self._tapes:
             yield
 
     def report(self, recording: Recording) -> None:
-        """Report what a recording shows, without explanations that take long."""
+        """Report the findings of a recording at once, without explanations that take long to
+        compute."""
         for loss in recording.losses:
             self.ledger.add(failures.loss_finding(loss, self.target.range))
         for skip in recording.skips:
@@ -80,11 +84,11 @@ class RecordingFindings:
                 self._unexplained.setdefault(finding.identity, event)
 
     def report_specialized(self, recording: Recording, *, tried: bool) -> None:
-        """Report dynamic dimensions that the code specializes or limits.
+        """Report dynamic dimensions that the code made constant or limited.
 
-        ``tried``: the run made them dynamic, not the probe. If the call works with other sizes,
-        code that continues after a graph break is then left out: its other inputs keep the size
-        that the run did not vary.
+        ``tried``: the engine made them dynamic to test them. If the call works with other sizes,
+        dimensions in code that continues after a graph break are then left out, because other
+        inputs of that code keep their sizes.
         """
         drops = tried and not self.retraced_raises
         resumed = {frame.id for frame in recording.frames if drops and frame.resumed}
@@ -125,7 +129,8 @@ class RecordingFindings:
         return self._explainer
 
     def explain(self, recording: Recording) -> None:
-        """Compute the explanations that take long, for findings that were already reported."""
+        """Compute explanations of findings about sizes that were already reported, and report the
+        findings again with them."""
         sizes = DataSizes(recording, self.source)
         costs = BreakCosts(recording, self.source, self.target.range, self.target.name)
         explainer = self._make_explainer(recording) if self._tapes else None
@@ -147,11 +152,12 @@ class RecordingFindings:
                 self.ledger.amend(amended)
 
     def explain_failure(self, finding: Finding, recording: Recording) -> Finding:
-        """Return the finding for a failure with an explanation of the sizes involved, if any."""
+        """Return the finding for an exception about sizes, with the lines that led to it; unchanged
+        if they are unknown."""
         return self._make_explainer(recording).with_explanation(finding) if self._tapes else finding
 
 
 def _is_narrower(one: Range, other: Range) -> bool:
-    """Whether a range is inside another one on one line, and smaller."""
+    """Whether the range ``one`` lies inside ``other`` on a single line, and is smaller."""
     inside = other.start <= one.start and one.end <= other.end
     return inside and one != other

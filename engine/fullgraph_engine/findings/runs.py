@@ -1,4 +1,5 @@
-"""One run of one target: make the call, trace it, turn what was recorded into findings."""
+"""One run of a target (a function or module class): make the call, trace it, and derive
+findings."""
 
 from __future__ import annotations
 
@@ -81,19 +82,20 @@ from .recording_findings import RecordingFindings
 T = TypeVar("T")
 
 OTHER_BRANCHES = 4
-"""Maximum number of times that a raising run with fake tensors is repeated with another value
-chosen.
-"""
+"""Maximum number of times that a target that raised with fake tensors is traced again, each time
+with another value read from a tensor."""
 
 REAL_BYTES = 512 << 20
-"""Maximum bytes of parameters, buffers and inputs in a run with real tensors."""
+"""Maximum total bytes of parameters, buffers and inputs for which a target is executed with real
+tensors."""
 
 
 @dataclass
 class RunOutcome:
-    """The result of a run.
+    """The result of tracing a target once with one set of inputs.
 
-    ``needs_real`` is the reason to repeat the run with real tensors, empty without one.
+    ``needs_real`` is the reason to repeat the run with real tensors, empty if fake tensors
+    sufficed.
     """
 
     report: TargetReport
@@ -106,22 +108,26 @@ class RunOutcome:
     guards_note: str = ""
     steps: tuple[TraceStep, ...] = ()
     further: int = 0
-    """Number of further call signatures of the target that deserve runs of their own."""
+    """Number of other calls of the target, with other dtypes, ranks or flags of the inputs, that
+    should be traced too."""
     raised: bool = False
-    """True if real tensors are needed because fake ones raised, not for their values."""
+    """True if real tensors are needed because fake ones raised, False if because the code reads
+    values."""
     known: str = ""
-    """Packed state for the part "paths", which traces other execution paths; empty if there are
-    none.
-    """
+    """Packed facts about the traced path, for a later run that traces alternative execution paths;
+    empty if there are none."""
     paths: TracedPaths | None = None
     unfound: FoundProbe | None = None
-    """Failed search for the inputs of the target; None without one."""
+    """Failed search for the inputs of the target; None if it succeeded or was not needed."""
     frame_times: tuple[FrameTime, ...] = ()
     dynamo_times: tuple[DynamoTime, ...] = ()
     cache_misses: int = 0
 
     def add_recording(self, recording: Recording, source: SourceText, fallback: Range) -> None:
-        """Add the values, shapes, guards and graphs of the first trace."""
+        """Add the values, shapes, guards and graphs of a recording.
+
+        ``fallback`` is the range of breaks outside of the file.
+        """
         self.values = values.seen_values(recording, source)
         places = shapes.seen_shapes(recording, source)
         self.shapes, self.shapes_note = shapes.limit_places(places, recording)
@@ -130,7 +136,7 @@ class RunOutcome:
         self.steps = trace_steps.steps_of_recording(recording, source, fallback)
 
     def add_frame_times(self, frames: Sequence[TracedFrame]) -> None:
-        """Add the frames that Dynamo compiled, in the order in which their compilation ended."""
+        """Add the compile times of frames, in the order in which Dynamo finished them."""
         self.frame_times = tuple(
             FrameTime(one.function, one.path, one.line, one.outcome, round(one.seconds, 6))
             for one in frames
@@ -150,19 +156,18 @@ def run_target(
     known: str = "",
     watch: Stopwatch | None = None,
 ) -> RunOutcome:
-    """Trace a target with the inputs of its probe, and report what was found.
+    """Trace a target with its example inputs and report findings; return the result.
 
-    Without symbolic sizes in the probe, its first dimensions are made dynamic.
+    ``part`` selects the purpose of the run. "first" traces the call and reports most findings.
+    "second" makes batch dimensions dynamic, and only reports dimensions that the code specializes.
+    "forecast" finds recompiles in later calls, and passes its result to ``forecast_recompiles``;
+    without ``forecast_rows`` it skips changes that cannot become findings. "paths" traces
+    alternative execution paths; ``known`` is the text from the result of "first". Parts may run in
+    parallel processes.
 
-    The parts of a run are independent, so they can run in parallel processes. "second" only finds
-    dynamic dimensions that the code specializes. "forecast" finds recompiles, needs a ``branch``
-    (runner of forked processes) and passes its result to ``forecast_recompiles``. Without
-    ``forecast_rows`` it skips changes that cannot become findings. "paths" traces other execution
-    paths and needs a ``branch`` and the text ``known`` from the first part. Only the first part
-    reports other findings.
-
-    Findings go to ``emit`` as they arise, and again when their count grows. With the mode "auto"
-    the run uses fake tensors and may stop early with ``needs_real``; with "fake" it never does.
+    ``branch`` evaluates functions in forked processes; "forecast" and "paths" need it. Findings go
+    to ``emit`` as they arise, and again when their count grows. With the mode "auto" the run uses
+    fake tensors and may stop early with ``needs_real``; with "fake" it never does.
     """
     started = time.perf_counter()
     times, misses = dynamo.phase_counts(), fake_cache.count_misses()
@@ -223,7 +228,7 @@ def _needs_value(need: tracing.ValueNeeded) -> str:
 
 
 class _TargetRun:
-    """A run of one target: its traces and their results."""
+    """The state of one run of a target: its call, its traces and their results."""
 
     def __init__(self, tracee: Tracee, ledger: Ledger) -> None:
         self.tracee, self.target, self.ledger = tracee, tracee.target, ledger
@@ -235,9 +240,9 @@ class _TargetRun:
         self.auto_failure: str | None = None
         self.finished = False
         self.without_probe = False
-        """True if the target turned out to lack a call to trace."""
+        """True if no call to trace could be built, because the target's inputs are unknown."""
         self.uncalled = False
-        """True if the code that uses the target ran without calling it."""
+        """True if the code that uses the target was executed, but did not call it."""
         self.writer: DocumentWriter | None = None
         self.lines: TracedLines | None = None
         self.paths = TracedPaths()
@@ -245,19 +250,21 @@ class _TargetRun:
         self._call: Call | None = None
         self._training = False
         self._read = False
-        """True if the run read values of real tensors."""
+        """True if code read values of real tensors, as by ``item()``."""
         self.all_frames: list[TracedFrame] = []
-        """Frames of all traces in this run."""
+        """Frames that Dynamo compiled in all traces of this run."""
         self._truths: list[int] = []
         self._doubtful = False
         self._raises = False
-        """True if the code raises without Dynamo too, or if its inputs do not fit."""
+        """True if the target raises without Dynamo too, or if the inputs do not fit its
+        signature."""
         self.names_sizes = explanations.may_apply(tracee.text)
         self.findings = RecordingFindings(self.source, self.target, ledger)
 
     @contextlib.contextmanager
     def _tensor_mode(self) -> Iterator[RunTensorMode | None]:
-        """Activate the restarted mode of fake tensors; yield None for real tensors."""
+        """Activate a new fake tensor mode in the ``with`` block; yield None, without a mode, for
+        real tensors."""
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
                 mode.restart()
@@ -267,7 +274,7 @@ class _TargetRun:
     # -- the two traces -----------------------------------------------------------------------
 
     def trace_first(self) -> None:
-        """Trace the call with the inputs of the probe."""
+        """Trace the call with the example inputs as given."""
         with tracing.tensor_mode(self.fake) as mode:
             turned: frozenset[int] = frozenset()
             for left in range(OTHER_BRANCHES, -1, -1):
@@ -315,7 +322,8 @@ class _TargetRun:
             self.findings.explain(recording)
 
     def look_for_inputs(self) -> None:
-        """Search other inputs for a call that raises with the inputs of a comment."""
+        """If the call raises with the user's own inputs, search for inputs with which it does not,
+        to suggest them."""
         if not self._raises:
             return
         with self._tensor_mode(), self.watch.count_as("inputs"):
@@ -323,17 +331,20 @@ class _TargetRun:
         self.info = dataclasses.replace(self.info, comment=comment)
 
     def _misleading_failure(self, call: Call) -> Failure | None:
-        """Return the exception of an uncertain call without Dynamo, whose inputs may be wrong; or
-        None.
+        """Return the exception that a call raises without Dynamo, if its inputs were only observed
+        in code that may be outdated.
+
+        Return None if it does not raise, or if the inputs are reliable.
         """
         if not call.is_doubtful or (self.auto and _fits_real_tensors(call)):
             return None
         return _eager_failure(call)
 
     def _instead_of(self, call: Call, wrong: Failure) -> Call | None:
-        """Return another call after ``wrong``, the exception of an uncertain call.
+        """Return a call with inputs from another source, after a call with doubtful inputs raised
+        ``wrong`` without Dynamo.
 
-        None leaves the target without inputs.
+        Without another source, return None and report the target as one without inputs.
         """
         self.ledger.begin()
         dynamo.reset()
@@ -398,9 +409,8 @@ class _TargetRun:
         return self.writer.write_attempt(sizes_only=sizes_only)
 
     def trace_second(self) -> None:
-        """Trace the call again with dynamic batch dimensions, to find dimensions that the code
-        specializes.
-        """
+        """Trace the call again with dynamic batch dimensions, and report dimensions that the code
+        specializes."""
         with self._tensor_mode():
             try:
                 call = self.tracee.call()
@@ -429,7 +439,8 @@ class _TargetRun:
             self.findings.explain(recording)
 
     def _trace_varied(self, call: Call, batch: list[tuple[torch.Tensor, int]]) -> Recording:
-        """Trace a call with the dimensions ``batch`` of its inputs dynamic."""
+        """Trace a call with dynamic dimensions, given in ``batch`` as pairs of an input tensor and
+        a dimension number."""
         with (
             self._document_writer(sizes_only=True),
             self.findings.record_tapes(),
@@ -442,7 +453,11 @@ class _TargetRun:
         return recording
 
     def export(self) -> None:
-        """Export the same call with ``torch.export``, with real tensors if they fit."""
+        """Export the call with ``torch.export`` and report problems.
+
+        In mode "auto", request a repetition with real tensors instead, if memory and devices
+        suffice for them.
+        """
         with self._tensor_mode():
             try:
                 call = self.tracee.call()
@@ -462,7 +477,7 @@ class _TargetRun:
                 self.ledger.add(finding)
 
     def forecast(self, branch: Branch, rows: bool) -> ForecastResult:
-        """Find out which calls with other sizes and values recompile.
+        """Call the target again with other sizes and values, and report which calls recompile.
 
         ``branch`` runs each experiment in a forked process. Without ``rows``, changes that cannot
         become findings are skipped.
@@ -506,7 +521,8 @@ class _TargetRun:
             return made
 
     def packed_known(self) -> str:
-        """Return the packed state for tracing other execution paths; empty if there are none."""
+        """Return facts about the traced path as text, for a run that traces alternative execution
+        paths; empty if there are none."""
         recording, call = self.recording, self._call
         if recording is None or call is None or self.auto_failure is not None:
             return ""
@@ -533,9 +549,11 @@ class _TargetRun:
         return known.to_text() if explorer.begin() else ""
 
     def explore(self, branch: Branch, known: Known) -> None:
-        """Trace other execution paths, and report only findings that the target's own path lacks.
+        """Trace alternative execution paths, and report findings that the path of the example
+        inputs does not have.
 
-        ``branch`` runs each path in a forked process.
+        ``branch`` runs each path in a forked process. ``known`` has the facts about the path of the
+        example inputs.
         """
         if not self.fake:
             known = dataclasses.replace(known, asked=False)  # real tensors give their own values
@@ -546,9 +564,9 @@ class _TargetRun:
             self.auto_failure = "the fake runs raised"
 
     def _travel_path(self, path: TracePath, turned: frozenset[Range]) -> Traveled:
-        """Trace one execution path; runs in a separate process.
+        """Trace one execution path and return the result; call it in a separate process.
 
-        ``turned`` are the source ranges where the usual truth is inverted.
+        ``turned`` are the source ranges where truth values read from tensors are inverted.
         """
         ledger = Ledger(self.tracee, RunId(self.tracee.target.name, 0, "paths"), lambda _: None)
         attempt = _TargetRun(self.tracee, ledger)
@@ -581,9 +599,10 @@ class _TargetRun:
         )
 
     def _find_value(self, name: str) -> str:
-        """Return a value for an optional argument, in notation; empty if none was found.
+        """Return a value for an optional argument, as text such as ``f32[4]``; empty if none was
+        found.
 
-        Runs in a separate process, because the tried calls may change the module.
+        Call it in a separate process, because the tried calls may change the module.
         """
         with self._tensor_mode():
             try:
@@ -602,9 +621,8 @@ class _TargetRun:
             return optional.find_fitting_value(call.function, name, tensors, attempt)
 
     def leave_disabled(self) -> None:
-        """Report that Dynamo is disabled; otherwise the empty result would look like a target
-        without problems.
-        """
+        """Report that a setting disables Dynamo, since a result without findings would suggest a
+        target without problems."""
         finding = failures.disabled_finding(self.source)
         self.error = finding.message
         self.ledger.add(finding)
@@ -634,9 +652,8 @@ class _TargetRun:
             return None
 
     def _report_without(self, error: NoProbe) -> None:
-        """Report that the target's inputs are unknown, unless real tensors may get further than
-        fake ones.
-        """
+        """Report that the target's inputs are unknown; or, if real tensors may help to observe
+        them, that real tensors are needed."""
         if self.auto and isinstance(error, NotCalled):
             cut_short = error.cut_short
             if error.unbuilt or (cut_short is not None and _fits_real_tensors(cut_short)):
@@ -648,9 +665,8 @@ class _TargetRun:
         self.ledger.add(missing_probe(self.target, self.tracee.text, self.error))
 
     def count_further(self) -> int:
-        """Return the number of further call signatures of the target that deserve runs of their
-        own.
-        """
+        """Return the number of other calls of the target, with other dtypes, ranks or flags of the
+        inputs, to trace in further runs."""
         if self.without_probe:
             return 0
         with self._tensor_mode():
@@ -725,10 +741,10 @@ class _TargetRun:
 
 
 def _place_in_probe(tracee: Tracee, word: str) -> Range:
-    """Return the last range of ``word`` in the probe comment; the whole comment if ``word`` is
-    empty.
+    """Return the range of the last ``word`` in the user's comment with example inputs; of the whole
+    comment if ``word`` is empty.
 
-    Without a comment, return the range of the target's name.
+    Without such a comment, return the range of the target's name.
     """
     written = tracee.probe.written
     if written is None:
@@ -738,7 +754,8 @@ def _place_in_probe(tracee: Tracee, word: str) -> Range:
 
 
 def _fits_real_tensors(call: Call) -> bool:
-    """Whether a run of the call with real tensors has enough memory and the devices."""
+    """Whether the call can be executed with real tensors: memory suffices, and its devices
+    exist."""
     things = [call.function, getattr(call.function, "__self__", None), call.args, call.kwargs]
     things += [(one.args, one.kwargs) for one in call.then]
     return (
@@ -749,7 +766,7 @@ def _fits_real_tensors(call: Call) -> bool:
 
 
 def _eager_failure(call: Call) -> Failure | None:
-    """Return the exception that a call raises without Dynamo; None if it returns."""
+    """Return the exception that a call raises without Dynamo; None if it does not raise."""
     try:
         with call.context.enter():
             tracing.call_eagerly(call.function, call.args, call.kwargs)
@@ -773,7 +790,8 @@ def _one_line(failure: Failure) -> str:
 
 
 def batch_dimensions(call: Call) -> list[tuple[torch.Tensor, int]]:
-    """Return the first dimensions, as (tensor, 0), with the same size as the first tensor's.
+    """Return the inputs' first dimensions, as (tensor, 0), whose size equals the first size of the
+    first tensor.
 
     Sizes 0 and 1 are left out: Dynamo always specializes them, whatever the code does.
     """

@@ -1,4 +1,4 @@
-"""The tensor shapes seen at expressions and names of the edited text."""
+"""Tensor shapes and symbolic sizes that a trace saw at expressions and names of the edited file."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _Loop = (ast.For, ast.AsyncFor, ast.comprehension)
 
 
 def seen_shapes(recording: Recording, source: SourceText) -> _Places:
-    """Return the shapes that a trace saw, each source range once, in the order of the text.
+    """Return the shapes that a trace saw, by source range, in text order.
 
-    Source ranges without matching text are left out, because user code may report any range.
+    Source ranges that do not match the text are left out, because user code may report any range.
     """
     if source.tree is None or not recording.shapes:
         return ()
@@ -39,8 +39,10 @@ def seen_shapes(recording: Recording, source: SourceText) -> _Places:
 
 
 def limit_places(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple[_Places, str]:
-    """Return the source ranges to report, and a sentence about omitted ones; empty if none was
-    omitted.
+    """Return the source ranges to report, at most as many as the limit, and a sentence about the
+    omitted ones.
+
+    The sentence is empty if none was omitted.
     """
     told = places
     if len(told) > MOST_PLACES:
@@ -60,9 +62,8 @@ def limit_places(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple
 
 
 def _join_places(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:
-    """Merge the shapes of one source range that Python compiled twice, for example in a ``finally``
-    block.
-    """
+    """Return one item with the shapes of both items, for a source range that Python compiled twice,
+    as in a ``finally`` block."""
     values = {_value_key(value): value for value in one.values}
     for value in other.values:
         known = values.get(_value_key(value))
@@ -85,7 +86,8 @@ def _sort_key(place: PlaceShapes) -> tuple[int, int, int, int, str]:
 
 
 class _ShapeText:
-    """An index of the names, returned values and expressions in one group of statements."""
+    """An index of the names, returned values and expressions in one module-level statement, or in
+    several that share a line."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._names: dict[tuple[str, Range], tuple[ShapeRole, str]] = {}
@@ -96,9 +98,8 @@ class _ShapeText:
         self._expressions: dict[Range, str] = {}
         self._loads: dict[tuple[str, int], dict[Range, str]] = {}
         self._ends: dict[Position, tuple[Range, str] | None] = {}
-        """Ranges of calls and attributes by their end, with their names; None where several share
-        the end.
-        """
+        """Source ranges and names of calls and attributes, by their end; None where several have
+        the same end."""
         self._visit_node(tree, "", False)
 
     def place(self, seen: ShapedPlace) -> PlaceShapes | None:
@@ -146,8 +147,10 @@ class _ShapeText:
         return role, range_, function
 
     def _find_returned(self, where: Range | None, line: int) -> tuple[Range, str, str] | None:
-        """Return the returned expression, its function, and its name if it is a name; None if not
-        found.
+        """Return the range of the returned expression at ``where``, its function, and its name if
+        it is a plain name.
+
+        Without such a ``return``, return None.
         """
         if where is not None:
             return self._returns.get(where)
@@ -165,9 +168,10 @@ class _ShapeText:
         return None if known is None else ("expression", *known)
 
     def _find_loaded(self, name: str, where: Range | None) -> tuple[ShapeRole, Range, str] | None:
-        """Return the role, range and name of a loaded variable; None if not found.
+        """Return the role, range and name of a variable that an instruction at ``where`` loads;
+        None if not found.
 
-        A fused instruction has the columns of the first variable that it loads.
+        An instruction that loads two variables has the columns of the first.
         """
         if where is None or (name, where) in self._names:
             return None  # in ``x += f(x)`` the first ``x`` has the range of the assigned one
@@ -229,7 +233,11 @@ class _ShapeText:
 
 
 def _child_nodes(node: ast.AST, loop: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield the child nodes of a node, each with whether a loop assigns it."""
+    """Yield the children of a syntax node, each with whether each iteration of a ``for`` loop
+    assigns it.
+
+    ``loop``: each iteration assigns the node itself.
+    """
     for field, value in ast.iter_fields(node):
         inside = (isinstance(node, _Loop) and field == "target") or (
             loop and isinstance(node, (ast.Tuple, ast.List, ast.Starred))

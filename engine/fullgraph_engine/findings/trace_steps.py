@@ -1,4 +1,4 @@
-"""The steps of a trace: its graphs, and the graph break after each."""
+"""The steps of a trace, in order: its graphs, and the graph break that ended each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from .places import SourceText
 def steps_of_recording(
     recording: Recording, source: SourceText, fallback: Range
 ) -> tuple[TraceStep, ...]:
-    """Return the graphs and breaks in the order in which their frames were entered and compiled.
+    """Return the graphs and graph breaks of a trace in the order in which Dynamo compiled their
+    frames.
 
     ``fallback`` is the source range for breaks outside the file.
     """
@@ -46,7 +47,8 @@ def _graph_step(graph: Graph, frame: TracedFrame, source: SourceText) -> TraceSt
 
 
 def _operator_places(graph: Graph, path: str) -> Iterator[Range]:
-    """Yield for each operator of a graph its most deeply nested range in the file, if any."""
+    """Yield, for each operator of a graph, the innermost source range in the file ``path`` that
+    created it, if any."""
     for op in graph.ops:
         frame = next((frame for frame in reversed(op.stack) if frame.path == path), None)
         if frame is not None and frame.end_byte >= 0:

@@ -1,4 +1,4 @@
-"""Findings for guards on values that change from call to call.
+"""Findings for guards on values that change from call to call, so that each call recompiles.
 
 Of all guards in a trace, only four types deserve a diagnostic. They check values that the traced
 code changes; Python numbers, strings and objects among the arguments; globals that functions
@@ -43,22 +43,23 @@ _CALLED = {
     "method_descriptor": "function",
     "type": "class",
 }
-"""Attributes of callables, and the user's words for each."""
+"""Nouns for the user, such as ``class``, by the name of a callable's type or attribute in a
+guard."""
 
 _STEADY = ("module", "NoneType", "bool", "wrapper_descriptor", "property")
-"""Types of objects that stay the same at every call of a program."""
+"""Names of types whose objects stay the same at every call of a program."""
 
 
 @dataclass(frozen=True)
 class CalledWith:
-    """The call of a target: the code object of its function, and its arguments by name."""
+    """A call of a target: the code object of its function, and its arguments by name."""
 
     code: types.CodeType | None = None
     arguments: frozenset[str] = frozenset()
     bound: bool = False
-    """True if the call is a method of an object, the same at every call."""
+    """True if the call is a method call, whose object is the same at every call."""
     of_module: bool = False
-    """True if that object is a module."""
+    """True if the call is a method call, such as ``forward``, of a module."""
 
     @classmethod
     def from_call(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CalledWith:
@@ -73,11 +74,13 @@ class CalledWith:
         return cls(code, frozenset(bound.arguments), owner is not None, of_module)
 
     def includes(self, frame: TracedFrame, name: str) -> bool:
-        """Whether a local of a frame is an argument that the call passes, not a default."""
+        """Whether a local variable of a frame is an argument that the call passes, rather than a
+        default value."""
         return name in self.arguments and self.is_of(frame)
 
     def is_of(self, frame: TracedFrame) -> bool:
-        """Whether a frame belongs to the called function or resumes it after a graph break."""
+        """Whether a frame belongs to the called function, including the code that continues it
+        after a graph break."""
         code = self.code
         if code is None or frame.path != code.co_filename:
             return False
@@ -88,8 +91,10 @@ class CalledWith:
 def value_guard_findings(
     recording: Recording, source: SourceText, given: CalledWith, fallback: Range
 ) -> tuple[Finding, ...]:
-    """Return the findings for guards on values that change, each once, in the order of the
-    guards.
+    """Return findings for guards on values that change between calls, each once, in the order of
+    the guards.
+
+    ``given`` is the traced call; ``fallback`` is the range if no frame is in the file.
     """
     found: dict[str, Finding] = {}
     for finding in _Unsteady(recording, source, given, fallback).findings():
@@ -116,7 +121,7 @@ class _Unsteady:
             for guard in recording.guards
             if (match := _MODULE.match(guard.source)) is not None
         }
-        """Names of locals that contain modules, with their frames."""
+        """Local variables that contain modules: pairs of the frame's number and the name."""
 
     def findings(self) -> Iterator[Finding]:
         for guard in self._recording.guards:
@@ -166,7 +171,8 @@ class _Unsteady:
         return f"`{name}` changes {often} ({value}, then {now}), so the next call recompiles"
 
     def _is_specialized(self, of: str, frame: TracedFrame) -> bool:
-        """Whether Dynamo never makes an integer symbolic, as for attributes of modules."""
+        """Whether Dynamo specializes an integer instead of making it symbolic after a change, as
+        for attributes of modules."""
         scope, name = source_root(of)
         of_module = (frame.id, name) in self._modules or (
             self._given.of_module and self._is_own_object(name, frame)
@@ -175,15 +181,17 @@ class _Unsteady:
         return scope == "local" and of_module and not symbolic
 
     def _is_own_object(self, name: str, frame: TracedFrame) -> bool:
-        """Whether a local of a frame is the object whose method was called."""
+        """Whether a local variable of a frame is the object whose method was called."""
         code = self._given.code
         owner = code.co_varnames[0] if code is not None and code.co_argcount else ""
         return self._given.bound and name == owner and self._given.is_of(frame)
 
     def _is_lasting(self, of: str, frame: TracedFrame) -> bool:
-        """Whether a changed value persists until the next call, as far as known.
+        """Whether a value changed by the call is still changed at the next call, as far as can be
+        known.
 
-        A local may be a new object at each call, for example in a resume function.
+        A local may be a new object at each call, for example in code that continues after a graph
+        break.
         """
         scope, name = source_root(of.removeprefix("len("))
         if scope == "global":
@@ -220,9 +228,9 @@ class _Unsteady:
     def _is_changed_by_file(
         self, guard: Guard, frame: TracedFrame, *, exactly: bool = False
     ) -> bool:
-        """Whether a function of the frame's file assigns the global that the guard checks.
+        """Whether a function of the frame's file assigns the global that a guard checks.
 
-        ``exactly``: only by its own name and constant keys, not by keys computed at run time.
+        ``exactly``: assignments to keys computed at run time do not count.
         """
         return frame.path == self._source.path and self._assignments.changes_global(
             guard.source, exactly=exactly
@@ -297,9 +305,8 @@ class _Unsteady:
 
 
 def _checked_value(expression: str) -> tuple[str, str]:
-    """Return the expression and the value that a guard compares; two empty texts for other
-    conditions.
-    """
+    """Return the expression and the value that an equality guard compares; two empty texts for
+    other guards."""
     match = _EQUAL.match(expression)
     if match is not None:
         return match["of"], match["value"]

@@ -1,4 +1,5 @@
-"""The values of expressions and locals of the edited file."""
+"""Kinds of values (tensor, integer and others) that a trace saw at expressions and local variables
+of the edited file."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _LAMBDA = "<lambda>"
 
 
 def seen_values(recording: Recording, source: SourceText) -> tuple[SeenValue, ...]:
-    """Return every expression and local once per kind of value, in the order of the text."""
+    """Return the expressions and local variables that a trace saw, once for each kind of value, in
+    text order."""
     functions = _Functions(source) if source.tree is not None else None
     found: set[SeenValue] = set()
     for item in recording.seen:
@@ -45,7 +47,7 @@ class _Function:
 
 
 class _Functions:
-    """An index of the functions in a text by line."""
+    """An index of the functions in a file's text, which finds the function at a line."""
 
     def __init__(self, source: SourceText) -> None:
         tree = source.tree or ast.Module([], [])
@@ -74,10 +76,10 @@ class _Functions:
         return SeenValue(function.where, local.kind, local.name, qualified)
 
     def _find_function(self, name: str, line: int) -> tuple[_Function, str] | None:
-        """Return the most deeply nested function of a name around a line, and its full name; None
-        without one.
+        """Return the innermost function with this name that contains a line, and its qualified
+        name; None without one.
 
-        A resume function begins anywhere in the function that it continues.
+        Code that continues a function after a graph break can begin anywhere in the function.
         """
         anonymous = name == _LAMBDA or name in _COMPREHENSIONS
         around = [
@@ -95,7 +97,8 @@ class _Functions:
 
 
 def _nested_definitions(body: Iterable[ast.AST], prefix: str) -> Iterator[tuple[Function, str]]:
-    """Yield every function nested in ``body``, with its ``__qualname__``."""
+    """Yield every function defined in the statements ``body``, at any depth, with its
+    ``__qualname__``."""
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if isinstance(node, ast.FunctionDef):  # Dynamo does not trace coroutines

@@ -1,8 +1,8 @@
-"""Handle an ``Analyze`` request: start the process that executes the user's module and the runs
-that trace its targets, and send their results to the server.
+"""Handle an ``Analyze`` request: execute the user's file, trace its targets and send the results.
 
-An analysis connects the parts that do this: ``plan`` decides, ``analysis_processes`` has the
-processes, and ``reporter`` sends the results.
+A target is a function or module class of the file. ``plan`` decides what to trace next,
+``analysis_processes`` starts and stops the processes, and ``reporter`` sends the results to the
+server.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class Analysis:
     """The state of one ``Analyze`` request.
 
     Its processes are the module process, which executes the user's file, and the runs forked from
-    it. Every run ends before ``until``, a time of ``time.monotonic``.
+    it, which each trace one target (a function or module class). Every run ends before ``until``, a
+    time of ``time.monotonic``.
     """
 
     def __init__(
@@ -96,15 +97,18 @@ class Analysis:
         self._reporter = Reporter(request, host)
         self._shortage = shortage.Shortage()
         self._phases: tuple[PhaseTime, ...] = ()
-        """Durations of the phases of all module processes of the request, in chronological
-        order."""
+        """Durations of the phases (such as imports) of all processes that executed the user's file,
+        in chronological order."""
         self._finished = False
 
     # -- the module process -------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start a module process that skips the statements that ended earlier module processes; if
-        resources are short, wait and try again later."""
+        """Start a process that executes the user's file.
+
+        It skips the top-level statements that ended earlier processes of this request. If the
+        system lacks resources, the start is repeated later.
+        """
         self._plan.planned = False
         skips, began = self._module_plan.begin(), time.monotonic()
         order = ModuleOrder(self.request, self.scratch, skips, began=began)
@@ -122,8 +126,11 @@ class Analysis:
             self._finish(last=Failed(self.request.request, reason, next_step))
 
     def _may_wait(self, error: OSError) -> bool:
-        """Schedule another attempt if ``error`` is a shortage of resources. Return False for other
-        errors, or if the shortage has lasted too long."""
+        """Schedule another attempt to start a process if ``error`` is a temporary shortage of
+        resources.
+
+        Return False for other errors, or if the shortage has lasted too long.
+        """
         if not shortage.is_short(error):
             return False
         now = time.monotonic()
@@ -185,8 +192,8 @@ class Analysis:
             self._phases += message.phases
 
     def _parse_own(self, line: bytes) -> Upward | Event | None:
-        """Decode ``line``; return None if it belongs to another request, since user code can write
-        to the same pipe."""
+        """Decode a line from a process of this request; return None if it names another request,
+        which user code can forge."""
         message = wire.parse_message(line)
         number = self.request.request
         return message if getattr(message, "request", number) == number else None
@@ -202,8 +209,10 @@ class Analysis:
         self._advance()
 
     def _start_afresh(self) -> None:
-        """Restart the module process without the saved process it was forked from, because that one
-        had executed other imports than the file has."""
+        """Execute the user's file again, in a process that does not descend from a saved one.
+
+        The saved process had executed other imports than the file has.
+        """
         self._processes.discard_source()
         self._host.found.forget_unfound(self.request.path)
         self._processes.release_module()
@@ -243,8 +252,12 @@ class Analysis:
         self._finish()
 
     def _lose_runs(self, code: int | None, cause: str) -> None:
-        """Report each run as crashed, whether it was running or not yet started, after the module
-        process ended with ``code`` for the reason ``cause``."""
+        """Report all remaining runs as crashed, because the process that executed the user's file
+        ended.
+
+        ``code`` is its exit code (None if unknown), and ``cause`` is a clause for the user that
+        explains the end.
+        """
         for launched in list(self._processes.running.values()):
             self._end_run(launched, code, cause)
         for task in self._plan.lose_runs(cause):
@@ -253,14 +266,18 @@ class Analysis:
     # -- tasks --------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Perform tasks of the plan until it has to wait for an outcome."""
+        """Perform tasks of the plan while one can be performed without waiting for a running
+        process."""
         while not self._finished:
             task = self._plan.next_task(time.monotonic())
             if task is None or not self._perform(task):
                 return
 
     def _perform(self, task: Task) -> bool:
-        """Perform a task of the plan. Return False if it must be tried again later."""
+        """Perform a task that the plan returned.
+
+        Return False if the system lacks the resources for it, so that it must be tried again later.
+        """
         reporter = self._reporter
         match task:
             case Launch():
@@ -293,8 +310,10 @@ class Analysis:
         return True
 
     def _launch(self, task: Launch) -> bool:
-        """Launch a run, or report that it could not be started. Return False if it must be tried
-        again later."""
+        """Launch a run (a process that traces one target), or report that it could not be started.
+
+        Return False if it must be tried again later.
+        """
         number = task.command.number
         try:
             launched = self._processes.launch(task, self._read_run)
@@ -312,8 +331,11 @@ class Analysis:
         return True
 
     def _handle_refusal(self, number: int, error: OSError) -> bool:
-        """Plan a run again, or report it as failed, after its process could not be started. Return
-        False in the former case."""
+        """Handle that the process of run ``number`` could not be started.
+
+        Return False if the run was put back into the queue for a later attempt, True if it was
+        reported as failed.
+        """
         if self._may_wait(error):
             self._plan.put_back(number)
             return False
@@ -355,8 +377,11 @@ class Analysis:
             self._reporter.take_run_message(result, line, message)
 
     def _end_run(self, launched: LaunchedRun, code: int | None, module_end: str = "") -> None:
-        """Report the result of a run whose process exited with ``code``, or plan to repeat it.
-        ``module_end`` explains the end of the module process that ended the run, or is empty."""
+        """Report the result of a run whose process exited with ``code``, or plan to repeat the run.
+
+        ``module_end`` is a clause on why the process that executed the file ended and thereby ended
+        the run; empty if it did not.
+        """
         for line in launched.watched.reports.drain():
             self._from_run(launched, line)
         end = launched.describe_end(code, self.request, module_end)
@@ -381,15 +406,23 @@ class Analysis:
             self._host.unwatch(reports.descriptor)
 
     def _stop_recording(self, one: EnclosingRun, *, lost: bool = False) -> None:
-        """Launch the waiting runs without further calls of an enclosing run; if it is ``lost``,
-        without its snapshots too."""
+        """Handle that an enclosing run (a process that executes callers of targets) will record no
+        more calls.
+
+        Runs that waited for its calls are launched without them. ``lost``: its snapshots (forked
+        copies at the recorded calls) have ended too, so no run can be forked from them.
+        """
         one.stop_recording()
         for task in self._plan.end_enclosing(one.key, lost=lost):
             self._perform(task)
 
     def _end_enclosing(self, one: EnclosingRun) -> None:
-        """Handle the end of an enclosing run's first process, which also ended its snapshots and
-        the runs forked from them."""
+        """Handle the end of the process in which an enclosing run (a run of code that calls
+        targets) began.
+
+        The snapshots (copies of the process at the recorded calls), and the runs forked from them,
+        ended with it.
+        """
         one.lose_snapshots()
         self._stop_recording(one, lost=True)
         for launched in list(self._processes.running.values()):
@@ -400,7 +433,7 @@ class Analysis:
 
     @property
     def waiting(self) -> int:
-        """Number of pending runs; each needs a process."""
+        """Number of planned runs (traces of targets) that still need a process."""
         return self._plan.waiting
 
     def next_deadline(self) -> float:
@@ -427,7 +460,8 @@ class Analysis:
             self._handle_end(self._processes.ends.popleft())
 
     def _handle_end(self, end: ProcessEnd) -> None:
-        """Handle the end or the failed start of a process, unless it was released before."""
+        """Handle the end or the failed start of a process; ignore processes that were released
+        before."""
         process = end.process
         error = OSError(end.error, os.strerror(end.error)) if end.error else None
         if not self._processes.is_active(process):
@@ -451,7 +485,8 @@ class Analysis:
     # -- the end ------------------------------------------------------------------------------
 
     def prioritize(self, first: int, last: int) -> None:
-        """Launch the runs of the targets nearest to these lines first."""
+        """Launch first the runs of the targets nearest to the zero-based lines ``first`` to
+        ``last``."""
         self._plan.prioritize(first, last)
 
     def cancel(self) -> None:
@@ -482,6 +517,7 @@ class Analysis:
 
 
 def _stage_seconds(request: Analyze, begun: StageBegun) -> float:
-    """Return the time limit of a process stage: of module execution or of a run."""
+    """Return the time limit in seconds of the stage that a process begins: executing the user's
+    file, or one run."""
     limits = request.limits
     return limits.module_seconds if begun.stage == "module" else limits.seconds

@@ -1,4 +1,8 @@
-"""The processes of one analysis: the module process, enclosing runs and runs."""
+"""The processes of one analysis.
+
+The module process executes the user's file. Each run traces one target (a function or module class)
+with one set of inputs. An enclosing run executes callers of targets to record their inputs.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +39,17 @@ from .wire import (
 )
 
 _MODULE_ANSWER_SECONDS = 2.0
-"""Maximum seconds between the interruption of a module process at its deadline and its kill.
-Meanwhile it executes the remaining statements."""
+"""Maximum seconds between interrupting the process that executes the user's file, at its deadline,
+and killing it. Meanwhile it executes the remaining statements."""
 
 
 ModuleMessage = Union[ChildForked, ForkFailed, ChildExited, LateImports, RunsPlanned]
-"""Messages of a module process that the back end uses."""
+"""Message of the process that executes the user's file, addressed to the back end that starts its
+runs."""
 
 
 class ModuleExecution(OwnedProcess):
-    """A module process until it has ended or has become a run."""
+    """A process that executes the user's file, watched until it ends or continues as a run."""
 
     released = False
 
@@ -56,8 +61,12 @@ class ModuleExecution(OwnedProcess):
 
 
 class LaunchedRun(OwnedProcess):
-    """A run whose process was requested. ``snapshot_of`` is the enclosing run whose snapshot forks
-    it; None for a fork of the module process."""
+    """A run (a process that traces one target with one set of inputs) that was requested from the
+    back end.
+
+    ``snapshot_of`` is the process that executed the target's callers, if the run is forked from a
+    copy of it made at a call; None if it is forked from the process that executed the file.
+    """
 
     def __init__(
         self,
@@ -80,14 +89,18 @@ class LaunchedRun(OwnedProcess):
             processes.kill_trees([pid])
 
     def stop(self) -> None:
-        """Kill the process now, or as soon as its pid is known."""
+        """Kill the process of this run now, or as soon as its pid is known."""
         self._stopped = True
         if self.watched.pid:
             processes.kill_trees([self.watched.pid])
 
     def describe_end(self, code: int | None, request: Analyze, module_end: str) -> RunEnd:
-        """Describe how the run ended, whose process exited with ``code``. ``module_end`` explains
-        the end of the module process that ended the run; empty if it did not."""
+        """Return how the run ended, for reports to the user; ``code`` is the exit code of its
+        process.
+
+        ``module_end`` is a clause on why the process that executed the file ended and thereby ended
+        the run; empty if it did not.
+        """
         watched, result = self.watched, self.result
         cause = explain_end(code, watched, request.limits)
         answer = result.answer if result.question is not None else None
@@ -105,8 +118,11 @@ class LaunchedRun(OwnedProcess):
         )
 
     def _missing_answer(self, question: BranchBegun, code: int | None, cause: str) -> BranchAnswer:
-        """Return a substitute answer that explains why the process exited with ``code``, for the
-        reason ``cause``, before it answered ``question``."""
+        """Return a substitute for the answer to ``question`` (a function that the process should
+        have evaluated).
+
+        It explains that the process exited before with ``code``, for the reason ``cause``.
+        """
         watched = self.watched
         used = time.monotonic() - watched.started
         if watched.cause == "timeout" or limits.ran_out_of_time(code):
@@ -117,33 +133,39 @@ class LaunchedRun(OwnedProcess):
 
 
 class AnalysisProcesses:
-    """The processes of one analysis. It starts, stops and releases them, and knows which process
-    was forked from which."""
+    """The processes of one analysis, which can be started, stopped and released (no longer
+    watched).
+
+    It also records which process was forked from which.
+    """
 
     def __init__(self, request: Analyze, host: Services) -> None:
         self._request, self._host = request, host
         self.supervisor = Supervisor(host, request.request, request.limits, self)
         self.ends: deque[ProcessEnd] = deque()
-        """Ends of processes that the analysis has not yet handled."""
+        """Queue of the ends of processes, to be handled by the analysis."""
         self.module: ModuleExecution | None = None
-        """The module process; None after it has ended or has become a run."""
+        """The process that executes the user's file; None after it has ended or continues as a
+        run."""
         self.running: dict[int, LaunchedRun] = {}
         self.enclosing: dict[EnclosingKey, EnclosingRun] = {}
         self._launcher: ModuleProcess | None = None
-        """Back end's handle of the module process, which starts the runs."""
+        """Back end's handle of the process that executes the user's file, which starts the runs."""
         self._calls: list[OperatorCalls] = []
-        """Results of PyTorch operators on fake tensors that the runs computed. The saved process
-        repeats them, so that later analyses reuse them."""
+        """Calls of PyTorch operators on fake tensors that the runs made. The process kept after the
+        file's imports repeats them, to fill torch's fake tensor cache for later analyses."""
 
     def is_active(self, process: OwnedProcess) -> bool:
-        """Whether a process was neither released nor replaced."""
+        """Whether a process is still watched, and was not replaced by a later one of the same
+        kind."""
         active = (self.module, *self.running.values(), *self.enclosing.values())
         return any(one is process for one in active)
 
     # -- the module process -------------------------------------------------------------------
 
     def execute_module(self, order: ModuleOrder, ready: Callable[[], None]) -> None:
-        """Start a module process; ``ready`` is called when it has sent messages.
+        """Start a process that executes the user's file, as ``order`` describes. ``ready`` is
+        called when it has sent messages.
 
         Raises:
             OSError: the system lacks resources for another process.
@@ -160,17 +182,19 @@ class AnalysisProcesses:
         self._host.watch(made.channels.reports, ready)
 
     def handle_module_message(self, message: ModuleMessage) -> None:
-        """Pass a message of the module process to the back end."""
+        """Pass a message of the process that executes the user's file to the back end."""
         if self._launcher is not None:
             self._launcher.handle_message(message)
 
     def discard_source(self) -> None:
-        """End the saved process that the module process was forked from."""
+        """End the process kept after the imports from which the current process for the user's file
+        was forked."""
         if self._launcher is not None:
             self._launcher.discard_source()
 
     def release_module(self) -> None:
-        """Stop watching the module process, and start no more runs from it."""
+        """Stop watching the process that executes the user's file, and start no more runs from
+        it."""
         module, self.module = self.module, None
         if module is not None:
             module.released = True
@@ -183,13 +207,17 @@ class AnalysisProcesses:
             launcher.close()
 
     def add_calls(self, calls: OperatorCalls) -> None:
-        """Store operator results, which the saved process repeats when the analysis is over."""
+        """Store operator calls of a run until the analysis is over.
+
+        The process kept after the imports then repeats them.
+        """
         self._calls.append(calls)
 
     # -- runs ---------------------------------------------------------------------------------
 
     def launch(self, task: Launch, ready: Callable[[LaunchedRun], None]) -> LaunchedRun | None:
-        """Start a run. Return None if the process that should start it has ended.
+        """Start a run; ``ready`` is called when the run has sent messages. Return None if the
+        process that should fork the run has ended.
 
         Raises:
             OSError: the system lacks resources for another process.
@@ -219,7 +247,10 @@ class AnalysisProcesses:
     def launch_enclosing(
         self, task: LaunchEnclosing, ready: Callable[[EnclosingRun], None]
     ) -> bool:
-        """Start an enclosing run. Return False if it could not be started."""
+        """Start an enclosing run (a run of callers that records their inputs).
+
+        ``ready`` is called when it has sent messages. Return False if it could not be started.
+        """
         command, nice = task.command, self._request.nice > 0
         one = EnclosingRun(self.ends, command.number, task.key, nice=nice)
         try:
@@ -235,7 +266,7 @@ class AnalysisProcesses:
         return True
 
     def release_runs(self) -> None:
-        """Stop watching all runs and enclosing runs."""
+        """Stop watching all processes that trace targets or record the inputs of targets."""
         for launched in list(self.running.values()):
             self.release_run(launched)
         for one in self.enclosing.values():
@@ -257,12 +288,12 @@ class AnalysisProcesses:
 
     @property
     def source(self) -> int:
-        """Pid of the saved process, with imports executed, that the module process is forked from;
-        0 without one."""
+        """Pid of the process kept after the imports from which the current process for the user's
+        file was forked; 0 without one."""
         return self._launcher.source if self._launcher is not None else 0
 
     def find_parent(self, process: WatchedProcess) -> int:
-        """Return the pid of the process that ``process`` was forked from; 0 if it is unknown."""
+        """Return the pid of the process from which ``process`` was forked; 0 if it is unknown."""
         for launched in self.running.values():
             if launched.watched is process and launched.snapshot_of is not None:
                 return launched.snapshot_of.first_pid
@@ -270,8 +301,8 @@ class AnalysisProcesses:
         return module or self.source
 
     def count_children(self, process: WatchedProcess) -> int:
-        """Return the number of processes forked from ``process``; 0 unless it is the module
-        process."""
+        """Return the number of watched processes forked from ``process``; 0 unless it executes the
+        user's file."""
         if self.module is None or process is not self.module.watched:
             return 0
         return len(self.running) + sum(1 + one.left for one in self.enclosing.values())

@@ -1,4 +1,5 @@
-"""Attempts to perform a run, and their results, as plain data."""
+"""Attempts to perform a run (a trace of one target with one set of inputs), and their results, as
+plain data."""
 
 from __future__ import annotations
 
@@ -9,28 +10,31 @@ from .blackbox import LastWords
 from .wire import BranchAnswer, BranchBegun, PlannedRun, RunDone
 
 OBSERVING: tuple[Part, ...] = ("cases", "behavior", "behavior-again", "measure")
-"""Kinds of runs that execute a target instead of tracing it. Each ends with a report of the
-target's status."""
+"""Kinds of runs that execute a target instead of tracing it. They report only whether that
+succeeded."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A run to launch: its target and inputs, its mode (fake or real tensors), and ``answers``, the
-    results that earlier processes of the same run computed."""
+    """One attempt to perform a run: a target with one set of inputs, and fake or real tensors.
+
+    A run may need several attempts, for example first with fake and then with real tensors.
+    ``answers`` are results of functions that earlier processes of the same run evaluated for it.
+    """
 
     plan: PlannedRun
     mode: Mode
     part: Part
     answers: tuple[BranchAnswer, ...] = ()
     known: str = ""
-    """Encoded state of the first traced run with the same inputs, if this run traces further
+    """Encoded state of the first trace with the same inputs, if this run traces alternative
     execution paths; otherwise empty."""
     again: bool = False
-    """True if an earlier process of this run was killed from outside the engine, so that the run is
-    repeated once."""
+    """True if the kernel or another program killed an earlier process of this run, so that the run
+    is repeated once."""
     speculative: bool = False
-    """True if the run was started early, when idle processors allowed it, and only computes the
-    first answer for a later run. The later run may not need the answer."""
+    """True if the run is started early, on an idle processor, to compute one answer for a later
+    run, which may turn out not to need it."""
 
     @property
     def trace_mode(self) -> TraceMode:
@@ -38,33 +42,35 @@ class Attempt:
 
     @property
     def makes_report(self) -> bool:
-        """Whether the run must report a status of its target, even if it could not begin."""
+        """Whether the server expects a report of the target from this run, even if the run cannot
+        begin."""
         return self.part in ("first", "candidates", *OBSERVING)
 
 
 @dataclass
 class RunResult:
-    """Messages that the process of one run has sent so far."""
+    """The messages that the process of one run has sent so far."""
 
     attempt: Attempt
     call: GivenCall | None = None
-    """Digest of the recorded call that the run traces; None without a recorded call."""
+    """Digest of the arguments recorded at a real call, if the run traces such a call; None
+    otherwise."""
     done: RunDone | None = None
     question: BranchBegun | None = None
-    """Question that the process was forked to answer, if it ends after the answer; None for a
-    process that continues until the run is complete."""
+    """Function that the process evaluates before it ends, if it was started only for that; None for
+    a process that completes the run."""
     answer: BranchAnswer | None = None
     forecast_sent: bool = False
     seen: list[bytes] = field(default_factory=list)
-    """Encoded messages with the values, shapes, guards and trace steps of the run. They are held
-    back until the run ends."""
+    """Encoded messages with the values, shapes, guards and trace steps of the run, which the server
+    receives when the run ends."""
     findings: dict[str, Finding] = field(default_factory=dict)
-    """Findings that the run has reported so far, by ``Finding.identity``."""
+    """Diagnostics that the run has reported so far, by ``Finding.identity``."""
 
     @property
     def numbered_report(self) -> TargetReport | None:
-        """Report of the run with the number of its inputs and the digest of its recorded call; None
-        if the run was not completed."""
+        """Report of the run, with the number of its inputs and the digest of the recorded call;
+        None if the run was not completed."""
         if self.done is None:
             return None
         return replace(self.done.report, probe_number=self.attempt.plan.probe, called=self.call)
@@ -72,24 +78,26 @@ class RunResult:
 
 @dataclass(frozen=True)
 class RunEnd:
-    """The end of one run's process, after its last message was read."""
+    """The end of a run (a process that traced one target), after its last message was read."""
 
     number: int
     result: RunResult
     cause: str
-    """Clause that explains to the user why the process ended."""
+    """Clause for the user that explains why the process of the run ended."""
     words: LastWords
     seconds: float
-    """Seconds from the start of the run to the end of its process."""
+    """Seconds from the start of the run (a trace of one target) to the end of its process."""
     late: bool = False
-    """True if the engine ended the process because its time was used up."""
+    """True if the engine ended the process at its time limit."""
     killed: bool = False
-    """True if something other than the engine or the process itself ended the process."""
+    """True if the process was killed from outside the engine, such as by the kernel when memory
+    runs out."""
     answer: BranchAnswer | None = None
-    """Answer to ``result.question``, or the reason why it is missing; None without a question."""
+    """Result of the function ``result.question``, or the reason for its absence; None for a process
+    without such a function."""
 
     @property
     def reason(self) -> str:
-        """Clause that explains why the result is incomplete or an error."""
+        """Clause for the user that explains why the run's result is incomplete or an error."""
         done = self.result.done
         return self.cause if done is None else done.report.error or "it reported nothing"

@@ -1,7 +1,7 @@
 """Record what a process is executing, so that the engine's main process can read it after a crash.
 
-The record (black box) is an in-memory file shared with one process. A segmentation fault or a kill
-does not lose what was written, and writing never blocks as a pipe might.
+The record is an in-memory file shared with one process. A segmentation fault or a kill does not
+lose what was written, and writing never blocks as a pipe might.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ class LastWords:
     """The last position that a process recorded before it ended.
 
     ``statement`` and ``line`` are the index and the zero-based line of the top-level statement
-    being executed, or ``wire.PACKAGES`` and 0 for the parent packages. Both are None before and
-    after the statements.
+    being executed; for an import of the parent packages, they are ``wire.PACKAGES`` and 0. Both are
+    None before and after the statements.
     """
 
     statement: int | None
     line: int | None
     stack: tuple[Frame, ...]
     place: Range | None
-    """Range of the last finding that the process reported; its execution continued after it."""
+    """Source range of the last diagnostic that the process reported before it ended; None without
+    one."""
     fatal: str
     """Name of the fatal error, such as ``Segmentation fault``, as the interpreter wrote it; empty
     without one."""
@@ -57,12 +58,13 @@ def dump_at(descriptor: int, seconds: float) -> None:
 
 
 def undo_dump() -> None:
-    """Cancel the dump that ``dump_at`` scheduled in this process, if there is one."""
+    """Cancel the dump of the stacks that ``dump_at`` scheduled in this process, if there is one."""
     faulthandler.cancel_dump_traceback_later()
 
 
 def at_statement(descriptor: int, index: int, line: int) -> None:
-    """Record the index and the zero-based line of the top-level statement that begins.
+    """Record which top-level statement of the user's file begins, by index and zero-based line, for
+    a reader after a crash.
 
     The index is ``wire.PACKAGES`` while the parent packages of the module are imported.
     """
@@ -70,24 +72,31 @@ def at_statement(descriptor: int, index: int, line: int) -> None:
 
 
 def after_statements(descriptor: int) -> None:
-    """Record that the top-level statements are finished."""
+    """Record that all top-level statements of the user's file are finished, for a reader after a
+    crash."""
     _append_line(descriptor, _STATEMENT + b"\n")
 
 
 def at_stack(descriptor: int, stack: tuple[Frame, ...]) -> None:
-    """Record a stack with columns, which the reader prefers to the stack that the interpreter
-    writes."""
+    """Record a stack with column positions in ``descriptor``, for a reader after a crash.
+
+    The reader prefers it to the stack that the interpreter dumps without columns.
+    """
     _append_line(descriptor, _STACK + _dumps(to_plain(stack)).encode() + b"\n")
 
 
 def at_place(descriptor: int, place: Range) -> None:
-    """Record the source range of the finding that was just reported."""
+    """Record the source range of the diagnostic that was just reported, for a reader after a
+    crash."""
     _append_line(descriptor, _PLACE + _dumps(to_plain(place)).encode() + b"\n")
 
 
 def read_last_words(descriptor: int, path: str) -> LastWords:
-    """Read what a process recorded. If several threads have stacks, use the one that contains the
-    file ``path``."""
+    """Return the last position that a process recorded before it ended; ``descriptor`` is its
+    record.
+
+    If several threads have stacks, use the one that contains the file ``path``.
+    """
     try:
         size = os.fstat(descriptor).st_size
         data = os.pread(descriptor, _MOST, max(0, size - _MOST))

@@ -1,4 +1,5 @@
-"""A process without user code that compares what the runs of two versions of a file recorded."""
+"""A process without user code that compares what two versions of a file did when they were called
+with equal inputs."""
 
 from __future__ import annotations
 
@@ -24,8 +25,11 @@ def main(
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:
-    """Compare the recorded behavior of two versions, report the result and exit. The records may be
-    false, since user code can write to them."""
+    """Compare the files in which two versions of a target recorded their calls, send the result to
+    ``report`` and exit.
+
+    The files may be forged, since user code can write to them.
+    """
     report = descriptors.move_to_end(report)
     request, analyze = order.request, order.request.analyze
     try:

@@ -37,12 +37,13 @@ from .services import Services
 from .wire import BackendTried, CasesChosen, ComparisonOrder
 
 _GRACE = 5.0
-"""Number of seconds by which a run may exceed its time budget before it is killed; runs also limit
-their own time."""
+"""Number of seconds by which a run may exceed its time limit before it is killed. A run normally
+keeps the limit by itself."""
 _JUDGING = 60.0
-"""Maximum seconds for the process that compares; after that it is assumed to hang."""
+"""Maximum seconds for the process that compares the recorded calls of two versions; after that it
+is assumed to hang."""
 _COMPILING = 60.0
-"""Maximum seconds for compiling with a backend; C++ compilers are slow."""
+"""Maximum seconds for compiling the changed version with a backend; C++ compilers are slow."""
 _MANY_LINES = 2_000
 """Number of lines above which no exact comparison is made: all lines between the first and the last
 change count as changed."""
@@ -50,18 +51,25 @@ change count as changed."""
 
 @dataclass
 class _ComparedText:
-    """One of the two versions of a file that a fix changes; its runs write their outputs to
-    ``folder``."""
+    """A version of the file to compare, the original or the changed one.
+
+    Its runs write what their calls did to the folder ``folder``.
+    """
 
     text: str
     lines: tuple[int, ...]
     folder: Path
     ended: str = ""
-    """Reason why the run of this version ended early; empty if it completed."""
+    """Reason why the calls of this version ended early, such as a crash; empty if they were
+    completed."""
 
 
 class ComparisonSession:
-    """The state of one ``Compare`` request; the event loop treats it like an ``Analysis``."""
+    """The state of one ``Compare`` request, which calls two versions of a file with equal inputs
+    and compares what they do.
+
+    The event loop treats it like an ``Analysis``.
+    """
 
     def __init__(self, request: Compare, host: Services, scratch: str) -> None:
         self.request, self.scratch = request, scratch
@@ -74,18 +82,20 @@ class ComparisonSession:
         self._chosen: dict[int, CasesChosen] = {}
         self._running: list[Analysis] = []
         self._cpu: float | None = None
-        """Processor time in seconds of all ended processes; None if unknown."""
+        """Processor time in seconds of the request's ended processes; None if unknown."""
         self._next: Callable[[], None] = self._observe
         self._comparer = Performer(host, self._from_comparer, self._comparer_ended)
         self._deadline = float("inf")
         self._judged: Judged | None = None
         self._tried: BackendTried | None = None
         self._again = self._in_double = False
-        """True if the original version has run a second time, and in double precision."""
+        """True if the original version was called a second time, and true if it was called in
+        double precision."""
         self._finished = False
 
     def begin(self) -> None:
-        """Start the run of the original version that chooses the inputs."""
+        """Start a run of the original version, which chooses the inputs with which both versions
+        are called."""
         request, lines = self.request, self._original.lines
         order = Observe(request.seconds, lines, at_random=request.at_random)
         self._run(self._original, ("cases",), order)
@@ -125,8 +135,12 @@ class ComparisonSession:
     def _handle_event(
         self, message: Any, text: _ComparedText, analysis: list[Analysis], left: str
     ) -> None:
-        """Handle an event that the run of ``text`` would have sent to the server. ``left`` is the
-        folder of its recorded results."""
+        """Handle an event of the run that calls one version of the file, instead of sending the
+        event to the server.
+
+        ``text`` is the version, ``analysis`` contains the analysis that executes it, and ``left``
+        is the folder to which the run writes.
+        """
         if self._finished:
             return
         if isinstance(message, Log) and message.stream == "engine":
@@ -153,15 +167,16 @@ class ComparisonSession:
                 self._next()
 
     def _keep_records(self, left: str, text: _ComparedText) -> None:
-        """Move what a run recorded from its folder ``left`` to the folder of ``text``, since the
-        run's folder is removed."""
+        """Move the files that a run wrote about its calls from the run's folder ``left``, which is
+        removed, to the folder of ``text``."""
         text.folder.mkdir(exist_ok=True)
         with contextlib.suppress(OSError):  # the run may have recorded nothing
             for file in list(Path(left, FOLDER).iterdir()):
                 file.rename(text.folder / file.name)
 
     def _observe(self) -> None:
-        """Call the target of both versions with the chosen inputs."""
+        """Start runs that call the target of both versions with the chosen inputs and record what
+        the calls do."""
         cases = self._packed_cases()
         if not any(cases):
             reason = next((one.reason for one in self._chosen.values() if one.reason), "")
@@ -174,8 +189,8 @@ class ComparisonSession:
         self._run(self._changed, ("behavior",), Observe(2 * seconds, self._changed.lines, cases))
 
     def _packed_cases(self) -> tuple[str, ...]:
-        """Return the packed inputs, one entry per set of planned inputs; empty strings where none
-        were chosen."""
+        """Return the chosen inputs in packed form, one text per example call of the target; empty
+        for a call without any."""
         chosen = [self._chosen.get(number) for number in range(max(self._chosen, default=-1) + 1)]
         return tuple(one.packed if one is not None else "" for one in chosen)
 
@@ -253,8 +268,8 @@ class ComparisonSession:
             self._finish(compared)
 
     def _after_backend(self, compared: Compared) -> None:
-        """Send the result of compiling the changed version with Inductor as the final result of the
-        comparison."""
+        """Send ``compared`` as the final result, after Inductor has compiled the changed version or
+        failed to."""
         tried = self._tried
         if tried is None:
             why = self._changed.ended or "it told nothing"
@@ -269,8 +284,8 @@ class ComparisonSession:
 
     @property
     def waiting(self) -> int:
-        """Number of processes that this request still needs: one per version and one for the
-        comparison."""
+        """Number of processes that this request still has to start: one per version, and one for
+        the comparison."""
         return 2 if self._running else 0
 
     def next_deadline(self) -> float:
@@ -313,8 +328,11 @@ class ComparisonSession:
 
 
 def differing_lines(before: str, after: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the zero-based numbers of the lines that occur only in ``before``, and those only in
-    ``after``."""
+    """Return the zero-based numbers of the lines of ``before`` that ``after`` lacks, and of the
+    lines of ``after`` that ``before`` lacks.
+
+    If a change is very long, all lines from the first to the last difference count.
+    """
     old, new = before.splitlines(), after.splitlines()
     first = 0
     while first < min(len(old), len(new)) and old[first] == new[first]:

@@ -1,10 +1,10 @@
-"""Import in a preamble (a saved process with a file's imports executed) the modules that packages
-import after that file.
+"""Import modules in advance, in a process kept after a file's imports, that packages import only
+after that file.
 
-A package may import the edited file (``from .model import Net``) and then many other modules. A
-preamble stops in the middle of the package, where the edited file begins, so every edit would
-repeat the remaining imports. The preamble can import early those modules that need neither the
-edited file nor names that its packages bind later. A forked process tries which modules these are.
+A package may import the edited file (``from .model import Net``) and then many other modules. The
+process is kept in the middle of the package, where the edited file begins, so every edit would
+repeat the remaining imports. It can import in advance those modules that need neither the edited
+file nor names that its packages bind later. A forked process tries which modules these are.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def modules_in_progress() -> list[types.ModuleType]:
 
 
 class _Unfinished(types.ModuleType):
-    """A class for modules in the middle of their import. It records access to names that the module
-    has not bound yet."""
+    """A module class put on modules in the middle of their import, to record requests for names
+    that they have not bound yet."""
 
     def __getattr__(self, name: str) -> NoReturn:
         if name not in _IGNORED and not self._is_module(name):
@@ -59,7 +59,8 @@ class _Unfinished(types.ModuleType):
 
 
 _asked: set[str] = set()
-"""Names of unfinished modules from which some code requested a name that was not bound yet."""
+"""Names of modules in the middle of their import from which code requested a name that they had not
+bound yet."""
 
 
 def import_all(names: Iterable[str]) -> list[str]:
@@ -95,10 +96,10 @@ def import_all(names: Iterable[str]) -> list[str]:
 
 
 def try_imports(names: Iterable[str], seconds: float, forking: Callable[[bool], None]) -> list[str]:
-    """Return the modules in ``names`` that can be imported now, tried in a forked process within
-    ``seconds``.
+    """Return which of the modules ``names`` can be imported now, tried in a forked process.
 
-    ``forking`` is called with True before a process is started or ended, and with False after it.
+    Trying ends after ``seconds``. ``forking`` is called with True before a process is started or
+    ended, and with False after it.
     """
     reading, writing = _pipe()
     forking(True)

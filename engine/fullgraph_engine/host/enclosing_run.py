@@ -1,8 +1,8 @@
-"""An enclosing run, as the engine's main process sees it: a run that executes the callers of
-several targets once.
+"""An enclosing run, as the engine's main process sees it.
 
-At each call of a target, it forks a copy of the process (a snapshot), from which the target's run
-continues. ``snapshots`` has the code that executes in these processes.
+An enclosing run is a process that executes callers of several targets once. At each call of a
+target, it forks a copy of itself (a snapshot), from which the run that traces this call is forked.
+``snapshots`` has the code that executes in these processes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from .wire import ChildExited, ChildForked, ForkFailed, SnapshotTaken, Upward
 
 
 class EnclosingRun(OwnedProcess):
-    """An enclosing run and its snapshots.
+    """A process that executes callers of targets, and the copies of itself (snapshots) that it
+    forked at calls of targets.
 
     ``watched.pid`` is the process that currently executes the callers; 0 after it has ended.
     """
 
     process: EnclosingProcess
-    """The process that starts the runs from the snapshots; set when it was started."""
+    """Process that forks runs from the waiting copies of this run (snapshots) on command; set when
+    it was started."""
 
     def __init__(
         self, ends: deque[ProcessEnd], number: int, key: EnclosingKey, *, nice: bool
@@ -32,40 +34,55 @@ class EnclosingRun(OwnedProcess):
         self.number, self.key = number, key
         self._nice = nice
         self.first_pid = 0
-        """Pid of the first process of the enclosing run. When it ends, the system ends all
-        snapshots too."""
+        """Pid of the process in which the run began. When it ends, the system also ends all copies
+        (snapshots) that wait at calls."""
         self.left = 0
-        """Number of processes that stopped at a call and remain as snapshots."""
+        """Number of copies of the process (snapshots) that wait at a call of a target."""
         self._settled = 0
-        """Number of snapshots that have reported the target at whose call they stopped."""
+        """Number of waiting copies of the process (snapshots) that have reported the target called
+        there."""
         self._ended = False
         self.over = False
-        """True if the run has stopped taking snapshots, because it has ended or was interrupted."""
+        """True if no more copies (snapshots) are forked at calls, because the run has ended or was
+        interrupted."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the callers were executed to the end and all snapshots are known."""
+        """Whether the callers were executed to the end, and every waiting copy (snapshot) has
+        reported its call."""
         return self._ended and self._settled == self.left
 
     @property
     def was_interrupted(self) -> bool:
-        """Whether the engine has interrupted the callers, which may still have snapshots."""
+        """Whether the engine has interrupted the callers.
+
+        Copies of the process that wait at calls (snapshots) may still exist.
+        """
         return self.watched.cause is not None and not self.over
 
     def set_pid(self, pid: int) -> None:
-        """Record the pid of the first process. That process may already have become a snapshot,
-        with another one executing the callers."""
+        """Record the pid of the process in which the run began.
+
+        That process may already wait at a call (as a snapshot), while a fork of it executes the
+        callers.
+        """
         self.first_pid = pid
         if not self.left:
             self._set_current(pid)
 
     def handle_refusal(self, error: int) -> None:
-        """Treat the run as ended, so that its targets are traced without it."""
+        """Record that the process could not be forked, for the errno ``error``.
+
+        Its targets are then traced in separate runs.
+        """
         self.handle_end(None)
 
     def take_message(self, message: Upward | Event | None) -> SnapshotTaken | None:
-        """Update the state from a message of the run's processes, and return the message if it
-        describes a snapshot."""
+        """Update the state from a message of the run's processes.
+
+        Return the message if it announces that a copy of the process (a snapshot) waits at a call,
+        else None.
+        """
         if isinstance(message, SnapshotTaken):
             self._settled += 1
             return message
@@ -82,11 +99,13 @@ class EnclosingRun(OwnedProcess):
         return None
 
     def stop_recording(self) -> None:
-        """Record that the run has stopped taking snapshots, and remove its deadline."""
+        """Record that no more copies of the process (snapshots) will be forked at calls, and remove
+        the deadline of the run."""
         self.over, self.watched.deadline = True, float("inf")
 
     def lose_snapshots(self) -> None:
-        """Record that all processes of the run have ended."""
+        """Record that all processes of the run have ended, including the copies that waited at
+        calls (snapshots)."""
         self._forget_current()
         self.first_pid = 0
 

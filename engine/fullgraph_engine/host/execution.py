@@ -23,8 +23,8 @@ from .import_failures import TIME_USED_UP, ModuleTimeIsUp, failure_reason, relat
 
 @dataclass
 class Clock:
-    """A record of whether user code is executing and whether the time limit interrupted it, shared
-    with the signal handler."""
+    """A flag shared with the signal handler of the time limit: whether user code is executing, and
+    whether the limit interrupted it."""
 
     executing: bool = False
     over: bool = False
@@ -34,8 +34,10 @@ class Clock:
 
 @dataclass
 class Execution:
-    """An executor of a module's top-level statements. ``unavailable`` maps each name that a failed
-    statement left undefined to the reason."""
+    """An executor of a file's top-level statements, one at a time, which continues after a failure.
+
+    ``unavailable`` maps each name that a failed statement left undefined to the reason.
+    """
 
     tree: ast.Module
     path: str
@@ -47,20 +49,23 @@ class Execution:
     clock: Clock = field(default_factory=Clock)
     unavailable: dict[str, Unavailable] = field(default_factory=dict)
     refused: tuple[Range, ...] = ()
-    """Source ranges of calls that torch rejects, found before the execution; their exceptions are
-    not reported again."""
+    """Source ranges of calls that torch will reject, found before the execution. Their exceptions
+    are not reported again."""
     guard: sandbox.Sandbox | None = None
-    """Sandbox that records operations it denied to the statements; None without a sandbox."""
+    """Sandbox in which the statements are executed, to explain failures by the operations that it
+    denied; None without a sandbox."""
     beside: str = ""
-    """Folder, for example of a script, to append to ``sys.path``; empty for none."""
+    """Folder to append to ``sys.path`` while the file is executed, such as the file's own; empty
+    for none."""
     failures: int = 0
     late: int | None = None
-    """Index of the statement that exceeded the time limit, possibly in an earlier process; None if
+    """Index of the statement that exceeded the time limit, in this or an earlier process; None if
     none did."""
     _roots: set[object] = field(default_factory=set)
     """Original causes of failed imports that were already reported, each to be reported once."""
     _open_import: Unavailable | None = None
-    """Failed statement ``from x import *``; any undefined name may have come from it."""
+    """Failed statement ``from x import *``. Any name that is undefined later may have been in
+    ``x``. None without such a statement."""
 
     def __post_init__(self) -> None:
         self._flags = syntax.future_flags(self.tree)
@@ -68,8 +73,12 @@ class Execution:
     def switch_text(
         self, tree: ast.Module, lines: list[str], box: int, refused: tuple[Range, ...]
     ) -> None:
-        """Continue with another version of the file, which begins with the statements executed so
-        far."""
+        """Continue with a newer version of the file, whose first statements are the ones executed
+        so far.
+
+        ``box`` is the descriptor of the file for crash records. ``refused`` are ranges of calls
+        that torch will reject.
+        """
         self.tree, self.lines, self.box, self.refused = tree, lines, box, refused
         self._flags = syntax.future_flags(tree)
 
@@ -113,8 +122,11 @@ class Execution:
             self._report_failure(node, error, namespace)
 
     def _try_statement(self, node: ast.stmt, namespace: dict[str, Any]) -> BaseException | None:
-        """Execute a statement. If it fails, retry with lazy annotations or fake tensors where these
-        may help. Return the first exception, or None."""
+        """Execute a statement; return the first exception that it raised, or None.
+
+        If it raises, it is executed again with lazy annotations or fake tensors where these may
+        help.
+        """
         error = self._execute_statement(node, namespace, self._flags)
         if error is None:
             return None
@@ -160,8 +172,12 @@ class Execution:
     def _bind_imports(
         self, node: ast.Import | ast.ImportFrom, error: BaseException, namespace: dict[str, Any]
     ) -> None:
-        """Import each name of a failed import statement separately. Bind the names that exist, and
-        report one finding per cause for the others."""
+        """Handle a failed import statement: import each of its names separately, and bind the names
+        that exist.
+
+        ``error`` is the exception of the whole statement. One finding per cause is reported for the
+        other names.
+        """
         for alias in node.names:
             single = syntax.one_alias(node, alias)
             own = (
@@ -207,8 +223,11 @@ class Execution:
         self._emit_failure(finding, import_failures.root_cause(error))
 
     def _is_beside(self, node: ast.stmt, error: BaseException) -> bool:
-        """Whether an import failed because the file, which is inside a package, imports a sibling
-        module by its bare name, as a script could."""
+        """Whether an import failed only because the file imports a neighboring file by its bare
+        name.
+
+        Scripts may do so, but this file is inside a package.
+        """
         if not self.beside or self.beside in sys.path:
             return False
         if isinstance(node, ast.Import):
@@ -281,8 +300,10 @@ class Execution:
         self._emit_failure(finding, error)
 
     def _emit_failure(self, finding: Finding, error: BaseException) -> None:
-        """Report a failed statement. If the sandbox denied an operation shortly before, add this as
-        the explanation."""
+        """Report a failed statement.
+
+        If the sandbox denied an operation shortly before, add the operation as the explanation.
+        """
         if self.guard is not None and not isinstance(error, (ModuleTimeIsUp, SystemExit)):
             finding = self.guard.explain_refusal(finding, failure_reason(error))
         self.emit(finding)
@@ -292,8 +313,8 @@ class Execution:
         return explains or _is_denied_natively(error)
 
     def _is_refused(self, here: Frame, node: ast.stmt) -> bool:
-        """Whether the stack frame ``here`` lies in a call that torch rejects and that was already
-        reported."""
+        """Whether an exception at the frame ``here`` was reported before the execution: torch
+        rejects the call there."""
         place = frames.range_of(here, self.lines)
         for call in self.refused:
             within = call.start.line <= here.line <= call.end.line
@@ -312,8 +333,8 @@ class Execution:
         return False
 
     def _earlier_failure(self, node: ast.stmt, error: BaseException) -> Unavailable | None:
-        """Return the earlier failed statement that caused ``error``; None if the error is a new
-        one."""
+        """Return the earlier failed statement that caused ``error``; None if this statement is the
+        original cause."""
         found = self._spreading_failure(error)
         if found is not None:
             return found
@@ -326,7 +347,8 @@ class Execution:
 
     @staticmethod
     def _spreading_failure(error: BaseException) -> Unavailable | None:
-        """Return the failed import or undefined name from which an exception results, or None."""
+        """Return the failed import or undefined name that is the reason of an exception; None for
+        other exceptions."""
         found = find_unavailable(error)
         if found is not None:
             return found
@@ -349,8 +371,8 @@ class Execution:
         line: int,
         reason: str,
     ) -> None:
-        """Bind a placeholder to each name that the failed statement would have bound. Using a
-        placeholder raises an exception with ``reason``."""
+        """Bind the names that a failed statement would have bound to placeholders, which raise
+        ``reason`` when user code uses them."""
         star = isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
         if star:
             self._open_import = Unavailable("*", line, reason)
@@ -392,8 +414,10 @@ def _contains_range(outer: Range, inner: Range) -> bool:
 
 
 def _is_deeper(node: ast.stmt) -> bool:
-    """Whether a statement is ``import a.b`` without ``as``. If it fails, an earlier binding of
-    ``a`` remains valid."""
+    """Whether a statement is ``import a.b`` without ``as``.
+
+    If it fails, the name ``a`` keeps an earlier binding.
+    """
     return isinstance(node, ast.Import) and any(
         "." in alias.name and alias.asname is None for alias in node.names
     )
@@ -418,8 +442,8 @@ def _asks_for_gpu(node: ast.stmt) -> bool:
 
 
 def _is_denied_natively(error: BaseException) -> bool:
-    """Whether C++ code (for example ``torch.save``) failed because the kernel denied it to open a
-    file."""
+    """Whether C++ code failed to open a file because the kernel's sandbox denied it, as in
+    ``torch.save``."""
     return isinstance(error, RuntimeError) and any(
         words in texts.error_message(error)
         for words in ("Permission denied", "Read-only file system")

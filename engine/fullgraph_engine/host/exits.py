@@ -12,8 +12,8 @@ _exit, _getframe = os._exit, sys._getframe
 
 
 def record_exits(box: int) -> None:
-    """Replace ``os._exit`` by a function that writes the stack to ``box`` (the file for the last
-    stack) before it exits."""
+    """Replace ``os._exit`` by a function that first writes the stack to the descriptor ``box``, so
+    that the main process can report the place."""
 
     def leave(status: int = 0) -> NoReturn:
         try:

@@ -14,8 +14,10 @@ _V = TypeVar("_V")
 
 
 class CacheByFile(Generic[_K, _V]):
-    """A cache with values by file path and key. It keeps only the files that were added to most
-    recently."""
+    """A cache of values by file path and key.
+
+    It keeps only the files to which values were added most recently.
+    """
 
     def __init__(self) -> None:
         self._by_path: dict[str, dict[_K, _V]] = {}
@@ -35,10 +37,11 @@ class CacheByFile(Generic[_K, _V]):
 
 
 class FoundProbes(CacheByFile[str, FoundProbe]):
-    """Inputs that searches found, by target name; the next search tries them first."""
+    """Results of searches for example inputs, by file and target name; the next search for a target
+    tries its inputs first."""
 
     def forget_unfound(self, path: str) -> None:
-        """Forget which searches in a file failed, because the modules that it imports have
+        """Forget the failed searches for inputs in a file, because modules that it imports have
         changed."""
         for one in list(self.entries_of(path).values()):
             if not one.comment:

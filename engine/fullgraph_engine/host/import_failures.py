@@ -1,4 +1,4 @@
-"""Explain failed imports with one finding at their original cause, however many names are
+"""Explain failed imports with one finding at the original cause, however many names are
 affected."""
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ TIME_USED_UP = "the module's time was used up"
 
 
 class ModuleTimeIsUp(BaseException):
-    """Raised inside a top-level statement that exceeds the time limit of the module."""
+    """Raised inside a top-level statement of the user's file when the time limit for executing the
+    file is reached."""
 
 
 def failure_reason(error: BaseException) -> str:
-    """Return why a statement failed, in one line with Python's own error message."""
+    """Return Python's own error message for a failed statement, as one line."""
     if isinstance(error, SystemExit):
         code = "" if error.code is None else texts.safe_repr(error.code)
         return f"sys.exit({code})"
@@ -70,8 +71,11 @@ def stack_of(error: BaseException) -> tuple[Frame, ...]:
 
 
 def related_frames(stack: Iterable[Frame], path: str, why: str = "") -> tuple[Related, ...]:
-    """Return the frames that the analyzed file called, innermost first. ``why`` is the message at
-    the first of them."""
+    """Return the frames of a stack that the analyzed file called, innermost first, as related
+    locations of a finding.
+
+    ``path`` is the analyzed file; ``why`` is the message at the first of them.
+    """
     found: list[Related] = []
     for frame in stack:
         if frame.path == path:
@@ -87,8 +91,11 @@ def related_frames(stack: Iterable[Frame], path: str, why: str = "") -> tuple[Re
 
 
 def same_root(error: BaseException, path: str) -> object:
-    """Return a key for the original cause of ``error``; failures with the same cause have equal
-    keys."""
+    """Return a key for the original cause of ``error``; imports that failed for the same cause have
+    equal keys.
+
+    ``path`` is the analyzed file.
+    """
     last = root_cause(error)
     deepest = related_frames(stack_of(error), path)[:1]
     return failure_reason(last), [(place.path, place.range) for place in deepest].__repr__()

@@ -1,4 +1,5 @@
-"""Import hooks that make the analyzed text and other open files importable as modules."""
+"""Import hooks that make Python import the editor's unsaved text of files instead of the files on
+disk."""
 
 from __future__ import annotations
 
@@ -28,25 +29,26 @@ Executor = Callable[[types.ModuleType], None]
 
 @dataclass(frozen=True)
 class ModulePlace:
-    """The module name of a file as Python would import it, and the folders to search for its
-    imports."""
+    """The name under which Python would import a file as a module, and the folders to search for
+    its imports."""
 
     name: str
     package: bool
     """True if the file is an ``__init__.py``."""
     search: tuple[str, ...]
     beside: str = ""
-    """Folder of a file inside a package, which is appended to ``sys.path`` as a last resort; empty
-    for none."""
+    """Folder of a file inside a package, appended to ``sys.path`` for imports of neighboring files
+    by their bare names; empty for none."""
 
 
 def locate_module(
     path: str, roots: Sequence[str], user_path: Sequence[str] = (), tree: ast.Module | None = None
 ) -> ModulePlace:
-    """Determine the module name and search path with which Python would import a file.
+    """Return the module name and the search path with which Python would import the file ``path``.
 
-    ``user_path`` is the interpreter's own ``sys.path``. Folders without ``__init__.py`` count as
-    namespace packages if the imports of ``tree`` need that.
+    ``roots`` are folders of the project to search first. ``user_path`` is the interpreter's own
+    ``sys.path``. Folders without ``__init__.py`` count as namespace packages if the imports of
+    ``tree`` need that.
     """
     file = Path(path)
     if not file.is_absolute():
@@ -107,8 +109,11 @@ def _namespace_folders(
     user_path: Sequence[str],
     tree: ast.Module | None,
 ) -> list[str]:
-    """Return ``folder`` and its parents, as far as they are namespace packages (without
-    ``__init__.py``). ``packages`` is the number of packages found below."""
+    """Return ``folder`` and its parents that are namespace packages (folders without
+    ``__init__.py``).
+
+    ``packages`` is the number of packages already found below.
+    """
     search = (*roots, *user_path)
     if str(folder) in search:
         return []
@@ -134,8 +139,8 @@ def _is_at(module: types.ModuleType, folder: Path) -> bool:
 
 
 def _is_first(folder: Path, search: Sequence[str]) -> bool:
-    """Whether Python, searching the folders in order, does not find another package with the name
-    of this folder first."""
+    """Whether Python, which searches the folders ``search`` in order, imports this folder and no
+    other package with its name."""
     spec = PathFinder.find_spec(folder.name, list(search))
     return spec is None or str(folder) in list(spec.submodule_search_locations or ())
 
@@ -150,8 +155,10 @@ def _module_stem(path: str) -> str:
 
 
 def _unused_name(name: str) -> str:
-    """Return ``name``, or a changed name if a module of that name exists: a file ``torch.py`` must
-    not replace ``torch``."""
+    """Return ``name``, or a changed name if a module of that name exists.
+
+    A user's file ``torch.py`` must not replace the real ``torch``.
+    """
     taken = name in sys.modules or name in sys.stdlib_module_names
     return f"{name}__file" if taken else name
 
@@ -159,8 +166,8 @@ def _unused_name(name: str) -> str:
 class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     """An import hook that loads one module from the editor's text instead of from the file on disk.
 
-    It is in ``sys.meta_path``, so a package whose ``__init__`` imports the file gets the edited
-    text too. Circular imports behave as they do in Python.
+    It is in ``sys.meta_path``, so that a package whose ``__init__`` imports the file gets the
+    edited text too. Circular imports behave as they do in Python.
     """
 
     def __init__(
@@ -202,8 +209,8 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         self._execute(module)
 
     def _as_of_python(self) -> SourceFileLoader:
-        """Return the loader that Python would use, since user code and Dynamo inspect module
-        globals."""
+        """Return the loader that Python would put into the module's globals, since user code and
+        Dynamo inspect them."""
         loader = SourceFileLoader(self._name, self._path)
         vars(loader)["get_source"] = self.get_source
         return loader
@@ -218,19 +225,20 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return self._path
 
     def replace(self, text: str) -> None:
-        """Replace the text of the module by another version, when a saved process continues with
-        that version."""
+        """Use another version of the text from now on, in a process that was forked to execute this
+        version."""
         self._text = text
         cache_source(self._path, text)
 
 
 class OpenTexts(importlib.abc.MetaPathFinder):
-    """An import hook that loads the other modules open in an editor from their unsaved texts."""
+    """An import hook that loads the modules open in an editor from their unsaved texts, except the
+    analyzed file."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
         self.loaded: set[str] = set()
-        """Paths of the files that were imported, successfully or not."""
+        """Paths of the open files that were imported, successfully or not."""
         self._names: frozenset[str] = frozenset()
 
     def replace(self, files: Iterable[OpenFile]) -> None:
@@ -283,10 +291,10 @@ def cache_source(path: str, text: str) -> None:
 
 
 class FailedPackage(types.ModuleType):
-    """A substitute for a parent package whose code raised an exception. It has the names that were
-    bound before.
+    """A module that replaces a parent package whose code raised an exception.
 
-    Access to any other name raises ``AttributeError`` with ``reason``.
+    It has the names that were bound before the exception. Access to any other name raises
+    ``AttributeError`` with ``reason``.
     """
 
     reason = ""
@@ -303,7 +311,8 @@ class FailedPackage(types.ModuleType):
 
 
 def failed_package(error: BaseException) -> FailedPackage | None:
-    """Return the ``FailedPackage`` whose missing name caused ``error``, or None."""
+    """Return the ``FailedPackage`` (a replacement for a package that raised) whose missing name
+    caused ``error``; None for other errors."""
     owner: object = None
     if isinstance(error, AttributeError):
         owner = error.obj

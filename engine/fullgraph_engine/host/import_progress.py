@@ -13,7 +13,7 @@ _monotonic = time.monotonic
 
 
 class ImportProgress:
-    """A reporter of imports in progress.
+    """A reporter of imports in progress, for a progress display.
 
     ``say`` is called with the name of a module when its import begins, at most every 0.2 seconds,
     and for the first module of each package.

@@ -1,7 +1,7 @@
 """Build the index of the installed torch's operators in low-priority processes.
 
-The first process reads the YAML file of PyTorch's bindings while this process imports torch. The
-second process has torch imported and adds what only the running torch knows. Without forks the
+The first process reads the YAML file of PyTorch's Python bindings while this process imports torch.
+The second process has torch imported and adds what only the running torch knows. Without forks the
 second process does both. If an earlier engine saved the index, ``boot`` announces that index and
 this module does nothing.
 """
@@ -29,20 +29,25 @@ from .wire import IndexOrder
 _MOST_SECONDS = 60
 """Maximum seconds that a process which builds the index may run; it ends itself after that."""
 _PATIENCE = 2.0
-"""Maximum seconds that the second process waits until the first traces have ended."""
+"""Maximum seconds that completing the operator index is delayed until the first traces have
+ended."""
 _SOON = 0.02
-"""Number of seconds between the end of the first process and the start of the second, in which
-waiting requests arrive."""
+"""Number of seconds between the two processes that build the operator index, so that waiting
+requests are served first."""
 _WRITING = 1000
-"""Maximum milliseconds to wait for the first process to finish its write to the server."""
+"""Maximum milliseconds to wait for the process that reads the YAML file to finish its write to the
+server."""
 _NICE = {"read": 5, "survey": 10}
 _STATIC = "static.index"
-"""Name of the file, in the engine's temporary folder, with the index from the YAML alone."""
+"""Name of the file, in the engine's temporary folder, with the index made from the YAML file
+alone."""
 
 
 class Inventory:
-    """The building of the operator index for one engine. It does nothing if ``begin`` was not
-    called with operators."""
+    """A builder of the operator index for one engine, in two processes.
+
+    It does nothing if ``begin`` was called without operators.
+    """
 
     def __init__(self, write: int, scratch: str) -> None:
         self._yaml: str | None = None
@@ -59,8 +64,12 @@ class Inventory:
     # -- before torch is imported -------------------------------------------------------------
 
     def begin(self, operators: Operators | None, yaml: str, *, fork: bool) -> None:
-        """Start reading the YAML file of PyTorch's bindings in a forked process, while this process
-        imports torch. Without ``fork``, the second process reads it."""
+        """Start a process that reads the YAML file of PyTorch's bindings, while this process
+        imports torch.
+
+        ``operators`` builds the index; None to build none. ``yaml`` is a folder that contains
+        PyYAML. Without ``fork``, the second process reads the file.
+        """
         if operators is None:
             return
         try:
@@ -96,8 +105,11 @@ class Inventory:
         wire.write_message(self._write if direct else report, event)
 
     def take_over_writing(self) -> None:
-        """Wait until the first process has finished writing to the server. After this call, only
-        this process writes."""
+        """Wait until the forked process, which builds the operator index, has finished writing to
+        the server.
+
+        After this call, only this process writes.
+        """
         if self._baton < 0:
             return
         taken = not os.read(self._baton, 1)
@@ -108,7 +120,8 @@ class Inventory:
             descriptors.is_readable(self._reader[1].descriptor, _WRITING)
 
     def abandon(self) -> None:
-        """End the first process because the engine ends before its event loop begins."""
+        """Kill the process that builds the operator index, because the engine ends before its event
+        loop begins."""
         if self._reader is not None:
             processes.kill_trees([self._reader[0]])
 
@@ -120,8 +133,8 @@ class Inventory:
     # -- in the event loop -------------------------------------------------------------------
 
     def join_loop(self, host: Services) -> None:
-        """Register with the event loop of ``host``. The second process starts once the first has
-        ended."""
+        """Let the event loop of ``host`` watch the processes that build the operator index, and
+        start the second after the first has ended."""
         self._host = host
         if self._yaml is None:
             return
@@ -133,16 +146,20 @@ class Inventory:
         host.watch_child(pid, lambda code: self._first_ended(said))
 
     def due(self, busy: bool) -> float | None:
-        """Return the seconds until :meth:`turn` should be called; None if no process waits to be
-        started. ``busy``: whether analyses are running."""
+        """Return the seconds until :meth:`turn` should be called; None if it need not be called.
+
+        ``busy``: analyses are running.
+        """
         if self._due is None:
             return None
         wait = _PATIENCE if busy else 0.0
         return max(self._due + wait - time.monotonic(), 0.0)
 
     def turn(self, busy: bool) -> None:
-        """Start the second process if it cannot delay a trace now. ``busy``: whether analyses are
-        running."""
+        """Start the process that completes the operator index, unless it would delay a trace now.
+
+        ``busy``: analyses are running.
+        """
         if self.due(busy) != 0.0 or self._host is None or self._yaml is None:
             return
         self._due = None
@@ -155,10 +172,10 @@ class Inventory:
         said = self._survey = self._host.watch_reports(launched, lambda: self._read_lines(said))
 
     def set_pid(self, pid: int) -> None:
-        """Ignore the pid, which is already known from the start of the process."""
+        """Do nothing: the pid is already known from the start of the process."""
 
     def handle_end(self, code: int | None) -> None:
-        """Close the channels of the second process after it has ended."""
+        """Close the channels of the second process, which completed the index, after its end."""
         if self._survey is not None:
             self._finish(self._survey)
 

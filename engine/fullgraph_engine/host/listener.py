@@ -11,8 +11,8 @@ from .services import Services
 
 
 class EventInterceptor:
-    """A proxy for the event loop ``host``: it passes the events of an analysis to ``heard``, and
-    all other calls to the loop."""
+    """A proxy for the event loop ``host`` that an analysis uses: events go to ``heard`` instead of
+    the server, all other calls to the loop."""
 
     def __init__(self, host: Services, heard: Callable[[Any], None]) -> None:
         self._host, self._heard = host, heard
@@ -29,5 +29,5 @@ class EventInterceptor:
             self._heard(message)
 
     def remove_request(self, request: int) -> None:
-        """Ignore that the analysis has ended, since the request that started the analysis
+        """Do nothing when the analysis ends, since the request that started the analysis
         continues."""

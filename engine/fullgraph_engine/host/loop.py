@@ -71,7 +71,7 @@ from .wire import Order
 _TICK = 0.25
 _REST = 0.03
 """Number of seconds between the end of an analysis and the removal of its files and remaining
-processes. Meanwhile the kernel frees the memory of its processes."""
+processes. The kernel uses the time to free the memory of its processes."""
 _MOST_WAITING = 8 << 20
 """Maximum number of bytes that wait for the server to read them. Beyond it, the output of user code
 is dropped."""
@@ -89,12 +89,14 @@ def serve(
     allowed: str = "{}",
     without: Sequence[str] = (),
 ) -> int:
-    """Serve the requests that arrive on the descriptor ``read`` until it is closed. Return the exit
+    """Serve the requests that arrive on the descriptor ``read`` until it is closed; return the exit
     status of the engine.
 
-    ``indexed``: whether a complete operator index exists already or is not wanted. ``processes``:
-    how processes are started: "fork", "spawn" or "auto". ``allowed``: permissions of user code, as
-    JSON. ``without``: parts of the sandbox to leave out where processes are forked.
+    Events are written to ``write``. ``user_path`` is the interpreter's own ``sys.path``.
+    ``pipeline`` is empty for the engine's own packages, and names a substitute in tests. ``yaml``
+    is a folder that contains PyYAML. ``indexed``: a complete operator index exists already or is
+    not wanted. ``processes``: "fork", "spawn" or "auto". ``allowed``: permissions of user code, as
+    JSON. ``without``: sandbox layers to leave out where processes are forked.
     """
     may = from_plain(Allowed, json.loads(allowed))
     confinement.leave_out(without)
@@ -128,13 +130,15 @@ def serve(
 
 
 class CollectorEnded(Exception):
-    """Raised when the first process of the engine's pid namespace was killed, after which no
-    process can be started in it."""
+    """Raised when the first process of the engine's pid namespace has ended.
+
+    Linux then cannot start processes in this namespace.
+    """
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """The options of an engine; ``serve`` explains them.
+    """The options of an engine, as passed to :func:`serve`.
 
     ``yaml`` is None if the operator index is not wanted.
     """
@@ -246,13 +250,15 @@ class _Leftovers:
     """The processes and temporary folder of a finished analysis that remain to be removed."""
 
     pids: frozenset[int]
-    """Pids of its killed processes."""
+    """Pids of the analysis's killed processes, which must end before its folder is removed."""
     scratch: str
 
 
 class EngineLoop:
-    """The event loop of the engine's main process. It never executes user code and never waits for
-    another process."""
+    """The event loop of the engine's main process, which serves the requests of the server.
+
+    It never executes user code and never waits for another process.
+    """
 
     def __init__(
         self,
@@ -308,7 +314,7 @@ class EngineLoop:
         self.forward(protocol.encode(event))
 
     def forward(self, line: bytes) -> None:
-        """Queue an event, encoded as a line, for the server."""
+        """Queue an event for the server; ``line`` is the event in encoded form."""
         self._waiting += line
         self._flush()
 
@@ -325,8 +331,11 @@ class EngineLoop:
         os.close(descriptor)
 
     def watch_reports(self, launched: LaunchedProcess, ready: Callable[[], None]) -> LineReader:
-        """Return a reader for the reports of a process, whose new lines ``ready`` is called for.
-        Close its output and its file for the last stack."""
+        """Watch the messages that a process sends; return a reader for them.
+
+        ``ready`` is called when messages arrive. The main process's descriptors for the output of
+        ``launched`` and for its last stack are closed.
+        """
         ours = launched.channels
         descriptors.close_all((ours.stdout, ours.stderr, ours.box))
         self.watch(ours.reports, ready)
@@ -337,7 +346,11 @@ class EngineLoop:
         return self._own
 
     def perform_order(self, order: Order, ends: ProcessEnds) -> NoReturn:
-        """Perform an order in the current process, which was forked for it, and exit."""
+        """Perform an order, such as executing a file, in the current process, which was forked for
+        it, and exit.
+
+        ``ends`` are its channels to the main process.
+        """
         rights = self._permissions
         orders.perform_order(order, ends, self.pipeline, self._user_path, rights, forks=True)
 
@@ -437,8 +450,11 @@ class EngineLoop:
                 ended(code)
 
     def kill_strangers(self, parents: dict[int, int]) -> None:
-        """Kill processes that user code started and left behind. The system made them children of
-        the engine."""
+        """Kill processes that user code started and left behind, which the system has made children
+        of the engine.
+
+        ``parents`` maps each pid to its parent's pid.
+        """
         strangers = self._find_strangers(parents)
         if strangers:
             processes.kill_trees(strangers)

@@ -1,4 +1,4 @@
-"""Decide how often the module of an analysis is executed, and without which statements.
+"""Decide how often the user's file is executed during an analysis, and without which statements.
 
 The plan is plain data: it starts no process and reads no clock.
 """
@@ -13,58 +13,71 @@ from .wire import SkippedStatement
 _MOST_ATTEMPTS = 4
 
 AfterModule = Literal["repeat", "lose runs", "skip statement", "give up"]
-"""Reactions to the end of a module process: execute the module once more; report its runs as
-crashed; report the statement that ended the process, and execute the module without it; report the
-statement and all targets as failed."""
+"""Reaction to the end of the process that executes the user's file.
+
+``repeat``: execute the file once more. ``lose runs``: report its runs as crashed. ``skip
+statement``: report the top-level statement that ended the process, and execute the file without it.
+``give up``: report the statement, and all targets as failed.
+"""
 
 
 @dataclass
 class ModulePlan:
-    """The executions of one analysis's module."""
+    """The executions of the user's file in one analysis: how many there were, and which statements
+    ended them."""
 
     skips: list[SkippedStatement] = field(default_factory=list)
     unparsable: str | None = None
-    """Reason why the file does not parse; None if it does or was not yet parsed."""
+    """Syntax error of the file, as a clause; None if the file parses or was not yet parsed."""
     _read: bool = False
-    """True if the module process has reported the targets, which also shows that the file could be
-    parsed."""
+    """True if the process has reported the functions and module classes of the file, which shows
+    that the file parses."""
     _repeated: bool = False
-    """True if the module has been executed a second time because its first process was killed from
-    outside the engine."""
+    """True if the file was executed a second time because the kernel or another program killed the
+    first process."""
     _restarted: bool = False
-    """True if the module process was restarted because the saved process that it was forked from
-    had executed other imports than the file has now."""
+    """True if the file's execution began again because its first process was forked from one with
+    other imports."""
 
     def begin(self) -> tuple[SkippedStatement, ...]:
-        """Begin an execution; return the statements to skip, which ended earlier processes."""
+        """Begin an execution of the file; return the statements to skip, which ended earlier
+        processes."""
         self._read = False
         return tuple(self.skips)
 
     def add_targets(self) -> None:
-        """Record that the module process has reported the targets."""
+        """Record that the process which executes the file has reported the file's targets
+        (functions and module classes)."""
         self._read = True
 
     def handle_unparsable(self, reason: str) -> bool:
-        """Whether the analysis ends because the file does not parse. Ignore the message if the
-        targets are known, since user code must have forged it."""
+        """Handle a message that the file has a syntax error; return whether the analysis ends
+        because of it.
+
+        Return False, and ignore the message, if the file was parsed before: user code must have
+        forged it.
+        """
         if not self._read:
             self.unparsable = reason
         return not self._read
 
     def handle_stale(self) -> bool:
-        """Whether to restart the module process without the saved process that it was forked from.
-        This happens at most once."""
+        """Handle a message that the process kept after the file's imports does not fit the file;
+        return whether to start again without it.
+
+        Only the first message returns True.
+        """
         first, self._restarted = not self._restarted, True
         return first
 
     def handle_end(
         self, statement: int | None, cause: str, *, killed: bool, planned: bool
     ) -> AfterModule:
-        """Decide what follows the end of a module process.
+        """Decide what follows the end of the process that executes the user's file.
 
         ``statement`` is the index of the top-level statement that it executed last, if known.
-        ``killed``: whether it was killed from outside the engine. ``planned``: whether it had
-        executed the module and reported the runs.
+        ``cause`` is a clause that explains the end. ``killed``: the kernel or another program
+        killed it. ``planned``: it had executed the file and reported the runs.
         """
         if killed and not self._repeated:
             self._repeated = True

@@ -67,7 +67,8 @@ from .wire import (
 )
 
 _DESCRIPTORS = (errno.EBADF, errno.EMFILE, errno.ENOTSOCK)
-"""Error numbers of system calls after user code closed, used up or redirected file descriptors."""
+"""Error numbers that system calls fail with after user code has closed, used up or redirected file
+descriptors."""
 _exit, _monotonic, _dup = os._exit, time.monotonic, os.dup
 
 
@@ -80,8 +81,12 @@ def main(
     *,
     forks: bool,
 ) -> NoReturn:
-    """Execute the user's module, launch runs on request and exit. If ``forks`` is False, this
-    process itself becomes the only run."""
+    """Execute the user's file as a module, then launch runs (processes that each trace one target)
+    on command.
+
+    ``job`` is the order to perform, ``ends`` the channels to the engine's main process. If
+    ``forks`` is False, this process itself becomes the only run. The function never returns.
+    """
     run.exit_after(
         lambda: _ModuleExecutor(job, ends, pipeline, user_path, permissions, forks).run(),
         ends.report,
@@ -123,8 +128,8 @@ class _ModuleExecutor:
         """Time at which the file's statements were finished while packages that import the file
         were still being imported; 0 otherwise."""
         self.fault: BaseException | None = None
-        """Exception that the engine's own code raised during the import; None if only user code
-        failed."""
+        """Exception that the engine's own code raised while the file was imported; None if only
+        user code failed."""
         self.reads: Reads | None = None
         """Recorder of the files that user code reads; None if the server does not need them."""
         self.may_stay_since: float | None = None
@@ -132,11 +137,11 @@ class _ModuleExecutor:
         the process cannot be kept."""
         self.watch = Stopwatch("process", job.began)
         self.generation = False
-        """True if this process, or the process it was forked from, is kept after the imports for
-        later versions of the file."""
+        """True if this process was kept after the imports, or forked from such a process, to
+        analyze several versions of the file."""
         self.inside_packages = False
-        """True if the process was kept while packages that import the user's module were still
-        being imported."""
+        """True if the process was kept in the middle of an import: packages that import the user's
+        module had not finished."""
 
     @property
     def analyze(self) -> Analyze:
@@ -200,8 +205,11 @@ class _ModuleExecutor:
         run.main(traced, ends)
 
     def next_command(self) -> tuple[wire.Downward, ProcessEnds]:
-        """Wait for the command to launch a run. With forks, return it in the process forked for the
-        run."""
+        """Wait for a command to launch a run.
+
+        Return the command and the channels for the run, in a process forked for it or, without
+        forks, in this process.
+        """
         ends = self.ends
         if self.forks:
             server = ForkServer(ends.control, ends.report, self.forking)
@@ -239,8 +247,8 @@ class _ModuleExecutor:
         self.pipeline.note_registrations()
 
     def settle_generation(self) -> None:
-        """Set up the file descriptors, memory limits and scratch folder for the current version of
-        the file."""
+        """Set up descriptors, memory limits and the scratch folder after a fork for a new version
+        of the file."""
         ends = self.ends
         if self.job.again is not None:
             descriptors.detach_streams()  # an earlier process has printed the same output
@@ -269,11 +277,11 @@ class _ModuleExecutor:
             raise ModuleTimeIsUp
 
     def read(self, imports: int = 0) -> bool:
-        """Find the targets and report them to the server. Return False if the file has nothing to
-        execute.
+        """Parse the file, find its targets (functions and module classes to trace) and report them
+        to the server.
 
-        ``imports`` is the number of top-level statements that this process has already executed;
-        they must be unchanged.
+        Return False if there is nothing to execute. ``imports`` is the number of top-level
+        statements that this process has already executed; they must be unchanged.
         """
         text, path = self.analyze.text, self.analyze.path
         self.watch.enter_phase("reading")
@@ -351,7 +359,10 @@ class _ModuleExecutor:
                 raise failed
 
     def import_module(self, name: str) -> BaseException | None:
-        """Import the module. Return the exception that its parent packages raised, or None."""
+        """Import the user's module.
+
+        Return the exception that one of its parent packages raised, or None.
+        """
         error: BaseException | None = None
         if "." in name:
             blackbox.at_statement(self.ends.box, PACKAGES, 0)
@@ -372,8 +383,8 @@ class _ModuleExecutor:
         return None if gone else error
 
     def package_failed(self, error: BaseException) -> None:
-        """Report why importing the parent packages failed, unless the cause is a statement of the
-        user's file that was already reported."""
+        """Report that importing the parent packages raised ``error``, unless a statement of the
+        user's file caused it and was reported."""
         if isinstance(error, ModuleTimeIsUp):
             self.clock.over = True
         if placeholder.find_unavailable(error) is None:
@@ -443,7 +454,8 @@ class _ModuleExecutor:
             self.reporter.report_late_imports(names, _monotonic() - self.text_ended)
 
     def skipped_statements(self) -> dict[int, str]:
-        """Return the top-level statements to skip: the reason for each, by its index."""
+        """Return the reason for each top-level statement that must be skipped, by the index of the
+        statement."""
         skipped = {skip.statement: skip.reason for skip in self.job.skip}
         again = self.job.again
         if again is not None and again.late is not None:
@@ -461,8 +473,12 @@ class _ModuleExecutor:
         return good and (self.job.edited or took >= preamble.WORTH_KEEPING)
 
     def stay_as_preamble(self, reads: Reads, imports: int) -> None:
-        """Keep this process after the imports. Return only in a process forked for a new version of
-        the file, to continue after the imports."""
+        """Keep this process after the file's imports, to be forked for later versions of the file.
+
+        ``reads`` has the files that the imports read, ``imports`` the number of statements
+        executed. The function returns only in a process forked for a new version, which executes
+        the remaining statements.
+        """
         ends = self.ends
         files = reads.file_states()
         self.sandbox.note_shared_memory()
@@ -489,8 +505,11 @@ class _ModuleExecutor:
         self.go_on(fresh, imports)
 
     def import_ahead(self, command: ImportAhead) -> None:
-        """In the kept process, import the modules that packages import after the user's module, as
-        far as they do not need that module."""
+        """Import, in a process kept after the file's imports, modules that packages import after
+        the user's module.
+
+        Modules that need the user's module are left out.
+        """
         assert self.progress is not None
         self.progress.silent = True
         names = early_imports.try_imports(command.names, 5 * command.seconds + 5, self.forking)
@@ -502,16 +521,23 @@ class _ModuleExecutor:
         self.before_runs()
 
     def repeat(self, packed: bytes) -> Iterator[None]:
-        """Repeat in the kept process the operator calls that a run packed, one per step of the
-        iterator."""
+        """Repeat the operator calls that a run packed, to fill torch's fake tensor cache in a
+        process kept after the imports.
+
+        Each step of the iterator makes one call.
+        """
         yield from self.pipeline.repeat_operator_calls(packed.decode())
         if processes.count_threads() > 1:
             wire.write_message(self.ends.keep_report, PreambleStale())
         self.before_runs()
 
     def go_on(self, fresh: ProcessEnds, imports: int) -> None:
-        """Continue in this forked process with another version of the file that begins with the
-        same ``imports`` statements."""
+        """Execute a newer version of the file in this forked process, from the statement after the
+        imports.
+
+        The first ``imports`` statements are the same in both versions. ``fresh`` are the channels
+        to the main process.
+        """
         with open(fresh.paper, "rb") as file:  # noqa: PTH123
             self.job = wire.decode_message(file.read())
         self.watch = Stopwatch("process", self.job.began)

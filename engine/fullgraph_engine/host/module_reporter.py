@@ -1,4 +1,4 @@
-"""Report what a module process finds to the engine's main process."""
+"""Send the results of the process that executes the user's file to the engine's main process."""
 
 from __future__ import annotations
 
@@ -31,18 +31,21 @@ from .wire import LateImports, ModuleOrder, Upward
 
 
 class ModuleReporter:
-    """A sender of the messages of a module process. A process that repeats the execution for a
-    single run sends none, since the first process has sent them."""
+    """A sender of the messages of a module process, the process that executes the user's file.
+
+    Where processes cannot be forked, further processes execute the file again, each for one run. In
+    such a process the reporter sends nothing, since the first process has sent it all.
+    """
 
     def __init__(self, job: ModuleOrder, ends: ProcessEnds, pipeline: ModulePipeline) -> None:
         self.job, self.ends = job, ends
         self._pipeline = pipeline
         self.keeps_findings = False
-        """True while the process executes imports after which it may be kept for later versions of
-        the file."""
+        """True while the file's imports are executed, in a process that may be kept for later
+        versions of the file."""
         self.kept: list[Finding] = []
-        """Findings from executing the imports. They are reported again for each edited version of
-        the file."""
+        """Findings about the file's imports. They are reported again for each later version of the
+        file executed by a fork of this process."""
 
     @property
     def analyze(self) -> Analyze:
@@ -57,8 +60,10 @@ class ModuleReporter:
             self.send(FindingFound(self.analyze.request, finding))
 
     def report_execution_finding(self, finding: Finding) -> None:
-        """Report a finding from executing the module. If it is from the imports, store it to report
-        it again for later versions of the file."""
+        """Report a finding from executing the file.
+
+        A finding about the imports is also stored, for later versions of the file.
+        """
         if self.keeps_findings:
             self.kept.append(finding)
         self.report_findings((finding,))
@@ -67,8 +72,8 @@ class ModuleReporter:
         self.send(Importing(self.analyze.request, module))
 
     def report_late_imports(self, names: Iterable[str], seconds: float) -> None:
-        """Report the modules that packages imported after the user's module, if importing them in
-        advance would save time."""
+        """Report the modules ``names``, which packages imported after the user's module in
+        ``seconds``, if importing them in advance would save time."""
         loaded = tuple(name for name in names if name in sys.modules)
         if loaded and seconds >= preamble.WORTH_KEEPING:
             self.send(LateImports(loaded, seconds))
@@ -81,15 +86,19 @@ class ModuleReporter:
         self.send(TargetDone(self.analyze.request, report))
 
     def report_reads(self, reads: Reads | None) -> None:
-        """Report the files that user code has read, if the server needs them."""
+        """Report the files that user code has read; do nothing if ``reads`` is None because the
+        server does not need them."""
         if reads is not None and self.analyze.files:
             self.send(FilesRead.from_files(self.analyze.request, reads.new_states()))
 
     # -- operators ----------------------------------------------------------------------------
 
     def check_text(self) -> tuple[Range, ...]:
-        """Report the operator definitions in the file that torch will reject, before it is
-        executed. Return the ranges of the calls that will raise."""
+        """Report definitions of custom operators that torch will reject, before the file is
+        executed.
+
+        Return the ranges of the calls that will raise.
+        """
         try:
             wrong = self._pipeline.check_text(self.analyze.text)
         except Exception:
@@ -121,7 +130,7 @@ class ModuleReporter:
             self.send(OperatorsRegistered(request, operators))
 
     def _log_own_error(self) -> None:
-        """Log the current exception as an error of the engine, and continue."""
+        """Send the traceback of the current exception, which is a bug of the engine, to the log."""
         self.send(Log(self.analyze.request, "engine", traceback.format_exc()))
 
 

@@ -28,10 +28,10 @@ def perform_order(
     forks: bool,
     option: str = "",
 ) -> NoReturn:
-    """Perform an order and exit the process.
+    """Perform an order (such as executing a file, or a minimization) in this process, and exit.
 
-    ``forks``: whether a module process forks its runs. Otherwise ``option`` selects the pipeline
-    (see ``real_pipeline.choose_pipeline``) of the processes that it starts.
+    ``forks``: a process that executes a file forks its runs. Otherwise ``option`` names the
+    pipeline for processes that it starts (see ``real_pipeline.choose_pipeline``).
     """
     try:
         if isinstance(order, ModuleOrder):
@@ -52,7 +52,8 @@ def perform_order(
 
 
 def await_order(beginning: str, user_path: list[str], pipeline: str) -> NoReturn:
-    """Prepare a newly started interpreter, wait for one order and perform it.
+    """Prepare a newly started interpreter, wait for one order (such as executing a file), perform
+    it and exit.
 
     ``beginning`` holds the startup parameters that ``spare.Starter`` passed to it.
     """

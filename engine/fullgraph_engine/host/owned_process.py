@@ -19,11 +19,16 @@ class ProcessEnd:
 
 
 class OwnedProcess:
-    """A process of an analysis, which receives its pid from the back end. It appends its end to
-    ``ends``, which the analysis handles later, because the back end may be in use at that time."""
+    """A process that an analysis has requested; it receives its pid and its end from the back end
+    that starts processes.
+
+    It appends its end to the queue ``ends``, from which the analysis handles it later, because the
+    back end may be in use now.
+    """
 
     watched: WatchedProcess
-    """The process as the supervisor sees it; set when the process was started."""
+    """The process as the supervisor, which enforces limits, knows it; set when the process was
+    started."""
 
     def __init__(self, ends: deque[ProcessEnd]) -> None:
         self._ends = ends

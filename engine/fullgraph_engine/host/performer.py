@@ -12,7 +12,8 @@ from .wire import Order
 
 
 class Performer:
-    """The process that performs one order.
+    """A process that performs one order, such as minimizing a program or comparing two versions of
+    a file.
 
     ``hear`` is called with each line that the process sends. ``over`` is called after the last line
     when the process ends, unless ``close`` was called before.
@@ -24,7 +25,7 @@ class Performer:
         self._host, self._hear, self._over = host, hear, over
         self._reports: LineReader | None = None
         self.pid = 0
-        """Pid of the process; 0 before its start and after its end."""
+        """Pid of the process that performs the order; 0 before its start and after its end."""
 
     def begin(self, order: Order) -> None:
         """Start a process that performs ``order``.
@@ -45,7 +46,7 @@ class Performer:
             self._host.unwatch(self._reports.descriptor)
 
     def set_pid(self, pid: int) -> None:
-        """Ignore the pid, which is already known from the start of the process."""
+        """Do nothing: the pid is already known from the start of the process."""
 
     def handle_end(self, code: int | None) -> None:
         """Read the last lines of the process after it ended, and call ``over``."""
@@ -59,7 +60,10 @@ class Performer:
             self._over()
 
     def close(self) -> None:
-        """Stop listening and end the process; call ``kill`` after the last event was sent."""
+        """Stop reading messages and end the process.
+
+        Call ``kill`` later, after the last event of the request was sent.
+        """
         if self.pid:
             processes.kill_process(self.pid)
         self._close()

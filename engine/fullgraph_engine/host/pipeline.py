@@ -1,4 +1,8 @@
-"""The interface through which the process host calls the packages that find and trace targets."""
+"""The interface through which the process host calls the packages that find and trace targets.
+
+A target is a function or module class of the user's file. Tests replace the pipeline, so that
+processes can be tested without torch.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +47,10 @@ from ..targets import Tracee
 
 
 class PipelineTarget(Protocol):
-    """A function, method or module to trace; ``range`` covers its name, ``body`` its whole
-    statement."""
+    """A function, method or module class of the user's file to trace.
+
+    ``range`` covers its name, ``body`` its whole statement.
+    """
 
     @property
     def name(self) -> str: ...
@@ -57,27 +63,32 @@ class PipelineTarget(Protocol):
 
 
 class PipelineProbe(Protocol):
-    """The inputs that a target is traced with, and where they come from."""
+    """One set of example inputs that a target (a function or module class) is traced with, and
+    their origin."""
 
     @property
     def info(self) -> ProbeInfo: ...
     @property
     def waits(self) -> bool:
-        """Whether these inputs are used only if an earlier run of the same target requests them."""
+        """Whether the target is traced with these inputs only if an earlier run of the same target
+        requests it."""
 
     @property
     def after(self) -> tuple[str, ...]:
-        """Names of the targets whose runs should end before this run begins."""
+        """Names of the targets whose runs must end before, because these inputs may depend on their
+        results."""
 
     @property
     def users(self) -> tuple[str, ...]:
-        """Names of the targets that call this one. Executing the callers once shows the arguments
-        of all targets in them."""
+        """Names of the targets that call this one.
+
+        Executing these callers once shows the arguments of every target that they call.
+        """
 
 
 class DiscoveredTargets(Protocol):
-    """The targets found in a file's text; ``off`` is true if a comment excludes the file from
-    analysis."""
+    """The targets (functions and module classes) found in a file's text; ``off`` is true if a
+    comment excludes the file from analysis."""
 
     @property
     def targets(self) -> Sequence[PipelineTarget]: ...
@@ -98,7 +109,8 @@ class RefusedOperator(Protocol):
 
 
 class Outcome(Protocol):
-    """The result of tracing a target once; the implementation is ``findings.runs.Outcome``."""
+    """The result of one run of a target (a function or module class); implemented by
+    ``findings.runs.RunOutcome``."""
 
     @property
     def report(self) -> TargetReport: ...
@@ -120,7 +132,8 @@ class Outcome(Protocol):
     def steps(self) -> Sequence[TraceStep]: ...
     @property
     def further(self) -> int:
-        """Number of the target's waiting inputs to trace after this run."""
+        """Number of further sets of inputs of the target that should be traced, out of those that
+        wait."""
 
     @property
     def raised(self) -> bool: ...
@@ -139,7 +152,7 @@ class Outcome(Protocol):
 
 
 class ExtractedCandidates(Protocol):
-    """Packed programs that may reproduce a finding, or the reason why there are none.
+    """Packed programs that may reproduce a finding, or the reason why none could be written.
 
     ``needs_real`` is the reason to repeat the run with real tensors; None if fake tensors suffice.
     """
@@ -153,8 +166,8 @@ class ExtractedCandidates(Protocol):
 
 
 class ChosenCases(Protocol):
-    """Packed inputs for comparing the behavior of two versions of a file, or the reason why there
-    are none."""
+    """Packed inputs on which two versions of a file are called to compare their behavior, or the
+    reason why there are none."""
 
     @property
     def packed(self) -> str: ...
@@ -163,7 +176,7 @@ class ChosenCases(Protocol):
 
 
 class BackendAttempt(Protocol):
-    """The result of compiling a target with a ``torch.compile`` backend."""
+    """The result of compiling a target with a ``torch.compile`` backend and calling it."""
 
     @property
     def outcome(self) -> BehaviorOutcome: ...
@@ -172,7 +185,7 @@ class BackendAttempt(Protocol):
 
 
 class Operators(Protocol):
-    """A builder of the index of PyTorch's operators, for the installed version."""
+    """A builder of the index of PyTorch's operators, for the installed version of torch."""
 
     def write_static_index(self, out: Path) -> None:
         """Write the operators listed in the YAML file of PyTorch's bindings to ``out``, without
@@ -184,29 +197,33 @@ class Operators(Protocol):
         """Write the index of all operators, including those known only after importing torch;
         return its path.
 
-        ``static`` is the file that ``write_static_index`` wrote, or None. ``say`` receives progress
-        messages for the user.
+        ``static`` is the file that ``write_static_index`` wrote, or None. Temporary files are in
+        ``scratch``. ``say`` receives progress messages for the user.
         """
 
 
 class ProofPipeline(Protocol):
-    """The operations that show what the installed torch provides."""
+    """Operations that determine which facts about a trace (for example graphs or guards) the
+    installed torch can show."""
 
     def missing_facts(self) -> tuple[Degraded, ...]:
-        """Return the kinds of information that cannot be shown because private names of torch are
-        missing."""
+        """Return the facts about a trace that cannot be shown because this torch lacks private
+        names that the engine uses."""
 
     def prove_facts(self) -> tuple[Degraded, ...]:
-        """Trace a test program and return the kinds of information that this torch version does not
-        provide. Call it in a temporary process."""
+        """Trace a test program, and return the facts (such as graphs or guards) that this torch
+        does not show.
+
+        Call it in a temporary process.
+        """
 
     def build_key(self) -> str:
-        """Return the cache key for the result of ``prove_facts``, which identifies the
-        installation; empty if the result must not be cached."""
+        """Return a key of the torch installation, under which the result of ``prove_facts`` is
+        cached; empty if it must not be cached."""
 
 
 class EnginePipeline(ProofPipeline, Protocol):
-    """The operations that need the installed torch, but no file of the user."""
+    """The operations of the engine's main process, which need torch but no file of the user."""
 
     def make_operators(self, yaml: str) -> Operators | None:
         """Return the builder of the operator index, or None if torch is not installed. ``yaml`` is
@@ -223,14 +240,14 @@ class EnginePipeline(ProofPipeline, Protocol):
 
 
 class SandboxPipeline(Protocol):
-    """The operations of every process that executes user code."""
+    """The operations that every process with user code needs to set up the sandbox."""
 
     def pass_over(self, code: CodeType) -> None:
-        """Make Dynamo skip the frames of ``code``."""
+        """Make Dynamo skip frames of ``code``, which is code of the engine."""
 
     def disable_tracing(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a version of ``function`` that Dynamo does not trace, and neither the functions it
-        calls."""
+        """Return a wrapper of ``function``; Dynamo traces neither the function nor the functions
+        that it calls."""
 
     def audit_native_writes(self) -> None:
         """Raise Python's audit event for opening a file also where PyTorch's C++ code writes
@@ -242,7 +259,7 @@ class SandboxPipeline(Protocol):
 
 
 class FilePipeline(SandboxPipeline, Protocol):
-    """The operations of every process that executes a file of the user, as a module or as a
+    """The operations of every process that executes a file of the user, whether as a module or as a
     program."""
 
     def check_text(self, text: str) -> Sequence[RefusedOperator]:
@@ -262,7 +279,8 @@ class FilePipeline(SandboxPipeline, Protocol):
 
 
 class RunPipeline(Protocol):
-    """The operations of a run."""
+    """The operations of a run, a process that traces one target (a function or module class) with
+    one set of inputs."""
 
     def run_target(
         self,
@@ -272,24 +290,33 @@ class RunPipeline(Protocol):
         run: RunId,
         **options: Any,
     ) -> Outcome:
-        """Trace or execute a target; ``part`` is the kind of run. Each finding is passed to
-        ``emit`` as soon as it occurs.
+        """Trace or execute a target for the purpose ``part``, such as a forecast of recompiles;
+        return the result.
 
-        ``options`` may hold ``documents`` (reports to write) and ``watch`` (a stopwatch of the
-        run's phases).
+        Each finding is passed to ``emit`` as soon as it occurs. ``options`` may hold ``documents``
+        (documents to write) and ``watch`` (a stopwatch of the run's phases).
         """
 
     def write_candidates(self, tracee: Tracee, wanted: Wanted, until: float) -> ExtractedCandidates:
-        """Trace a target again and write programs that may reproduce the finding. Stop at
-        ``until``, a time of ``time.monotonic``."""
+        """Trace a target again, and return programs that may reproduce the finding ``wanted``.
+
+        Stop at ``until``, a time of ``time.monotonic``.
+        """
 
     def choose_cases(self, tracee: Tracee, order: Observe) -> ChosenCases:
-        """Choose inputs with which to compare the behavior of the original file and its changed
-        version."""
+        """Choose inputs with which the original and a changed version of the file are called, to
+        compare their behavior.
+
+        ``order`` describes the comparison.
+        """
 
     def record_behavior(self, tracee: Tracee, order: Observe, part: Part, probe: int) -> None:
-        """Call a target with the chosen inputs and write the results to the scratch folder named in
-        ``order``."""
+        """Call a target with inputs chosen before, and write what the calls did to files in the
+        scratch folder.
+
+        ``order`` has the inputs, and ``probe`` is the number of the target's example call that they
+        belong to.
+        """
 
     def try_backend(
         self,
@@ -298,19 +325,26 @@ class RunPipeline(Protocol):
         probe: int,
         let_start: Callable[[frozenset[str]], bool],
     ) -> BackendAttempt:
-        """Compile a target with Inductor and call it with the first chosen inputs. ``let_start``
-        permits programs, such as a C++ compiler, to be started."""
+        """Compile a target with Inductor, and call it with the first inputs in ``order``.
+
+        ``probe`` is the number of its example call. ``let_start`` allows user code to start the
+        named programs, such as a C++ compiler, and returns whether it does.
+        """
 
     def measure(self, tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
-        """Measure how long eager and compiled calls of a target take. ``let_start`` permits
-        programs, such as a C++ compiler, to be started."""
+        """Measure how long eager and compiled calls of a target take.
+
+        ``let_start`` allows user code to start the named programs, such as a C++ compiler, and
+        returns whether it does.
+        """
 
     def note_operator_calls(self) -> None:
-        """Start recording the results of operators on fake tensors in the process of a run."""
+        """Start recording the calls of operators on fake tensors in this process, so that other
+        processes can repeat them."""
 
     def operator_calls(self) -> str:
-        """Return the recorded results of operators on fake tensors, packed; empty if none were
-        recorded."""
+        """Return the recorded calls of operators on fake tensors, packed as text; empty if there
+        are none."""
 
     def user_stack(self, frame: FrameType | None) -> tuple[Frame, ...]:
         """Return the stack of user code. While Dynamo traces a function, the stack includes the
@@ -318,15 +352,15 @@ class RunPipeline(Protocol):
 
 
 class ModulePipeline(FilePipeline, RunPipeline, Protocol):
-    """The operations of a module process, which also becomes a run."""
+    """The operations of the process that executes the user's file, which also becomes a run."""
 
     def discover(
         self, text: str, path: str, methods: tuple[str, ...] = ()
     ) -> DiscoveredTargets: ...
 
     def confirm(self, target: PipelineTarget, namespace: dict[str, Any]) -> bool:
-        """Whether ``target``, found by parsing, exists in the executed module's ``namespace`` as a
-        function or module to trace."""
+        """Whether ``target``, found in the text, exists in the executed file's ``namespace`` as a
+        function or module class to trace."""
 
     def plan_probes(
         self,
@@ -336,10 +370,11 @@ class ModulePipeline(FilePipeline, RunPipeline, Protocol):
         recorded: Sequence[RecordedClass],
         examples: Sequence[ExampleKind],
     ) -> Sequence[PipelineProbe]:
-        """Return the inputs that a target can be traced with.
+        """Return the sets of inputs that a target can be traced with.
 
-        ``others`` are all targets of the file, ``recorded`` are classes seen in a run of the user's
-        program, and ``examples`` are the kinds of example code that may be executed.
+        ``others`` are all targets of the file, ``recorded`` are calls recorded in a run of the
+        user's program, and ``examples`` are the kinds of example code that may be executed to see
+        its calls.
         """
 
     def leave_snapshots(
@@ -352,45 +387,55 @@ class ModulePipeline(FilePipeline, RunPipeline, Protocol):
         fake: bool,
         found: Sequence[FoundProbe],
     ) -> tuple[PipelineTarget, int] | None:
-        """Execute the callers of targets once, and keep a forked copy of the process at each call
-        of a wanted target.
+        """Execute the callers of some targets, and fork a waiting copy of the process at each call
+        of a target in ``wanted``.
 
-        At each such call ``stay`` forks; it returns True in the copy. There, this method returns
-        the target and the number of the inputs of the call. In the original process, it returns
-        None at the end.
+        ``stay`` performs the fork; it returns True in the copy that waits. Later, a process is
+        forked from the copy to trace the call. There, this method returns the target and the number
+        of the call's inputs. In the original process, it returns None at the end. ``fake`` selects
+        fake tensors; ``found`` are inputs that searches found.
         """
 
     def given_call(self, namespace: dict[str, Any]) -> tuple[GivenCall | None, str]:
-        """Return a digest of the arguments of the call at which this copy of the process stopped,
-        and the source text of the call."""
+        """Return a digest of the arguments of the call at which this copy of the process waits, and
+        the source text of the call.
+
+        The digest is None if some arguments cannot be read.
+        """
 
     def missing_probe(self, target: PipelineTarget, text: str) -> Finding: ...
 
     def registered_operators(self) -> tuple[Operator, ...]:
-        """Return the operators that were registered since this process was forked."""
+        """Return the custom operators that were registered with torch since this process was
+        forked."""
 
     def without_tracing(self) -> AbstractContextManager[Any]:
         """Return a context manager under which functions made by ``torch.compile`` run eagerly."""
 
     def fake_mode(self) -> AbstractContextManager[Any]:
-        """Return a context manager that makes tensors fake. All runs forked from this process share
-        its mode."""
+        """Return a context manager under which tensors are fake.
+
+        All processes forked from this one share its fake tensor mode.
+        """
 
     def repeat_operator_calls(self, packed: str) -> Iterator[None]:
-        """Repeat the operator calls that a run packed, one per step of the iterator. Processes
-        forked afterwards reuse the cached results."""
+        """Repeat packed calls of operators on fake tensors, one per step of the iterator, to fill
+        torch's fake tensor cache.
+
+        Processes forked afterwards reuse the cached results.
+        """
 
     def check_operator_calls(self) -> None:
-        """Discard cached results of operators that user code may have redefined since they were
-        recorded."""
+        """Discard cached results of operators that the user's file may have redefined since they
+        were cached."""
 
 
 class ProgramPipeline(FilePipeline, Protocol):
-    """The operations of a process that executes a program."""
+    """The operations of a process that executes the user's file as a program."""
 
     def is_program(self, text: str, path: str, roots: tuple[str, ...]) -> bool:
-        """Whether a text is a program to run rather than a module to import; False if it has a
-        syntax error."""
+        """Whether a text does something when executed and may compile or export something; False if
+        it has a syntax error."""
 
     def make_program(
         self,
@@ -400,20 +445,27 @@ class ProgramPipeline(FilePipeline, Protocol):
         stop: Callable[[Any], None],
         lacks: Lack,
     ) -> Any:
-        """Return the ``programs.Program`` that runs the user's file; ``stop`` is called to end the
-        process."""
+        """Return an object (``programs.Program``) that runs the user's file as a program.
+
+        ``stop`` is called to end the process. ``lacks`` is a resource missing on this machine, such
+        as a GPU, because of which fake tensors are used.
+        """
 
     def program_results(self, program: Any, ending: Any, text_of: Callable[[str], str]) -> Any:
-        """Return the ``programs.results.ProgramResults`` of a program's run, which may still be
-        incomplete."""
+        """Return the results (``programs.results.ProgramResults``) of a program's run so far;
+        ``ending`` describes how it ended, and ``text_of`` returns the text of a file."""
 
 
 class ReproPipeline(SandboxPipeline, Protocol):
-    """The operations of a process that minimizes programs or compares two versions of a file."""
+    """The operations of a process that minimizes a program, or that compares two versions of a
+    file."""
 
     def minimize(self, job: MinimizationJob, around: Surroundings, say: Say) -> None:
-        """Minimize a program that ``write_candidates`` packed. The calling process has not executed
-        user code."""
+        """Minimize one of the programs packed by ``write_candidates``.
+
+        ``around`` executes the smaller versions, and ``say`` reports progress. The calling process
+        has not executed user code.
+        """
 
     def judge_behavior(
         self,
@@ -423,9 +475,13 @@ class ReproPipeline(SandboxPipeline, Protocol):
         cases: tuple[str, ...],
         ended: str,
     ) -> Judged:
-        """Compare the recorded behavior of two versions of a file. The first of each pair belongs
-        to the original version."""
+        """Compare what two versions of a file did in their recorded calls.
+
+        The first of each pair belongs to the original version. ``lines`` are the line numbers that
+        only one version has. ``ended`` is the reason why the changed version's run ended early, or
+        empty.
+        """
 
 
 class Pipeline(EnginePipeline, ModulePipeline, ProgramPipeline, ReproPipeline, Protocol):
-    """The operations that the process host calls to find, trace, execute and measure targets."""
+    """All operations that the process host calls to find, trace, execute and measure targets."""

@@ -1,7 +1,8 @@
 """Decide which run of an analysis is launched next, and what the end of a run means.
 
-The plan is plain data: it starts no process and reads no clock. It receives the outcome of each
-task and returns the next tasks, which ``analysis`` performs.
+A run is a process that traces one target (a function or module class of the user's file) with one
+set of inputs. The plan is plain data: it starts no process and reads no clock. It receives the
+outcome of each task and returns the next tasks, which ``analysis`` performs.
 """
 
 from __future__ import annotations
@@ -35,43 +36,50 @@ from .wire import BranchAnswer, LaunchEnclosingRun, LaunchRun, PlannedRun, RunDo
 
 @dataclass
 class _Calls:
-    """Calls of targets that an enclosing run has recorded."""
+    """The calls of targets recorded by one enclosing run, a process that executes the code that
+    calls several targets."""
 
     taken: dict[tuple[int, int], SnapshotTaken] = field(default_factory=dict)
-    """Snapshots (forked copies of the process at a call), by target number and number of the
-    target's call."""
+    """Recorded calls, by number of the target and number of the call. At each call, a forked copy
+    of the process (snapshot) waits."""
     over: bool = False
-    """True if the enclosing run has stopped taking snapshots."""
+    """True if no more calls will be recorded."""
     further: set[int] = field(default_factory=set)
-    """Numbers of the targets for which the engine traces every call, not only the first."""
+    """Numbers of the targets with every recorded call traced; of other targets, only the first call
+    is."""
 
 
 class _PartTimes:
-    """The time that remains for all forecasts of an analysis together, and for all further
-    execution paths together."""
+    """The time budgets that all runs of an analysis share: one for recompile forecasts, one for
+    alternative execution paths."""
 
     def __init__(self, request: Analyze) -> None:
         self._limits = {"forecast": request.forecast_seconds, "paths": request.path_seconds}
         self._ends: dict[Part, float] = {}
-        """Time by which all runs of a kind must have ended. Set when the first run of that kind is
-        launched."""
+        """Time by which all runs for a purpose, such as forecasts, must have ended. Set when the
+        first of them is launched."""
 
     def limit(self, part: Part) -> float:
-        """Return the seconds for all runs of a kind; 0 without a limit."""
+        """Return the total seconds for all runs for a purpose (part), such as forecasts; 0 without
+        a limit."""
         return self._limits.get(part, 0.0)
 
     def seconds_left(self, part: Part, now: float) -> float:
-        """Return the seconds that remain for the runs of a kind; infinite without a limit."""
+        """Return the seconds that remain for all runs for a purpose (part), such as forecasts;
+        infinite without a limit."""
         most = self.limit(part)
         return self._ends.setdefault(part, now + most) - now if most else float("inf")
 
 
 class RunPlan:
-    """The plan of the runs of one analysis. ``next_task`` returns the task to perform next; the
-    other methods take outcomes, and return reports to send.
+    """The order in which an analysis launches its runs (processes that each trace a target, a
+    function or module class of the file).
 
-    ``found`` and ``expected`` are results of earlier analyses, which the plan updates. Every run
-    ends before ``until``, on the clock of the times that ``next_task`` receives.
+    ``next_task`` returns the task to perform next. The other methods receive outcomes and return
+    tasks that report results to the server. ``found`` (inputs that earlier searches found) and
+    ``expected`` (targets known to have several execution paths) are caches of earlier analyses,
+    which the plan updates. ``until`` is the time at which every run must have ended, on the clock
+    of the ``now`` arguments.
     """
 
     def __init__(
@@ -86,11 +94,12 @@ class RunPlan:
         """First and last line of the text that the user looks at: the last edit, until the server
         reports other lines."""
         self.planned = False
-        """True if the module process has reported the runs that can be launched."""
+        """True if the process that executes the user's file has reported the runs that can be
+        launched."""
         self._began: float | None = None
-        """Time of the first task; None before it."""
+        """Time at which the first task was requested; None before it."""
         self._touched: set[int] = set()
-        """Numbers of the targets with a run that was launched."""
+        """Numbers of the targets for which at least one run was launched."""
         self._number = 0
         self._pending: list[Attempt] = []
         self._running: dict[int, Launch] = {}
@@ -100,28 +109,31 @@ class RunPlan:
         self._settled: dict[int, str] = {}
         """Names of the targets whose first run has ended, by target number."""
         self._given_up: dict[tuple[int, int], RunResult] = {}
-        """Runs whose result was not reported because they are repeated in another mode, by target
-        number and input number."""
+        """Results that were not reported because the run is repeated with the other kind of tensors
+        (real instead of fake, or fake instead of real), by target number and number of its inputs.
+        """
         self._firsts: dict[tuple[int, int], RunResult] = {}
-        """Successful first runs by target number and input number, whose reports are sent again
-        with the results of further execution paths."""
+        """Results of successful first runs, by target number and number of its inputs. They are
+        reported again once alternative execution paths were traced too."""
         self._times = _PartTimes(request)
         self._enclosing: dict[EnclosingKey, _Calls | None] = {}
-        """Recorded calls of the enclosing runs; None if the process could not be started."""
+        """Calls recorded by each enclosing run (a run of code that calls targets); None if its
+        process could not be started."""
         self._given = {one.target: one for one in request.given}
-        """Unchanged targets by name; they are traced only if their callers pass other arguments
-        than before."""
+        """Targets whose code did not change since an earlier analysis, by name, with the calls
+        recorded then. They are traced again only if their callers now pass other arguments."""
         self._speculations = Speculations(request.path, expected, found)
 
     @property
     def waiting(self) -> int:
-        """Number of pending runs; each needs a process."""
+        """Number of runs that were planned but not yet launched."""
         return len(self._pending)
 
     # -- the module process -------------------------------------------------------------------
 
     def add_runs(self, runs: Iterable[PlannedRun]) -> None:
-        """Plan the runs that the module process has reported, those near the last edit first."""
+        """Add the runs that the module process (which executes the user's file) reported, nearest
+        to the last edit first."""
         self.planned = True
         parts, observe = self._request.parts, self._request.observe
         nearest = sorted(runs, key=lambda planned: _distance(planned, self._lines))
@@ -138,8 +150,11 @@ class RunPlan:
             self._queue([planned for planned in nearest if planned.waits])
 
     def prioritize(self, first: int, last: int) -> None:
-        """Launch the runs of the targets nearest to these lines first, without changing
-        the order of the parts."""
+        """Launch first the runs of the targets nearest to the zero-based lines ``first`` to
+        ``last``.
+
+        The order of the kinds of runs (first trace, alternative paths, forecast) does not change.
+        """
         self._lines = first, last
         parts = self._request.parts
         self._pending.sort(
@@ -147,7 +162,7 @@ class RunPlan:
         )
 
     def restart(self) -> None:
-        """Discard the state of all runs, because the module is executed again."""
+        """Discard the results of all runs, because a new process executes the user's file again."""
         self.planned = False
         for states in (self._running, self._settled, self._waiting, self._enclosing):
             states.clear()
@@ -158,8 +173,10 @@ class RunPlan:
         self._speculations.clear()
 
     def lose_runs(self, cause: str) -> list[Task]:
-        """Give up the runs that were not yet launched, because the module process ended for the
-        reason ``cause``."""
+        """Return tasks that report each run not yet launched as crashed.
+
+        ``cause`` is a clause for the user that says why the process that executed the file ended.
+        """
         lost, self._pending = self._pending, []
         return [
             ReportUnstarted(
@@ -181,8 +198,8 @@ class RunPlan:
     # -- the next task ------------------------------------------------------------------------
 
     def next_task(self, now: float) -> Task | None:
-        """Return the task to perform at time ``now``; None if it depends on the end of a run or of
-        an enclosing run."""
+        """Return the task to perform at time ``now``; None if all remaining tasks must wait for a
+        running process."""
         skipped = self._skip_late_target(now)
         if skipped is not None:
             return skipped
@@ -201,8 +218,11 @@ class RunPlan:
         return Finish() if self.planned and not self._running and not more else None
 
     def _skip_late_target(self, now: float) -> ReportSkipped | None:
-        """Return the report that a target is not traced, if the time limit of the file is reached
-        and some target has not been started."""
+        """Return a task that reports a target as skipped, once the time limit for the whole file is
+        over.
+
+        Return None before that, or if every target was started.
+        """
         if self._began is None:
             self._began = now
         most = self._request.limits.file_seconds
@@ -217,16 +237,17 @@ class RunPlan:
         return ReportSkipped(late)
 
     def _is_untouched(self, attempt: Attempt) -> bool:
-        """Whether an attempt is the first of its target."""
+        """Whether the target of this attempt has not been traced yet, by any run."""
         target = attempt.plan.target
         is_new = target not in self._touched and target not in self._settled
         return attempt.part == "first" and is_new
 
     def _choose_pending(self) -> Attempt | LaunchEnclosing | None:
-        """Return the pending run to launch next, or the enclosing run that it needs; None if all
-        must wait for a running one.
+        """Return the run to launch next; None if all must wait for a running one.
 
-        A search for inputs runs once per target: the target's other runs wait for its result.
+        If the run needs inputs recorded by an enclosing run (a run of its callers), return the task
+        to launch that run first. A search for inputs runs once per target, so the target's other
+        runs wait for its result.
         """
         firsts = "first" in self._request.parts
         for attempt in self._pending:
@@ -244,11 +265,11 @@ class RunPlan:
         return None if self._running or recording else self._pending[0]
 
     def _find_blocking(self, attempt: Attempt) -> LaunchEnclosing | _Calls | None:
-        """Return the enclosing run whose next calls a run must wait for, or the task to launch it;
-        None if the run can be launched.
+        """Return what a run must wait for; None if it can be launched now.
 
-        Enclosing runs do not count toward the limit of concurrent runs, so they do not delay other
-        runs.
+        The result is either the recorded calls of an enclosing run (a run of the target's callers)
+        that may still record the needed call, or the task to launch that run. Enclosing runs do not
+        count toward the limit of concurrent runs, so they do not delay other runs.
         """
         plan = attempt.plan
         given = self._given.get(plan.info.name)
@@ -264,8 +285,12 @@ class RunPlan:
         return calls
 
     def _find_calls(self, plan: PlannedRun, *, real: bool) -> LaunchEnclosing | _Calls | None:
-        """Return the calls that the enclosing run of a planned run has recorded; None without an
-        enclosing run. If it was not yet launched, return the task to launch it."""
+        """Return the calls recorded by the enclosing run (a run of the target's callers) that a
+        planned run needs.
+
+        Return None if the run does not need recorded calls, or the task to launch the enclosing run
+        if that was not launched yet. ``real`` selects the enclosing run with real tensors.
+        """
         if plan.shared is None:
             return None
         key = plan.shared, real
@@ -285,7 +310,8 @@ class RunPlan:
         return LaunchEnclosing(command, key)
 
     def _launch(self, attempt: Attempt, now: float) -> Task:
-        """Return the task to launch a run, or to report that its time was used up."""
+        """Return the task to launch a run, or to report it as skipped if no time is left for runs
+        with its purpose."""
         plan, limits = attempt.plan, self._request.limits
         real = attempt.mode == "real"
         calls = self._find_calls(plan, real=real)
@@ -328,16 +354,16 @@ class RunPlan:
         return launch
 
     def _skip(self, attempt: Attempt) -> Task:
-        """Return the report that a run is not launched, because the time for all runs of its kind
-        is used up."""
+        """Return the task that reports a run as skipped, because the time for all runs with its
+        purpose is used up."""
         reason = f"others had taken {self._times.limit(attempt.part):g} seconds"
         if attempt.part == "forecast":
             return ReportMissingForecast(attempt.plan, f"Not tried: {reason}.")
         return ReportMissingPaths(self._firsts[attempt.plan.at], "late", reason)
 
     def _found_probes(self) -> tuple[FoundProbe, ...]:
-        """Return the inputs that searches found for targets, either in this version of the file or
-        before the last edit."""
+        """Return the inputs that searches have found for targets, in this version of the file or in
+        an earlier one."""
         found = self._found.entries_of(self._request.path).values()
         if "first" not in self._request.parts:
             return tuple(replace(one, settled=True) for one in found)
@@ -347,7 +373,8 @@ class RunPlan:
     # -- the outcome of a launch --------------------------------------------------------------
 
     def put_back(self, number: int) -> None:
-        """Plan a run again, because its process could not be started for now."""
+        """Put run ``number`` back into the queue, because its process could not be started for
+        now."""
         attempt = self._running.pop(number).attempt
         if attempt.speculative:
             self._end_speculation(attempt, None)
@@ -355,7 +382,11 @@ class RunPlan:
             self._pending.insert(0, attempt)
 
     def refuse_run(self, number: int, error: str) -> list[Task]:
-        """Give up a run whose process could not be started, because of ``error``."""
+        """Return the tasks that report run ``number`` as failed, because its process could not be
+        started.
+
+        ``error`` is a clause for the user.
+        """
         attempt = self._running.pop(number).attempt
         if attempt.speculative:
             self._end_speculation(attempt, None)
@@ -363,21 +394,35 @@ class RunPlan:
         return [ReportUnstarted(attempt, f"No process could be started for it: {error}")]
 
     def refuse_enclosing(self, key: EnclosingKey) -> None:
-        """Trace the targets without an enclosing run, because its process could not be started."""
+        """Record that the enclosing run ``key`` (a run of callers that records inputs) could not be
+        started.
+
+        Its targets are then traced in separate runs.
+        """
         self._enclosing[key] = None
 
     # -- enclosing runs -----------------------------------------------------------------------
 
     def add_snapshot(self, key: EnclosingKey, snapshot: SnapshotTaken) -> None:
-        """Record a call of a target, from which runs can be launched."""
+        """Record that an enclosing run (a run of code that calls targets) reached a call of a
+        target.
+
+        ``snapshot`` identifies a forked copy of that process, stopped just before the call. Runs
+        that trace the call are forked from it.
+        """
         calls = self._enclosing.get(key)
         if calls is not None and snapshot.target >= 0 and not calls.over:
             calls.taken[snapshot.target, snapshot.probe] = snapshot
             self._queue_recorded(calls)
 
     def end_enclosing(self, key: EnclosingKey, *, lost: bool = False) -> list[Task]:
-        """Launch the waiting runs without further calls of an enclosing run; if it is ``lost``,
-        without its snapshots too."""
+        """Record that an enclosing run (a run of code that calls targets) will record no more
+        calls.
+
+        Runs that waited for one of its calls become ready to launch without it. ``lost``: the
+        process died together with its snapshots, so runs can no longer be forked from the calls
+        recorded so far. Return reports for the server.
+        """
         calls = self._enclosing.get(key)
         if calls is None:
             return []
@@ -393,8 +438,11 @@ class RunPlan:
         return tasks
 
     def _compare_calls(self, calls: _Calls, plan: PlannedRun, given: GivenCalls) -> list[Task]:
-        """Drop the runs of a target whose recorded calls have the same arguments as in
-        ``given``."""
+        """Drop a target's runs if its callers pass the same arguments as in an earlier analysis.
+
+        ``calls`` are the calls recorded now; ``given`` has the earlier ones. Return the task that
+        reports the target as unchanged; empty if the arguments differ or are not all known yet.
+        """
         target = plan.target
         taken = {probe: made for (of, probe), made in sorted(calls.taken.items()) if of == target}
         if {probe: made.call for probe, made in taken.items()} != dict(enumerate(given.calls)):
@@ -407,7 +455,7 @@ class RunPlan:
         return [ReportEqualCalls(plan, tuple(made.source or usual for made in taken.values()))]
 
     def _queue_recorded(self, calls: _Calls) -> None:
-        """Plan runs for the recorded calls, if the engine traces every call of the target."""
+        """Plan one run for each recorded call, for targets whose calls are all traced."""
         for target in calls.further:
             waiting = self._waiting.get(target, [])
             ready = [planned for planned in waiting if planned.at in calls.taken]
@@ -416,7 +464,8 @@ class RunPlan:
                 self._queue(ready)
 
     def _waits_for_calls(self, calls: _Calls | None) -> bool:
-        """Whether further calls of targets may still be recorded and traced."""
+        """Whether an enclosing run (a run of code that calls targets) may still record calls that
+        must be traced."""
         if calls is None or calls.over:
             return False
         return any(self._waiting.get(target) for target in calls.further)
@@ -424,7 +473,11 @@ class RunPlan:
     # -- the end of a run ---------------------------------------------------------------------
 
     def end_run(self, end: RunEnd) -> list[Task]:
-        """Return the reports of a finished run, or plan to repeat it."""
+        """Handle the end of a run's process; return the tasks that report its result.
+
+        Return an empty list if the run is repeated, for example with real tensors, and reported
+        later.
+        """
         launch = self._running.pop(end.number)
         attempt, done = launch.attempt, end.result.done
         if attempt.speculative:
@@ -463,8 +516,8 @@ class RunPlan:
         return []  # it has reported its findings; its exit status does not matter
 
     def _end_trace(self, launch: Launch, end: RunEnd) -> list[Task]:
-        """Return the reports of a run that traced a target as it is, and plan the runs that follow
-        it."""
+        """Return the tasks that report a target's first trace, and plan the runs that depend on it,
+        such as the forecast of recompiles."""
         attempt, done = launch.attempt, end.result.done
         plan, is_first = attempt.plan, attempt.part == "first"
         before = self._given_up.get(plan.at)
@@ -492,8 +545,8 @@ class RunPlan:
         return tasks
 
     def _remember_search(self, done: RunDone) -> None:
-        """Store the inputs that a search for the target found, or that it found none, for later
-        runs and for the next edit."""
+        """Store the inputs that a run found by search, or that it found none, for later runs and
+        for the next version of the file."""
         report, path = done.report, self._request.path
         probe = report.probe
         if report.status == "no-probe":
@@ -513,8 +566,13 @@ class RunPlan:
     # -- further execution paths --------------------------------------------------------------
 
     def _plan_paths(self, attempt: Attempt) -> list[Task]:
-        """Plan the run that traces a target's further execution paths. Use the answer of the
-        speculative run if it had the same mode and inputs."""
+        """Plan the run that traces a target's alternative execution paths after its first run
+        ``attempt``.
+
+        If a speculative run (started early on an idle processor) used the same inputs and kind of
+        tensors, its answer is reused. Otherwise that run is stopped; the tasks that do so are
+        returned.
+        """
         self._speculations.remember(attempt)
         tasks = self._stop_speculation(attempt) if self._speculations.differs(attempt) else []
         ready = self._speculations.add_answer(attempt)
@@ -528,8 +586,8 @@ class RunPlan:
             self._pending.insert(0, waiting)
 
     def _stop_speculation(self, attempt: Attempt) -> list[Task]:
-        """Return the task to stop the speculative run for the target and inputs of ``attempt``, if
-        it is running."""
+        """Return the task that kills the speculative run (started early on an idle processor) of
+        this target and these inputs; empty if none is running."""
         self._speculations.remove(attempt)
         return [
             StopRun(number)
@@ -539,7 +597,8 @@ class RunPlan:
 
 
 def _first_mode(request: Analyze, planned: PlannedRun, part: Part) -> Mode:
-    """Return whether the first attempt of a planned run uses fake or real tensors."""
+    """Return the mode of a planned run's first attempt: "fake" or "real" tensors, or "auto" (fake
+    tensors, then real ones if the code needs values)."""
     if part == "second":
         # The first call with fake tensors chose example values for unknown sizes; a second call
         # with real values would not add constraints.
@@ -549,10 +608,11 @@ def _first_mode(request: Analyze, planned: PlannedRun, part: Part) -> Mode:
 
 
 def _mode_after(request: Analyze, attempt: Attempt, done: RunDone) -> Mode | None:
-    """Return the mode in which a run is repeated, or None if its result is final.
+    """Return the mode in which to repeat a run ("fake" or "real" tensors); None if its result is
+    final.
 
-    Real tensors have values that fake tensors lack; fake tensors work without the GPU that real
-    ones need.
+    A run with fake tensors is repeated with real ones if the code needs values, and a run with real
+    tensors with fake ones if a GPU is missing.
     """
     if done.needs_real and attempt.mode == "auto":
         return "real"
@@ -561,7 +621,8 @@ def _mode_after(request: Analyze, attempt: Attempt, done: RunDone) -> Mode | Non
 
 
 def _distance(planned: PlannedRun, lines: tuple[int, int]) -> int:
-    """Return the number of lines between a target and the lines that the user looks at."""
+    """Return the number of lines between a target and the lines that the user looks at; 0 if they
+    overlap."""
     first, last = lines
     body = planned.body
     return max(body.start.line - last, first - body.end.line, 0)

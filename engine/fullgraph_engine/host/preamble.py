@@ -1,5 +1,5 @@
-"""Preambles: saved processes that have executed the imports of a file and are forked for later
-versions of it.
+"""Preambles: processes kept after they have executed the imports of a file, and forked for later
+versions of the file.
 
 With a preamble, an edit below the imports costs only the statements below them. A version of the
 file uses a preamble if it begins with the same code, the files that the imports read are unchanged,
@@ -38,15 +38,16 @@ from .wire import (
 )
 
 WORTH_KEEPING = 0.05
-"""Minimum seconds that the imports must have taken for the process to be kept."""
+"""Minimum seconds that a file's imports must have taken for their process to be kept."""
 _MOST = 10
 _MOST_MEMORY = 2048 * MIB
 _MOST_AHEAD = 50_000
-"""Maximum number of characters of module names in one command to import modules in advance."""
+"""Maximum total length of the module names in one command to import modules in advance."""
 
 
 class PreambleHost(Protocol):
-    """The operations of the event loop that preambles use."""
+    """The operations of the event loop that preambles (processes kept after a file's imports)
+    use."""
 
     def watch(self, descriptor: int, ready: Callable[[], None]) -> None: ...
     def unwatch(self, descriptor: int) -> None: ...
@@ -55,10 +56,10 @@ class PreambleHost(Protocol):
 
 
 class Preamble:
-    """A process that executes a file and may be kept after the imports, to be forked for later
-    versions of the file.
+    """A process that may be kept after a file's imports, to be forked for later versions of the
+    file.
 
-    Until it is kept, it is the module process of the file's first version.
+    Until then it executes the first version of the file.
     """
 
     def __init__(
@@ -88,8 +89,10 @@ class Preamble:
         self._generations[0] = first
 
     def fits(self, request: Analyze) -> bool:
-        """Whether ``request`` can continue from this process; the test compares its text without
-        parsing it."""
+        """Whether ``request`` can be served by a fork of this process.
+
+        Its text is compared with the text of the imports, without parsing it.
+        """
         own = self.request
         if self.kept is None or self._doomed:
             return False
@@ -109,8 +112,12 @@ class Preamble:
     def fork_generation(
         self, job: ModuleOrder, ends: ProcessEnds, generation: ForkedProcessOwner
     ) -> bool:
-        """Fork a process for another version of the file. Return False if the saved process has
-        ended."""
+        """Fork the process kept after the imports, to execute another version of the file, as
+        ``job`` describes.
+
+        ``ends`` are the new process's channels; ``generation`` receives its pid and end. Return
+        False if the kept process has ended.
+        """
         self._number += 1
         command = wire.encode_message(ForkGeneration(self._number, gives_way=job.analyze.nice > 0))
         sent = self._send(command, ends.open_descriptors(), wire.encode_message(job))
@@ -120,8 +127,11 @@ class Preamble:
         return sent
 
     def _send(self, command: bytes, rights: list[int], content: bytes) -> bool:
-        """Send a command with descriptors (``rights``) and a file with ``content``. Return False if
-        the process has ended."""
+        """Send a command to the process kept after a file's imports, with the descriptors
+        ``rights`` and a file with ``content``.
+
+        Return False if the process has ended.
+        """
         paper = descriptors.in_memory("fullgraph-job")
         try:
             descriptors.write_all(paper, content)
@@ -131,8 +141,11 @@ class Preamble:
             os.close(paper)
 
     def import_early(self, message: LateImports) -> None:
-        """Make the saved process import, once, the modules that packages imported after the user's
-        module."""
+        """Make the process kept after the imports also import modules that packages import after
+        the user's module.
+
+        Only the first call has an effect.
+        """
         if self.kept is None or self._doomed or self._asked_ahead:
             return
         self._asked_ahead = True
@@ -147,23 +160,27 @@ class Preamble:
         )
 
     def repeat_calls(self, calls: OperatorCalls) -> None:
-        """Make the saved process repeat, while it is idle, the operator calls that a run
-        recorded."""
+        """Make the process kept after the imports repeat operator calls of a trace while it is
+        idle.
+
+        This fills torch's fake tensor cache for later forks.
+        """
         if self.kept is not None and not self._doomed:
             self._send(wire.encode_message(RepeatOperatorCalls()), [], calls.packed.encode())
 
     def discard(self) -> None:
-        """Use the process for no further version of the file, and kill it when its forks have
+        """Fork the process kept after the imports no more, and kill it when its present forks have
         ended."""
         self._doomed = True
         if not self._generations and self.pid:
             processes.kill_trees([self.pid])
 
     def set_pid(self, pid: int) -> None:
-        """Ignore the pid, which is already known from the fork."""
+        """Do nothing: the pid is already known from the fork."""
 
     def handle_end(self, code: int | None) -> None:
-        """Close the channels of the saved process after its end, which also ended all its forks."""
+        """Close the channels of the process kept after the imports, which has ended together with
+        all its forks."""
         self._doomed = True
         self._handle_lines(self._reports.drain())
         self._control.close()
@@ -209,18 +226,19 @@ class Preamble:
 
 
 def _open_texts(request: Analyze, paths: set[str]) -> dict[str, str]:
-    """Return the texts in the editor of those files in ``paths`` that the imports have read."""
+    """Return the unsaved editor texts of those files in ``paths`` that the imports have read, by
+    path."""
     return {file.path: file.text for file in request.open_files if file.path in paths}
 
 
 class Shelf:
-    """A cache of a few preambles (saved processes with executed imports), which drops the least
+    """A cache of a few preambles (processes kept after a file's imports), which drops the least
     recently used one first."""
 
     def __init__(self) -> None:
         self._kept: list[Preamble] = []
         self.alive: list[Preamble] = []
-        """All processes that were kept or might have been, until they have ended."""
+        """Processes that were kept after a file's imports, or may still be, and have not ended."""
 
     def uses_folder(self, scratch: str) -> bool:
         return any(one.kept is not None and one.scratch == scratch for one in self.alive)
@@ -245,7 +263,10 @@ class Shelf:
         preamble.discard()
 
     def drop_oldest(self) -> bool:
-        """Drop the least recently used preamble. Return False if the cache is empty."""
+        """End the least recently used preamble (a process kept after a file's imports).
+
+        Return False if there is none.
+        """
         if self._kept:
             self.drop(self._kept[0])
             return True

@@ -1,5 +1,5 @@
-"""The process that executes a user's file as a program and reports the findings of the functions
-that it compiled."""
+"""The process that executes a user's file as a program, and reports what ``torch.compile`` does in
+it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ from .wire import ProgramDone, ProgramOrder, ProgramShows, StageBegun, Upward
 
 _exit, _monotonic = os._exit, time.monotonic
 _SHARE = 4.0
-"""Minimum ratio of the time between two partial reports to the time that one report takes."""
+"""Minimum ratio of the time between two reports of partial results to the time that such a report
+takes."""
 _RAISES = ("trace/eager-error", "trace/compile-error")
 _OUT_OF_LIMIT = ("MemoryError", "can't allocate memory", "[Errno 27] File too large")
 _NO_NETWORK = ("EPERM: operation not permitted", "to a (local) address", "DistNetworkError")
@@ -54,7 +55,8 @@ def main(
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:
-    """Execute the program of ``order``, send its results to the parent process and exit."""
+    """Execute the file in ``order`` as a program, send its results to the main process over
+    ``ends`` and exit."""
     run.exit_after(
         lambda: _ProgramProcess(order, ends, pipeline, user_path, permissions).run_program(),
         ends.report,
@@ -120,7 +122,7 @@ class _ProgramProcess:
 
     def enter_sandbox(self) -> None:
         """Apply the sandbox to this process, and set ``sys.argv`` and the environment as for a
-        program started directly."""
+        program started from a shell."""
         analyze, ends = self.order.analyze, self.ends
         descriptors.attach_streams(ends.stdout, ends.stderr)
         limits.reset_signals(self.handle_interrupt)
@@ -194,15 +196,15 @@ class _ProgramProcess:
             _exit(status)
 
     def finish_and_exit(self, ending: Any) -> None:
-        """Report the recorded results with the description ``ending`` of how the program ended, and
-        end this process."""
+        """Report all results, with the description ``ending`` of how the program ended, and end
+        this process."""
         if self.finishing:
             return
         work = functools.partial(self.finish, ending)
         run.exit_after(work, self.ends.report, self.order.analyze.request)
 
     def finish(self, ending: Any) -> None:
-        """Report all results, and how the program ended as described by ``ending``."""
+        """Report all results; ``ending`` describes how the program ended."""
         self.finishing = True
         descriptors.flush_streams()
         lacks = self.program.lacks_after(ending)
@@ -224,8 +226,8 @@ class _ProgramProcess:
         self.send_message(ProgramDone(ran=True, how=ending.how, called=called, note=results.note))
 
     def flush(self) -> None:
-        """Report the results so far, unless that would take too large a share of the program's
-        time."""
+        """Report the results so far, unless reporting has recently taken too large a share of the
+        program's time."""
         began = _monotonic()
         if self.finishing or began < self.next_flush:
             return
@@ -237,7 +239,8 @@ class _ProgramProcess:
         self.next_flush = now + _SHARE * (now - began)
 
     def report(self, shown: Any, path: str) -> None:
-        """Send the results for one file, without the results that were sent before."""
+        """Send the results ``shown`` for the file ``path``; leave out results that were sent
+        before."""
         number = self.order.analyze.request
         for finding in shown.findings:
             deeper = shown.deeper.get(finding.identity, ())
@@ -266,7 +269,8 @@ class _ProgramProcess:
             self.send_message(message)
 
     def check_operators(self, path: str) -> None:
-        """Report operator definitions in a file that torch rejects, and operators with defects."""
+        """Report custom operators of a file that have defects, and definitions that torch
+        rejects."""
         text = self.text_of(path)
         if not self.pipeline.may_register(text):
             return
@@ -275,8 +279,8 @@ class _ProgramProcess:
             self.send(path, FindingFound(self.order.analyze.request, finding))
 
     def explain_failure(self, finding: Finding, path: str) -> Finding:
-        """Return ``finding`` with the limit of fullgraph or of this machine that caused the
-        failure, if there is one."""
+        """Return ``finding`` with an explanation if a limit of fullgraph or of this machine caused
+        the failure; else unchanged."""
         finding = frames.drop_scratch_paths(finding, self.sandbox.root)
         if finding.code not in _RAISES:
             return finding

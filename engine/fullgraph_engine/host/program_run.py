@@ -1,5 +1,8 @@
-"""Handle an ``Analyze`` request of a file that programs execute: run the programs, then trace the
-targets that they did not compile."""
+"""Handle an ``Analyze`` request whose file is a program, or is imported by programs.
+
+The programs are executed to see what they compile. Then the targets (functions and module classes)
+that they did not compile are traced.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +37,12 @@ from .wire import ProgramShows
 _MAY_COMPILE = re.compile(r"compile|export|import")
 _MAY_ACT = re.compile(r"^\S.*\(|__main__", re.MULTILINE)
 _LONGEST = 1_000_000
-"""Maximum size in bytes of another program's file to run."""
+"""Maximum size in bytes of another program's file; larger ones are not executed."""
 
 
 def may_have_program(request: Analyze) -> bool:
-    """Whether a request may involve running a program; this quick test may be true without need."""
+    """Whether a request might run a program; a quick test, which can be true although the file
+    turns out not to be one."""
     known = request.program.candidates
     return request.may_run_programs and (bool(known) or _may_be_program(request.text))
 
@@ -48,7 +52,8 @@ def _may_be_program(text: str) -> bool:
 
 
 class ProgramRun:
-    """The state of a request for which programs run; the event loop treats it like an ``Analysis``.
+    """The state of a request that executes programs to see what they compile; the event loop treats
+    it like an ``Analysis``.
 
     The file's own program runs first, then other programs (``candidates``) until one reaches a
     target of the file. Finally, the remaining targets are traced.
@@ -64,24 +69,28 @@ class ProgramRun:
         self._notes: list[str] = []
         self._targets: dict[str, TargetInfo] = {}
         self._compiled = False
-        """True if a program compiled any function, in this file or in another one."""
+        """True if a program compiled any function so far, in this file or in another one."""
         self._failures: list[FindingFound] = []
         """Findings that explain why this file failed as a program. They are sent only if no other
         program executes the file successfully."""
         self._analysis: Analysis | None = None
         self._lines = request.focus, request.focus
-        """First and last line that the user looks at."""
+        """First and last zero-based line that the user looks at; targets near them are traced
+        first."""
         self._finished = False
 
     def begin(self) -> None:
-        """Start the first program."""
+        """Start the first of the programs that the request executes."""
         self._next_program()
 
     # -- programs -------------------------------------------------------------------------------
 
     def _next_program(self, *, again: str = "", lacks: Lack = "") -> None:
-        """Start the next program. If ``again`` is the path of a program, start that one again, on
-        fake tensors, because it lacked the resource ``lacks``."""
+        """Start the next program; if there is none, continue with tracing.
+
+        ``again``: path of a program to start again on fake tensors, because this machine lacks the
+        resource ``lacks``, such as a GPU.
+        """
         while self._paths or again:
             path, again = again or self._paths.pop(0), ""
             text = self.request.text if path == self.request.path else _text_of(path, self.request)
@@ -123,8 +132,10 @@ class ProgramRun:
         self._host.send(event)
 
     def _may_be_otherwise(self, finding: Finding) -> bool:
-        """Whether a finding only explains why this file failed as a program, while other programs
-        may still execute it."""
+        """Whether a finding only says that this file fails as a program.
+
+        It is wrong if another program executes the file successfully.
+        """
         alone = self._process is not None and self._process.key.path == self.request.path
         stopped = finding.code == "trace/eager-error" or finding.code.startswith("program/")
         return stopped and alone and bool(self._paths)
@@ -163,10 +174,10 @@ class ProgramRun:
     # -- what programs do not reach -------------------------------------------------------------
 
     def _trace_rest(self) -> None:
-        """Trace the targets that no program reached.
+        """Trace the targets (functions and module classes of the file) that no program compiled.
 
-        If the file's own program compiled something, only the targets are traced that it is not
-        expected to compile.
+        If the file's own program compiled any target, end the request instead, unless it asks to
+        trace targets that the program does not compile.
         """
         request = self.request
         self._report_failures()
@@ -181,15 +192,17 @@ class ProgramRun:
         self._analysis.begin()
 
     def _end_now(self) -> None:
-        """End the request with only the results of the programs."""
+        """End the request without tracing any targets; it has only the results of the programs."""
         self._report_failures()
         self._report_targets()
         seconds = round(time.monotonic() - self._began, 4)
         self._end_with(Analyzed(self.request.request, self.request.generation, seconds))
 
     def _forward_event(self, message: Any) -> None:
-        """Forward an event from the analysis of the targets that programs did not reach. Its list
-        of targets is merged with the programs' targets."""
+        """Send the server an event from tracing the remaining targets.
+
+        A list of targets is first merged with the targets that programs compiled.
+        """
         if isinstance(message, TargetsFound):
             own_targets = self._targets
             others = tuple(one for one in message.targets if one.name not in own_targets)
@@ -212,7 +225,8 @@ class ProgramRun:
             self._host.send(event)
 
     def _report_targets(self) -> None:
-        """Send the server the targets that the programs have called so far."""
+        """Send the server the functions and module classes of the file that programs have called so
+        far."""
         number, note = self.request.request, " ".join(self._notes)
         self._host.send(TargetsFound(number, _sort_targets(self._targets.values()), note))
 
@@ -220,7 +234,7 @@ class ProgramRun:
 
     @property
     def waiting(self) -> int:
-        """Number of runs that wait for a process."""
+        """Number of processes that this request still needs."""
         return self._analysis.waiting if self._analysis is not None else 0
 
     def next_deadline(self) -> float:
@@ -237,7 +251,8 @@ class ProgramRun:
     # -- the end --------------------------------------------------------------------------------
 
     def prioritize(self, first: int, last: int) -> None:
-        """Trace the targets near these lines first, of the targets that programs do not reach."""
+        """Trace first the targets near the zero-based lines ``first`` to ``last``, among the
+        targets that programs do not reach."""
         self._lines = first, last
         if self._analysis is not None:
             self._analysis.prioritize(first, last)

@@ -1,4 +1,4 @@
-"""Cache of program runs, so that requests about several files of the same program share one run."""
+"""Cache of program runs: requests about several files of the same program share one run of it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST_KEPT = 8
 
 
 class ProgramHost(SupervisorHost, Protocol):
-    """The operations of the event loop that a program's process uses."""
+    """The operations of the event loop that a run of a program uses."""
 
     backend: ProcessBackend
 
@@ -47,7 +47,10 @@ class ProgramHost(SupervisorHost, Protocol):
 
 @dataclass(frozen=True)
 class ProgramKey:
-    """All inputs of a program's run, except the files it reads; runs with equal keys are shared."""
+    """Everything that a run of a program depends on, except the files that it reads.
+
+    Requests with equal keys share a run.
+    """
 
     path: str
     text: str
@@ -59,14 +62,18 @@ class ProgramKey:
     roots: tuple[str, ...]
     open_files: tuple[OpenFile, ...]
     lacks: Lack = ""
-    """Resource that was lacking, so that the program runs on fake tensors; an empty string for real
-    tensors."""
+    """Resource missing on this machine, such as a GPU, so that the program runs on fake tensors;
+    empty for real tensors."""
     uncompiled: bool = False
 
     @classmethod
     def for_request(cls, request: Analyze, path: str, text: str, lacks: Lack) -> ProgramKey:
-        """Return the key for running the program ``path`` with ``text``. The request may be about
-        the program or about a file that it imports."""
+        """Return the key under which the run of the program ``path`` with the text ``text`` is
+        cached.
+
+        ``request`` may be about the program itself or about a file that it imports. ``lacks`` is a
+        missing resource because of which fake tensors are used.
+        """
         files = {one.path: one for one in request.open_files}
         files[request.path] = OpenFile(request.path, request.text)
         files.pop(path, None)
@@ -88,7 +95,10 @@ class ProgramKey:
 
 
 class ProgramProcess:
-    """One run of a program; ``shown`` lists the results that it has sent, in order."""
+    """One run of a user's program, which observes what the program compiles.
+
+    ``shown`` has the results sent so far, in order.
+    """
 
     def __init__(self, key: ProgramKey, request: Analyze, host: ProgramHost) -> None:
         self.key, self.request = key, request
@@ -97,7 +107,7 @@ class ProgramProcess:
         self.done: ProgramDone | None = None
         self.files: list[FileState] = []
         self.was_started = False
-        """True if a process was started; False if the system lacked resources."""
+        """True if the program's process was started; False if the system lacked resources."""
         self.is_over = False
         self.listeners: list[Callable[[ProgramShows | None], None]] = []
         """Functions to call with each new result, and with None at the end of the run."""
@@ -107,7 +117,10 @@ class ProgramProcess:
         self._watched: WatchedProcess | None = None
 
     def begin(self) -> None:
-        """Start the process. If the system lacks resources, the run counts as ended."""
+        """Start the program's process.
+
+        If the system lacks resources, listeners are informed as if it had ended.
+        """
         try:
             self._scratch = tempfile.mkdtemp(dir=self._host.scratch)
             key = self.key
@@ -125,19 +138,19 @@ class ProgramProcess:
 
     @property
     def holds(self) -> bool:
-        """Whether the files that the program read are still unchanged."""
+        """Whether the results are still valid: the files that the program read are unchanged."""
         return all(file.is_unchanged() for file in self.files)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the program's process sent all its results, and neither a time limit nor a kill
-        ended the program."""
+        """Whether all results have arrived, and neither a time limit nor a kill ended the
+        program."""
         return self.done is not None and self.done.how not in ("time", "killed")
 
     # -- the process ----------------------------------------------------------------------------
 
     def set_pid(self, pid: int) -> None:
-        """Ignore the pid, which is already known from the start of the process."""
+        """Do nothing: the pid is already known from the start of the process."""
 
     def _read(self) -> None:
         watched = self._watched
@@ -164,10 +177,11 @@ class ProgramProcess:
             self._show(message)
 
     def _as_seen_here(self, file: FileState) -> FileState:
-        """Return the state of a file as processes outside the program see it.
+        """Return the state (time and size) of a file that the program read, as other processes see
+        it.
 
-        Folders that the program wrote to appear changed to the program only. A file that changed
-        during the run gets an impossible state, so that the run does not count as current.
+        Folders that the program wrote to appear changed only to the program. A file that changed
+        during the run gets an impossible state, so that the results do not count as valid.
         """
         if file.modified == OPEN:
             return file
@@ -180,7 +194,7 @@ class ProgramProcess:
             listener(message)
 
     def handle_end(self, code: int | None) -> None:
-        """Report the end of the process, whose exit code is ``code``, to the listeners."""
+        """Handle the end of the process with exit code ``code``: inform all listeners."""
         watched = self._watched
         if watched is not None:
             for line in watched.reports.drain():
@@ -190,8 +204,11 @@ class ProgramProcess:
         self._finish()
 
     def _report_end(self, watched: WatchedProcess, code: int | None) -> None:
-        """Report a finding for a program whose process ended with ``code`` before it could report
-        its own end."""
+        """Report that the program's process was killed or crashed, if it could not report its end
+        itself.
+
+        ``code`` is its exit code.
+        """
         words = blackbox.read_last_words(watched.box, self.key.path)
         lines = self.key.text.split("\n")
         here = frames.innermost_frame(words.stack, self.key.path)
@@ -235,26 +252,28 @@ class ProgramProcess:
         return self._supervisor.next_deadline
 
     def tick(self, now: float) -> None:
-        """Interrupt a program that exceeds its limits, then kill it."""
+        """Interrupt the program if it exceeds a limit at time ``now``; kill it if it does not end
+        after an interruption."""
         self._supervisor.tick(now)
 
     def kill(self) -> None:
-        """Kill the process; results that it sends afterwards are ignored."""
+        """Kill the process, and ignore results that still arrive."""
         if self._watched is not None and self._watched.pid:
             processes.kill_process(self._watched.pid)
         self._finish()
 
 
 class ProgramProcesses:
-    """A cache of program runs by their keys: the running ones and the most recently finished
-    ones."""
+    """A cache of runs of user programs: the running ones and the most recently finished ones."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[ProgramKey, ProgramProcess] = OrderedDict()
 
     def find(self, key: ProgramKey, request: Analyze, host: ProgramHost) -> ProgramProcess:
-        """Return the run for ``key``: one in progress, a finished one if its files are unchanged,
-        or a new one for the caller to start."""
+        """Return the run for ``key``: one in progress, or a finished one whose files are unchanged.
+
+        If there is neither, return a new one, which the caller has to start.
+        """
         known = self._kept.get(key)
         if known is not None and (not known.is_over or (known.is_whole and known.holds)):
             self._kept.move_to_end(key)

@@ -19,8 +19,8 @@ _MOST_KEPT = 16
 
 
 def degraded_facts(pipeline: ProofPipeline, *, forks: bool) -> tuple[Degraded, ...]:
-    """Return the kinds of information that the installed torch does not provide, each once with all
-    reasons.
+    """Return the facts about a trace (such as graphs or guards) that the installed torch does not
+    show, each once with all reasons.
 
     Without ``forks``, the test program runs in this process, from which no others are forked.
     """

@@ -1,4 +1,4 @@
-"""Record the files that a process reads while it executes user code, because the results depend on
+"""Record the files that a process reads while it executes user code, because its results depend on
 their contents."""
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ _abspath, _exists = os.path.abspath, os.path.exists
 
 
 class UnfoundModules(importlib.abc.MetaPathFinder):
-    """A finder at the end of ``sys.meta_path`` that finds nothing. It records the paths where a
-    missing module was searched for."""
+    """A finder at the end of ``sys.meta_path`` that finds nothing, and records where a missing
+    module was searched for.
+
+    A file created there later makes results outdated.
+    """
 
     def __init__(self) -> None:
         self.places: set[str] = set()
@@ -57,7 +60,7 @@ class Reads:
         """Paths that user code opened, including listed folders and files with unsaved text in the
         editor."""
         self.discarded: Collection[str] = ()
-        """Paths that the process itself changed, so that a later change does not make results
+        """Paths that the process itself changed; changes of these files do not make its results
         outdated."""
         self._told: set[str] = set()
 

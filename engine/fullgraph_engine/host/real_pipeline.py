@@ -1,7 +1,7 @@
-"""The pipeline that calls the engine's own packages.
+"""The pipeline that calls the engine's own packages; only tests replace it.
 
-They import torch, so each function imports what it needs on first use. There is one class for each
-part of the interface in ``pipeline``.
+The packages import torch, so each function imports what it needs on first use. There is one class
+for each part of the interface in ``pipeline``.
 """
 
 from __future__ import annotations
@@ -358,7 +358,7 @@ class _Repro:
 
 
 class RealPipeline(_Engine, _Sandbox, _File, _Run, _Module, _Program, _Repro):
-    """The pipeline that calls the engine's own packages."""
+    """The implementation of the interface in ``pipeline`` by the engine's own packages."""
 
 
 def _read_own_lines() -> None:
@@ -372,8 +372,11 @@ def _read_own_lines() -> None:
 
 
 def choose_pipeline(option: str) -> Pipeline:
-    """Return the engine's own pipeline for an empty option. For ``FILE:NAME``, call ``NAME`` of
-    that file and return the result."""
+    """Return the pipeline that an option names: for an empty option, the engine's own packages.
+
+    For ``FILE:NAME``, call the function ``NAME`` of that file and return its result, which replaces
+    them in tests.
+    """
     if not option:
         return RealPipeline()
     file, _, name = option.rpartition(":")

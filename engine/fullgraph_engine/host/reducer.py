@@ -1,5 +1,5 @@
-"""A process without user code that minimizes a program by executing smaller versions of it in other
-processes."""
+"""A process without user code that minimizes a program, by executing smaller versions of it in
+other processes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,11 @@ def main(
     permissions: Permissions,
     spares: Spares | None,
 ) -> NoReturn:
-    """Minimize the program in ``order``, report the result and exit. ``spares`` are waiting
-    processes that execute the versions where forks are unavailable."""
+    """Minimize one of the programs in ``order``, send the result to ``report`` and exit.
+
+    ``spares`` are interpreters started in advance, which execute the smaller versions where forks
+    are unavailable; None with forks.
+    """
     report = descriptors.move_to_end(report)
     number = order.request.request
     try:
@@ -56,8 +59,8 @@ def try_candidate(
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:
-    """Execute one version of the program in this process, which was started for it without a fork,
-    and exit."""
+    """Execute one of the smaller programs of a minimization in this interpreter, send the result to
+    ``report``, and exit."""
     try:
         scratch, path, roots = order.scratch, order.path, order.roots
         box = enter_sandbox(scratch, path, roots, user_path, pipeline, permissions, order.memory)
@@ -76,8 +79,11 @@ def enter_sandbox(
     permissions: Permissions,
     memory: int,
 ) -> sandbox.Sandbox:
-    """Apply the sandbox to this process, so that it may execute programs of the minimization.
-    Return the sandbox. ``memory`` is in MiB."""
+    """Apply the sandbox to this process, so that it may execute the programs of a minimization;
+    return the sandbox.
+
+    ``memory`` is in MiB.
+    """
     silence_output()
     limits.reset_signals(lambda number, frame: None)
     sys.dont_write_bytecode = True

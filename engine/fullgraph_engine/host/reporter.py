@@ -1,5 +1,7 @@
-"""Send the results of an analysis to the server: each once, and some only when their run has
-ended."""
+"""Send the results of an analysis to the server: each once, and some only when their run has ended.
+
+A run is a process that traces one target (a function or module class) with one set of inputs.
+"""
 
 from __future__ import annotations
 
@@ -60,24 +62,27 @@ _FORWARDED = (
     Timings,
     Log,
 )
-"""Types of messages that the server receives as soon as a run has sent them."""
+"""Messages of a run that the server receives at once."""
 
 _HELD_BACK = (ValuesSeen, ShapesFound, GuardsFound, TraceStepsFound)
-"""Types of messages of a run that wait until the run ends. If the run is repeated in another mode,
-only the last attempt's messages are forwarded."""
+"""Messages of a run that the server receives when the run ends. If the run is repeated, for example
+with real tensors, only the messages of the last attempt are forwarded."""
 
 
 class Reporter:
-    """A sender of one analysis's results. It skips messages that the server already has, such as
-    the findings of a repeated module execution."""
+    """A sender of the results of one analysis to the server.
+
+    It skips messages that the server already has, for example when the user's file is executed
+    again and has the same findings.
+    """
 
     def __init__(self, request: Analyze, host: Services) -> None:
         self._request, self._host = request, host
         self._targets: TargetsFound | None = None
         self._sent: set[bytes] = set()
-        """Encoded messages to send only once."""
+        """Encoded messages that the server has, so that they are not sent again."""
         self._started: set[int] = set()
-        """Numbers of the targets whose first run was started."""
+        """Numbers of the targets whose tracing was reported to the server as started."""
         self._reported: set[tuple[str, Range]] = set()
         """Names and ranges of the targets whose status the server has received."""
         self._lines: list[str] = []
@@ -88,8 +93,11 @@ class Reporter:
         self._host.forward(line + b"\n")
 
     def forward_once(self, line: bytes, message: Event) -> None:
-        """Forward a message of the module process, unless an earlier module process has sent
-        it."""
+        """Forward a message of the process that executes the user's file, unless it was forwarded
+        before.
+
+        ``line`` is the message in encoded form.
+        """
         if isinstance(message, TargetsFound):
             self._targets = message
         if line in self._sent:
@@ -103,8 +111,11 @@ class Reporter:
     def take_run_message(
         self, result: RunResult, line: bytes, message: Upward | Event | None
     ) -> None:
-        """Forward a message of a run to the server, or hold it back in ``result``. Ignore messages
-        that a run may not send."""
+        """Forward a message of a run to the server, or store it in ``result`` until the run ends.
+
+        ``line`` is the message in encoded form. Messages that a run may not send are ignored, since
+        user code can write to the same pipe.
+        """
         if isinstance(message, _HELD_BACK):
             result.seen.append(line)
         elif isinstance(message, _FORWARDED):
@@ -120,14 +131,18 @@ class Reporter:
     # -- runs ---------------------------------------------------------------------------------
 
     def report_start(self, planned: PlannedRun) -> None:
-        """Report that the first run of a target was started; ignore the target's later runs."""
+        """Report that tracing of a target has begun; do nothing if an earlier run of the target was
+        reported."""
         if planned.target not in self._started:
             self._started.add(planned.target)
             self._host.send(TargetStarted(self._request.request, planned.info.name))
 
     def report_run(self, end: RunEnd, before: RunResult | None) -> None:
-        """Report the result of a run that traced a target. ``before`` is the attempt in another
-        mode that the run replaces, or None."""
+        """Report the result of a run that traced a target.
+
+        ``before`` is the earlier attempt with the other kind of tensors (fake or real), which this
+        run replaces, or None.
+        """
         result = end.result
         for line in result.seen or (before.seen if before is not None else ()):
             self.forward(line)
@@ -162,27 +177,33 @@ class Reporter:
         self._send_report(_failed_report(attempt, status, end.cause, end.seconds))
 
     def report_observation(self, result: RunResult) -> None:
-        """Report that a run has executed a target without tracing it."""
+        """Report the end of a run that only executed or measured a target, without tracing it."""
         if result.done is not None:
             probe = result.attempt.plan.probe
             self._send_report(replace(result.done.report, probe_number=probe))
 
     def report_unstarted(self, attempt: Attempt, error: str) -> None:
-        """Report a run that never began: a note for a forecast, a crashed status for a run that
-        must report one."""
+        """Report a run whose process could not be started because of ``error``.
+
+        For a forecast, send a note; for runs from which the server expects a report of the target,
+        send the status "crashed".
+        """
         if attempt.part == "forecast":
             self.report_missing_forecast(attempt.plan, f"{error}.")
         if attempt.makes_report:
             self._send_report(_failed_report(attempt, "crashed", error))
 
     def report_skipped(self, planned: PlannedRun) -> None:
-        """Report that a target is not traced, because the time limit of the file is reached."""
+        """Report that a target (a function or module class) is not traced, because the time limit
+        of the file is reached."""
         info = planned.info
         self._send_report(TargetReport(info.name, info.kind, info.range, "skipped"))
 
     def report_lost_target(self, attempt: Attempt, cause: str) -> None:
-        """Send a finding that the first run of a target could not begin, with the reason
-        ``cause``."""
+        """Send a finding that a target (a function or module class) could not be traced.
+
+        ``cause`` is a clause with the reason.
+        """
         target = attempt.plan.info
         self._send_finding(
             Finding(
@@ -202,8 +223,8 @@ class Reporter:
         self._host.send(ForecastFound(self._request.request, target, run, note=note))
 
     def report_paths(self, first: RunResult, done: RunDone) -> None:
-        """Send the report of a target's first run again, with the coverage and further execution
-        paths that ``done`` found."""
+        """Send the report of a target's first run again, with the coverage and the alternative
+        execution paths that ``done`` found."""
         report = first.numbered_report
         if report is None or done.paths is None:
             return
@@ -215,16 +236,19 @@ class Reporter:
         self._send_report(replace(report, coverage=done.report.coverage, paths=done.report.paths))
 
     def report_missing_paths(self, first: RunResult, status: PathStatus, reason: str) -> None:
-        """Send the report of a target's first run again, with the reason why its further execution
-        paths were not traced, or only in part."""
+        """Send the report of a target's first run again, with the ``reason`` why its alternative
+        execution paths are missing or incomplete."""
         report = first.numbered_report
         if report is not None:
             paths = (PathReport("along other paths", status, reason),)
             self._send_report(replace(report, paths=paths))
 
     def report_equal_calls(self, planned: PlannedRun, sources: tuple[str, ...]) -> None:
-        """Report that a target is not traced because other code called it with the same arguments
-        as before."""
+        """Report that a target is not traced again, because its callers pass the same arguments as
+        in an earlier analysis.
+
+        ``sources`` describes each call for the user.
+        """
         info = planned.info
         self._reported.add((info.name, info.range))
         self._host.send(CalledAgain(self._request.request, info.name, sources))
@@ -232,8 +256,12 @@ class Reporter:
     # -- the module process -------------------------------------------------------------------
 
     def report_statement_end(self, words: LastWords, cause: str, *, late: bool) -> None:
-        """Send a finding at the statement during which the module process ended. ``words`` holds
-        its last stack; ``late`` is true if its time was used up."""
+        """Send a finding at the top-level statement during which the process that executes the file
+        ended.
+
+        ``words`` has its last stack, ``cause`` is a clause that explains the end, and ``late`` is
+        true if the time limit was exceeded.
+        """
         where = self._find_place(words) or frames.line_range(words.line or 0, self._text_lines())
         code = "trace/timeout" if late else "trace/crashed"
         self._send_finding(
@@ -253,8 +281,10 @@ class Reporter:
         error: str = "The process that executed the module has reported nothing of it",
         status: Status = "crashed",
     ) -> None:
-        """Report ``status`` and ``error`` for every target without a report, since the editor would
-        show it as free of graph breaks."""
+        """Send a report with ``status`` and ``error`` for each target without a report.
+
+        Otherwise the editor would show the target as free of graph breaks.
+        """
         for target in self._targets.targets if self._targets is not None else ():
             known = target.name in self._request.without
             if not known and (target.name, target.range) not in self._reported:
@@ -273,7 +303,8 @@ class Reporter:
         )
 
     def _find_place(self, words: LastWords) -> Range | None:
-        """Return the range of the innermost frame in the analyzed file; None without one."""
+        """Return the range of the innermost frame of the last stack in the analyzed file; None
+        without such a frame."""
         frame = frames.innermost_frame(words.stack, self._request.path)
         return None if frame is None else frames.range_of(frame, self._text_lines())
 
@@ -301,8 +332,8 @@ def _failed_report(
 
 
 def _restart_notes(statement: int | None) -> tuple[str, ...]:
-    """Return the note that the module is executed again without the statement that ended the
-    process; no note if ``statement`` is None."""
+    """Return a note that the file is executed again without top-level statement ``statement``,
+    which ended the process; empty if it is None."""
     if statement is None:
         return ()
     if statement == PACKAGES:

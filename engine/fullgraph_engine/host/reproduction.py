@@ -1,5 +1,8 @@
-"""Handle a ``Reproduce`` request: a run writes programs that may reproduce a finding, then a
-reducer minimizes one of them."""
+"""Handle a ``Reproduce`` request: write a small script that shows a finding.
+
+A run writes programs that may reproduce the finding. Then a reducer, a process without user code,
+minimizes one of them.
+"""
 
 from __future__ import annotations
 
@@ -45,15 +48,18 @@ _WATCH = 0.5
 
 
 class ReproSession:
-    """The state of one ``Reproduce`` request; the event loop treats it like an ``Analysis``."""
+    """The state of one ``Reproduce`` request, which writes a small script that shows a finding.
+
+    The event loop treats it like an ``Analysis``.
+    """
 
     def __init__(self, request: Reproduce, host: Services, scratch: str) -> None:
         self.request, self.scratch = request, scratch
         self._host = host
         self._began = time.monotonic()
         self._trouble = ""
-        """Reason why no programs may have been written: how the run or the module's execution
-        ended; empty so far."""
+        """Reason why the run may have written no programs, such as a crash; empty while it has not
+        ended."""
         self._made: CandidatesMade | None = None
         self._reducer = Performer(host, self._from_reducer, self._reducer_ended)
         self._deadline = self._began + request.seconds
@@ -83,14 +89,14 @@ class ReproSession:
         )
 
     def begin(self) -> None:
-        """Start the run that writes programs which may reproduce the finding."""
+        """Start a trace of the target that writes programs which may reproduce the finding."""
         if self._analysis is not None:
             self._analysis.begin()
 
     # -- the run ------------------------------------------------------------------------------
 
     def handle_event(self, message: Any) -> None:
-        """Handle an event that the run would have sent to the server."""
+        """Handle an event of the run that writes programs, instead of sending it to the server."""
         if isinstance(message, CandidatesMade):
             # Several runs may report programs. Use the first that shows the finding.
             if self._made is None or (message.packed and not self._made.packed):
@@ -155,8 +161,8 @@ class ReproSession:
             self._host.forward(line + b"\n")
 
     def _hand_over(self, names: tuple[str, ...]) -> None:
-        """Link or copy the data files of a program from the temporary folder to the folder that the
-        request names."""
+        """Link or copy files with tensor contents, which a script loads, from the temporary folder
+        to the folder that the request names."""
         if not self.request.folder:
             return
         for name in names:
@@ -178,8 +184,8 @@ class ReproSession:
 
     @property
     def waiting(self) -> int:
-        """Number of processes that this request still needs: one for the minimization, after the
-        run."""
+        """Number of further processes that this request needs: 1 (for the minimization) while
+        programs are being written, else 0."""
         return 1 if self._analysis is not None else 0
 
     def next_deadline(self) -> float:
@@ -188,7 +194,7 @@ class ReproSession:
         return min(self._deadline, self._next_watch)
 
     def tick(self, now: float) -> None:
-        """End the request or its processes if they exceed their limits at time ``now``."""
+        """End the request, or processes of it, if they exceed their time limits at time ``now``."""
         if self._analysis is not None:
             self._analysis.tick(now)
             if self._analysis is not None and now >= self._deadline:

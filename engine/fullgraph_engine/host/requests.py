@@ -18,11 +18,12 @@ _LEAST_AT_ONCE = 2
 """Minimum number of concurrent analyses, so that a file that hangs does not delay the others."""
 
 Session = Union[Analysis, ProgramRun, ReproSession, ComparisonSession]
-"""The state of one request."""
+"""State of one running request of the server."""
 
 
 class Requests:
-    """The running requests, by number, and the queue of waiting analyses."""
+    """The requests of the server: the running ones, by number, and a queue of analyses that wait
+    for others to end."""
 
     def __init__(self, host: Services) -> None:
         self._host = host
@@ -31,12 +32,13 @@ class Requests:
         """Requests that wait for their start, and the times at which they arrived."""
 
     def __bool__(self) -> bool:
-        """Whether a request is running."""
+        """Whether a request of the server is running."""
         return bool(self._sessions)
 
     @property
     def waiting(self) -> int | None:
-        """Number of runs that wait for a process; None if no request is running."""
+        """Number of traces that wait for a process, for all requests; None if no request is
+        running."""
         waiting = [one.waiting for one in self._sessions.values()]
         return sum(waiting) if waiting else None
 
@@ -44,7 +46,7 @@ class Requests:
         return min((one.next_deadline() for one in self._sessions.values()), default=float("inf"))
 
     def tick(self) -> None:
-        """Handle ended processes and deadlines of each running request."""
+        """Let each running request handle ended processes and deadlines."""
         for session in list(self._sessions.values()):
             session.tick(time.monotonic())
 
@@ -54,8 +56,8 @@ class Requests:
     def admit(self, request: Analyze | Reproduce | Compare) -> None:
         """Start a request, or queue it if too many analyses are running.
 
-        Analyses at low priority (``nice``), reproductions and comparisons start at once: the former
-        do not delay others, and a user waits for the latter.
+        Analyses at low priority (``nice``) start at once because they do not delay others;
+        reproductions and comparisons, because a user waits for them.
         """
         number = request.request
         if number in self._sessions or any(one.request == number for one, _ in self._queue):
@@ -90,7 +92,8 @@ class Requests:
             session.cancel()
 
     def prioritize(self, message: Prioritize) -> None:
-        """Trace the targets near the lines of ``message`` first in the request that it names."""
+        """Trace the targets near the lines of ``message`` first, in the request that ``message``
+        names."""
         for at, (request, came) in enumerate(self._queue):
             if request.request == message.request:
                 self._queue[at] = replace(request, focus=message.first), came

@@ -1,4 +1,4 @@
-"""A run: a process that traces one target with one set of inputs."""
+"""A run: a process that traces one target (a function or module class) with one set of inputs."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ _MOST_FINDINGS = 2000
 _LAST = 0.1
 """Fraction of a recompilation forecast's time that remains reserved for reporting its results."""
 _EXTRACTING = 0.5
-"""Fraction of the remaining time of a reproduction that may be used for writing the candidate
-programs."""
+"""Fraction of the remaining time of a ``Reproduce`` request that may be used to write programs; the
+rest is for minimizing one."""
 GRACE = 0.15
 """Number of seconds between the main process's signal at a time limit and the moment at which the
 interpreter writes the stacks itself."""
@@ -74,10 +74,11 @@ interpreter writes the stacks itself."""
 
 @dataclass
 class Run:
-    """The state of one run.
+    """The state of one run, which traces a target (a function or module class) with one set of
+    inputs.
 
     ``forking`` is called with True before a fork and with False after it, in both processes; None
-    where forking is not allowed. ``differs``: whether the inputs differ from the planned ones.
+    where forking is not allowed. ``differs``: the inputs are other ones than were planned.
     """
 
     launch: LaunchRun
@@ -102,8 +103,8 @@ class Run:
         return RunId(self.tracee.target.name, self.launch.probe, self.launch.part)
 
     def trace_and_report(self, ends: ProcessEnds) -> None:
-        """Perform the run that was requested (trace, measure or execute the target) and report its
-        result."""
+        """Trace, measure or execute the target, as the request demands, and send the result to the
+        main process over ``ends``."""
         self.watch = Stopwatch("process", self.launch.began)
         self.prepare_process(ends)
         if self.forking is not None:
@@ -206,7 +207,8 @@ class Run:
             self.send(FindingFound(self.analyze.request, finding))
 
     def make_commission(self) -> DocumentRequest:
-        """Return the documents (such as graphs and guards) that the run must write."""
+        """Return which documents (captured graphs, bytecode, ShapeEnv events) the run must write,
+        and how to send them."""
         request = self.analyze
         saved = {one.number: one.archive for one in request.compare_events if one.run == self.id}
         return DocumentRequest(request.documents, self.report_document, request.save_events, saved)
@@ -262,7 +264,8 @@ class Run:
         )
 
     def report_observations(self, outcome: Outcome) -> None:
-        """Send the values, shapes, guards and trace steps that the run observed."""
+        """Send the values, shapes, guards and trace steps in ``outcome`` to the engine's main
+        process."""
         number, target = self.analyze.request, self.tracee.target.name
         probe = self.launch.probe
         if outcome.values:
@@ -281,8 +284,8 @@ class Run:
             self.send(TraceStepsFound(number, target, steps, left_out, probe))
 
     def extract(self) -> RunDone:
-        """Write programs that may reproduce the requested finding, and return the result of the
-        run."""
+        """Write small programs that may reproduce the requested finding, send them, and return the
+        result of the run."""
         assert self.analyze.wanted is not None
         until = self.launch.began + _EXTRACTING * self.launch.seconds
         extracted = self.pipeline.write_candidates(self.tracee, self.analyze.wanted, until)
@@ -293,8 +296,11 @@ class Run:
         return RunDone(report, extracted.needs_real)
 
     def run_behavior(self) -> RunDone:
-        """Choose inputs for comparing two versions of the target, or execute the target on the
-        chosen inputs; return the result."""
+        """Choose inputs for comparing two versions of the target, or call the target with inputs
+        chosen before.
+
+        Return the result of the run.
+        """
         order, part, probe = self.analyze.observe, self.launch.part, self.launch.probe
         assert order is not None
         if part == "cases":
@@ -316,14 +322,14 @@ class Run:
         return self.untraced_result()
 
     def untraced_result(self) -> RunDone:
-        """Return the result of a run that called the target without tracing it."""
+        """Return the result of a run that called or measured the target without tracing it."""
         target, info = self.tracee.target, self.tracee.probe.info
         report = TargetReport(target.name, target.kind, target.range, "traced", "real", info)
         return RunDone(report, None)
 
     def changed_probe_report(self) -> TargetReport:
-        """Return the report of a target whose inputs changed when the module was executed a second
-        time."""
+        """Return a report that the target was not traced, because a second execution of the file
+        gave it other inputs than the first."""
         target, probe = self.tracee.target, self.tracee.probe
         reason = (
             f"Executed a second time, the module gives `{target.name}` other inputs; give it a "
@@ -381,10 +387,12 @@ def settle_process(
     *,
     forks: bool = False,
 ) -> None:
-    """Attach output, signal handlers and limits to the process of a run before it calls user code.
+    """Connect a new run's process to the output channels ``ends``, and set its signal handlers and
+    limits.
 
     ``interrupted`` handles the main process's signals. After ``seconds``, if given, the interpreter
-    writes the stacks. ``memory`` is in MiB. ``forks`` is as in ``limits.apply_limits``.
+    writes the stacks. ``memory`` is in MiB. ``forks``: processes forked later may raise these
+    limits for themselves.
     """
     descriptors.attach_streams(ends.stdout, ends.stderr)
     limits.reset_signals(interrupted)
@@ -404,8 +412,8 @@ def exit_after(
 ) -> NoReturn:
     """Call ``work`` and end this process; log exceptions of the engine's code.
 
-    ``report`` is the descriptor of the log. ``lost`` are error numbers of ``OSError`` which mean
-    that results could not be reported.
+    ``report`` is the descriptor of the log. ``lost`` are error numbers of an ``OSError`` by which
+    sending results fails, after user code has closed the pipe.
     """
     status = BROKEN
     try:
@@ -425,8 +433,8 @@ def exit_after(
 
 
 def main(run: Run, ends: ProcessEnds) -> NoReturn:
-    """Perform the run and exit the process, even if user code has registered exit handlers or
-    started threads."""
+    """Perform the run (a trace of one target) and exit, even if user code has registered exit
+    handlers or started threads."""
     status = BROKEN
     try:
         run.trace_and_report(ends)

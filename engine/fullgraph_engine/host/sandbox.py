@@ -38,8 +38,11 @@ Rule = Callable[[str, tuple[Any, ...]], None]
 
 @dataclass(frozen=True)
 class RefusedOperation:
-    """An operation that was denied: ``words`` describe it, and ``allowance`` is the permission that
-    would allow it, or None."""
+    """An operation of user code that the sandbox denied.
+
+    ``words`` describe it for the user; ``allowance`` is the permission that would allow it, or None
+    if no permission does.
+    """
 
     words: str
     allowance: Allowance | None
@@ -51,16 +54,17 @@ def is_refusal(words: str) -> bool:
 
 
 def allowance_hint(allowance: Allowance) -> str:
-    """Return a sentence that explains to the user how to allow an operation."""
+    """Return a sentence that tells the user which setting allows a denied operation."""
     flag = shlex.quote(str(allowance))
     return f"Allow it with `--allow {flag}`, or in your editor with the setting `sandbox.allow`."
 
 
 class Sandbox:
-    """The audit hook of a process, inherited by all processes forked from it.
+    """The Python audit hook that denies operations of user code, such as writing files.
 
-    Files may be changed below ``root``, which contains the temporary folders. ``pass_over`` and
-    ``untouched`` keep Dynamo from tracing the hook's own code.
+    All processes forked from this one inherit it. Files may be changed below ``root``, which
+    contains the temporary folders. ``pass_over`` and ``untouched`` are functions that keep Dynamo
+    from tracing the hook's own code.
     """
 
     def __init__(
@@ -85,11 +89,11 @@ class Sandbox:
         """True while the engine itself forks a process, which is then allowed."""
         self._startable: frozenset[str] = frozenset()
         self._is_held = False
-        """True if the kernel prevents programs that user code starts from writing outside
-        ``root``."""
+        """True if the kernel also restricts programs that user code starts, so that they cannot
+        write outside ``root``."""
         self.refusal: RefusedOperation | None = None
-        """Last denied operation. It explains a later failure if a library catches the first
-        exception and raises another one."""
+        """Last denied operation, or None. It explains a later failure, because a library may catch
+        the first exception and raise another one."""
         self.noted: set[str] | None = None
         """Paths that user code has read; None if they are not recorded."""
         self._owns_shared_memory = False
@@ -98,10 +102,12 @@ class Sandbox:
     def install(
         self, memory: int, *, programs: bool = False, private: tuple[str, ...] = ()
     ) -> None:
-        """Install the audit hook and apply the sandbox of the kernel to this process.
+        """Install the audit hook and the kernel's restrictions in this process; both cannot be
+        undone.
 
-        ``memory`` is the MiB of shared memory. ``programs``: whether programs may be allowed later.
-        Changes in ``private`` folders are visible only to this process and are discarded with it.
+        ``memory`` is the MiB of shared memory. ``programs``: user code may be allowed to start
+        programs later. Changes in ``private`` folders are visible only to this process and are
+        discarded with it.
         """
         rules: dict[str, Rule] = {
             "open": self._check_open,
@@ -139,21 +145,24 @@ class Sandbox:
         self._owns_shared_memory = "private /dev/shm" in held
 
     def note_shared_memory(self) -> None:
-        """Record which files exist in shared memory before user code of a later version of the file
-        runs."""
+        """Record which files exist in ``/dev/shm``, so that :meth:`clear_shared_memory` keeps
+        them."""
         if self._owns_shared_memory:
             self._shared = frozenset(_listdir(confinement.SHARED_MEMORY))
 
     def clear_shared_memory(self) -> None:
-        """Remove the files in shared memory that code of an earlier version of the file left
-        behind."""
+        """Remove the files in ``/dev/shm`` that user code created since the call of
+        :meth:`note_shared_memory`."""
         if self._owns_shared_memory:
             for name in set(_listdir(confinement.SHARED_MEMORY)) - self._shared:
                 descriptors.remove_path(f"{confinement.SHARED_MEMORY}/{name}")
 
     def _refuse_multiprocessing(self) -> None:
-        """Deny ``multiprocessing`` the start of an interpreter, which raises no audit event.
-        ``subprocess`` keeps the original function."""
+        """Make ``multiprocessing`` raise when it starts an interpreter, since it does so without an
+        audit event.
+
+        ``subprocess`` is not affected.
+        """
         try:
             import _posixsubprocess
         except ImportError:
@@ -169,8 +178,11 @@ class Sandbox:
         _posixsubprocess.fork_exec = fork_exec
 
     def let_start(self, names: frozenset[str]) -> bool:
-        """Allow starting programs with these names, if the kernel prevents them from writing
-        outside ``root``. Return whether it does."""
+        """Allow user code to start the programs ``names``, such as a C++ compiler, and return True.
+
+        Return False, without a change, unless the kernel prevents programs from writing outside
+        ``root``.
+        """
         if self._is_held:
             self._startable = names
         return self._is_held
@@ -184,7 +196,11 @@ class Sandbox:
 
     def explain_refusal(self, finding: Finding, error: str) -> Finding:
         """Return ``finding`` with the denied operation that probably caused it, and a hint on how
-        to allow it."""
+        to allow the operation.
+
+        Unchanged if the sandbox denied nothing that explains ``error``, the type and message of the
+        exception.
+        """
         variable = self._hidden_variable(error)
         allowance, notes = None, list(finding.notes)
         if variable is not None:
@@ -259,8 +275,8 @@ class Sandbox:
         raise self._make_refusal("lets it change no files", name, self._write_allowance(real))
 
     def _write_allowance(self, real: str) -> Allowance | None:
-        """Return the permission that would allow writing to the path ``real``; None for the home
-        folder itself."""
+        """Return the permission that would allow user code to write to the path ``real``; None if
+        no permission can, as for the home folder itself."""
         for cache, folder in self._caches.items():
             if caches.is_below(real, folder):
                 return Allowance(cache)
@@ -352,11 +368,11 @@ def _builds_extension() -> bool:
 
 
 def sandbox_environment(scratch: str, allowed: Allowed) -> dict[str, str]:
-    """Return the environment variables for user code: caches are in the temporary folder, and
+    """Return environment variables for user code: caches are in the folder ``scratch``, and
     libraries do not use the network.
 
-    Caches of downloads (weights, tokenizers) are only read and keep their place. So do the folders
-    that the user allows writing to.
+    Caches of downloads (weights, tokenizers) and folders that the user allows writing to keep their
+    place.
     """
     own = {
         name: f"{scratch}/{folder}"

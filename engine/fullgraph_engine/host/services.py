@@ -22,13 +22,16 @@ class Services(Protocol):
     scratch: str
     """Path of the engine's folder, which contains a folder for each request."""
     degraded: tuple[Degraded, ...]
-    """Kinds of information that the installed torch version cannot provide."""
+    """Facts about a trace, such as guards, that the installed torch cannot show."""
     found: FoundProbes
-    """Inputs for targets that searches of earlier requests found."""
+    """Inputs for targets (functions and module classes of files) that searches of earlier requests
+    found."""
     expected_paths: ExpectedPaths
-    """Targets that had further execution paths in earlier requests."""
+    """Targets (functions and module classes of files) that had alternative execution paths in
+    earlier requests."""
     programs: ProgramProcesses
-    """Runs of user programs, in progress or finished, for reuse by several requests."""
+    """Runs of user programs, in progress or finished; requests about the same program share
+    them."""
     backend: ProcessBackend
 
     # -- events -------------------------------------------------------------------------------
@@ -55,8 +58,11 @@ class Services(Protocol):
         """Stop watching a descriptor and close it."""
 
     def watch_reports(self, launched: LaunchedProcess, ready: Callable[[], None]) -> LineReader:
-        """Return a reader for the messages of a process; ``ready`` is called when some arrive.
-        Close its output and its file for the last stack."""
+        """Watch the messages that a process sends; return a reader for them.
+
+        ``ready`` is called when messages arrive. The main process's descriptors for the output of
+        ``launched`` and for its last stack are closed.
+        """
 
     def own_descriptors(self) -> set[int]:
         """Return the descriptors of the engine that forked processes must close."""
@@ -64,18 +70,28 @@ class Services(Protocol):
     # -- processes ----------------------------------------------------------------------------
 
     def perform_order(self, order: Order, ends: ProcessEnds) -> NoReturn:
-        """Perform an order in the current process, which was forked for it, and exit."""
+        """Perform an order, such as executing a file, in the current process, which was forked for
+        it, and exit.
+
+        ``ends`` are its channels to the main process.
+        """
 
     def watch_child(self, pid: int, ended: Callable[[int | None], None]) -> None:
         """Register a child process; ``ended`` is called with its exit code, or None if the code is
         unknown."""
 
     def kill_strangers(self, parents: dict[int, int]) -> None:
-        """End processes that user code left behind. ``parents`` maps each pid to its parent."""
+        """Kill processes that user code started and left behind.
+
+        ``parents`` maps each pid to its parent's pid.
+        """
 
     def clean_up(self, ended: Sequence[int], scratch: str) -> None:
-        """After the processes ``ended`` have ended, kill processes that they left behind. Remove
-        the folder ``scratch`` unless a saved process uses it."""
+        """Clean up after the processes ``ended``: kill processes that they left behind, and remove
+        the folder ``scratch``.
+
+        The folder stays if a process kept for later versions of a file uses it.
+        """
 
     def remove(self, scratch: str) -> None:
         """Remove a folder, ignoring errors."""

@@ -9,10 +9,11 @@ import os
 _SHORT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
 _WAIT = 0.5
-"""Number of seconds between two attempts to start a process during a shortage."""
+"""Number of seconds between two attempts to start a process while resources are short."""
 
 _PATIENCE = 20.0
-"""Maximum seconds of repeated attempts, unless a running process may soon free resources."""
+"""Maximum seconds of attempts to start a process while resources are short, unless a running
+process may soon free some."""
 
 
 def is_short(error: OSError) -> bool:
@@ -21,7 +22,8 @@ def is_short(error: OSError) -> bool:
 
 
 def shortage_words(error: OSError) -> str:
-    """Describe for the user what the system lacked, without a full stop."""
+    """Return a clause for the user on what the system lacked when a process could not be
+    started."""
     return error.strerror or os.strerror(error.errno or 0) or str(error)
 
 
@@ -42,8 +44,12 @@ class Shortage:
         return is_new
 
     def may_wait(self, now: float, *, made_room: bool, active: bool) -> bool:
-        """Schedule another attempt, at once if the engine has ``made_room`` by ending an idle
-        process. Return False if the shortage has lasted too long and no process is ``active``."""
+        """Schedule another attempt to start a process; return False if the shortage has lasted too
+        long to wait.
+
+        ``made_room``: the engine has ended an idle process, so the next attempt is made at once.
+        ``active``: a process is running whose end may free resources, so waiting is always allowed.
+        """
         self.retry_at = now if made_room else now + _WAIT
         if made_room or active or now - self._since < _PATIENCE:
             return True
@@ -55,5 +61,5 @@ class Shortage:
         self._since = 0.0
 
     def retry(self) -> None:
-        """Record that the waiting attempt is made now."""
+        """Record that the scheduled attempt to start a process is made now."""
         self.retry_at = float("inf")

@@ -1,9 +1,10 @@
-"""An enclosing run: it executes the callers of targets and keeps a snapshot of the process at each
-call of a target to trace.
+"""An enclosing run: a process that executes callers of targets to record the real inputs of each
+target.
 
-A snapshot is a process that stops before the call, while a fork continues the run. It forks the
-processes that trace the call, and forwards commands to later snapshots, which descend from it. So
-later operations of the run, or its end, do not affect an earlier snapshot.
+At each call of a target it leaves a snapshot: this process stops just before the call, while a fork
+of it continues the callers. The snapshot forks the processes that trace the call, and forwards
+commands to later snapshots, which descend from it. So later operations of the callers, or their
+end, do not affect an earlier snapshot.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ _exit, _dup = os._exit, os.dup
 
 
 class Snapshots:
-    """The snapshots of one enclosing run, as seen in the process that executes it. ``forking`` is
-    called with True before a fork and with False after it."""
+    """The snapshots of one enclosing run, a process that executes callers of targets.
+
+    A snapshot is a copy of the process that waits just before a call of a target, to be forked into
+    runs that trace the call. ``forking`` is called with True before a fork and with False after it.
+    """
 
     def __init__(
         self,
@@ -49,10 +53,13 @@ class Snapshots:
         *,
         tells: bool,
     ) -> tuple[LaunchRun, ProcessEnds]:
-        """Execute the callers of the targets in ``runs``. Return the command and descriptors in a
-        process that a snapshot forked to trace a call.
+        """Execute the callers of the targets in ``runs``, and fork a waiting copy of the process
+        (snapshot) at each call of a target.
 
-        ``tells``: whether to report the arguments of each call.
+        The function returns only in a process forked from a snapshot to trace its call, with the
+        command to execute and the channels to the main process. ``runs`` has planned runs, each
+        with its target and inputs. ``text`` is the file's source, ``namespace`` its globals.
+        ``tells``: report the arguments of each call.
         """
         self._ends.raise_all()
         memory = self._command.memory
@@ -75,10 +82,11 @@ class Snapshots:
         return self.serve_runs(taken[0] if taken else None, *call)
 
     def fork_snapshot(self) -> bool:
-        """Fork this process at a call. Return True in the process that stays as a snapshot, False
-        in the process that continues the run.
+        """Fork this process just before a call of a target, so that one of the two processes (the
+        snapshot) waits there.
 
-        Also return False, without a fork, if the process has several threads or lacks descriptors.
+        Return True in the snapshot, and False in the process that continues the callers. Also
+        return False, without a fork, if the process has several threads or lacks descriptors.
         """
         if processes.count_threads() > 1:
             return False
@@ -107,8 +115,13 @@ class Snapshots:
     def serve_runs(
         self, taken: PlannedRun | None, call: GivenCall | None, source: str
     ) -> tuple[LaunchRun, ProcessEnds]:
-        """Fork processes for this snapshot's call on command, until the engine's main process ends.
-        Return only in a forked process, with its command and descriptors."""
+        """Wait at a call of a target, in a copy of the process (snapshot), and fork a run for each
+        command that arrives.
+
+        It ends with the engine's main process. ``taken`` is the planned run of the call, or None;
+        ``call`` is a digest of its arguments, and ``source`` describes it. Return only in a forked
+        process, with its command and channels.
+        """
         server = self._server
         if server is None:
             _exit(0)  # the enclosing run has finished

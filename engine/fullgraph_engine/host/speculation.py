@@ -1,9 +1,8 @@
-"""Remember which targets had further execution paths, by file, to trace these in advance after an
-edit.
+"""Trace alternative execution paths of a target in advance, on an idle processor, after an edit.
 
-The first question about the paths usually survives an edit: how the target behaves in its other
-mode (training or evaluation). An idle processor can answer the question while the target's first
-run is still going.
+A target (a function or module class) that had alternative paths before the edit usually has them
+afterwards too. The first one is its other mode, training or evaluation, which can be traced while
+the target's first run is still going.
 """
 
 from __future__ import annotations
@@ -19,51 +18,50 @@ from .wire import BranchAnswer, PlannedRun
 
 @dataclass(frozen=True)
 class Expected:
-    """The mode (fake or real tensors) in which a target's further execution paths were traced, and
-    the encoded state of its first run."""
+    """How alternative execution paths of a target were traced last: the mode (fake or real
+    tensors), and the encoded state of its first trace."""
 
     mode: Mode
     known: str
 
 
 ExpectedPaths = CacheByFile[tuple[str, int], Expected]
-"""Cache, by file, of the targets that had further execution paths; keys are the target's name and
-the number of its inputs."""
+"""Cache, by file, of the targets that had alternative execution paths; keys are the target's name
+and the number of its inputs."""
 
 
 @dataclass
 class _Speculation:
-    """A run that traces a target's further execution paths in advance, while the target's first run
-    has not yet ended."""
+    """A run started early, on an idle processor: it traces an alternative execution path before the
+    target's first run has ended."""
 
     attempt: Attempt
     found: FoundProbe | None
-    """Inputs that a search had found for the target when the speculative run was launched; None
-    without a search result."""
+    """Inputs that a search had found for the target when this run was launched; None if its inputs
+    were not searched for."""
     answer: BranchAnswer | None = None
     over: bool = False
     wanted: Attempt | None = None
-    """The planned run that needs the speculation's answer and is launched when the answer arrives;
-    None until then."""
+    """Planned run that waits for the result of this one; None until the plan needs the result."""
 
     def add_answer(self, attempt: Attempt) -> Attempt:
         return replace(attempt, answers=(self.answer,) if self.answer is not None else ())
 
 
 class Speculations:
-    """The speculative runs of one analysis, as plain data: queued ones, launched ones and their
-    answers."""
+    """The speculative runs (started early, on idle processors) of one analysis: queued ones,
+    launched ones and their answers."""
 
     def __init__(self, path: str, expected: ExpectedPaths, found: FoundProbes) -> None:
         self._path, self._expected, self._found = path, expected, found
         self._queue: list[Attempt] = []
-        """Speculative runs that start once processors are idle."""
+        """Runs to start early, once processors are idle."""
         self._launched: dict[tuple[int, int], _Speculation] = {}
-        """Launched speculative runs, by target number and input number."""
+        """Runs that were started early, by target number and number of its inputs."""
 
     def add_runs(self, runs: Iterable[PlannedRun]) -> None:
-        """Queue a speculative run for each target that had further execution paths in the previous
-        version of the file."""
+        """Queue a speculative run (started early, on an idle processor) for each target that had
+        alternative paths in the previous version of the file."""
         entries = self._expected.entries_of(self._path)
         for planned in runs:
             expected = entries.get((planned.info.name, planned.probe))
@@ -72,8 +70,11 @@ class Speculations:
                 self._queue.append(Attempt(planned, mode, "paths", known=known, speculative=True))
 
     def next_attempt(self, firsts: Container[tuple[int, int]]) -> Attempt | None:
-        """Return the next speculative run to launch, or None. Drop runs unless the first run with
-        the same target and inputs is in progress, so that ``firsts`` contains it."""
+        """Return the next run to start early (on an idle processor), or None.
+
+        ``firsts`` has the indices of the targets and inputs whose first run is in progress. Early
+        runs for others are dropped.
+        """
         while self._queue and self._queue[0].plan.at not in firsts:
             del self._queue[0]
         return self._queue[0] if self._queue else None
@@ -83,8 +84,10 @@ class Speculations:
         self._launched[attempt.plan.at] = _Speculation(attempt, self._found_for(attempt))
 
     def end(self, attempt: Attempt, answer: BranchAnswer | None) -> Attempt | None:
-        """Store the answer of a finished speculative run. Return the run that waits for the answer,
-        or None."""
+        """Store the ``answer`` of a finished speculative run (started early).
+
+        Return the planned run that waits for it, or None.
+        """
         speculation = self._launched.get(attempt.plan.at)
         if speculation is None:
             return None
@@ -92,8 +95,11 @@ class Speculations:
         return speculation.add_answer(speculation.wanted) if speculation.wanted else None
 
     def differs(self, attempt: Attempt) -> bool:
-        """Whether a speculative run was launched with another mode or other inputs than
-        ``attempt``, so that its answer cannot be used."""
+        """Whether a run that was started early for this target used other inputs or another kind of
+        tensors than ``attempt``.
+
+        Its answer is then useless.
+        """
         speculation = self._launched.get(attempt.plan.at)
         return speculation is not None and (
             speculation.attempt.mode != attempt.mode
@@ -101,8 +107,11 @@ class Speculations:
         )
 
     def add_answer(self, attempt: Attempt) -> Attempt | None:
-        """Return ``attempt`` with the answer of its speculative run, if there was one. Return None
-        if ``attempt`` must wait for the answer."""
+        """Return ``attempt`` with the answer of the run that was started early for its target;
+        unchanged if there was none.
+
+        Return None if that run is still going; ``attempt`` is then returned later by :meth:`end`.
+        """
         speculation = self._launched.get(attempt.plan.at)
         if speculation is None:
             return attempt
@@ -112,16 +121,17 @@ class Speculations:
         return None
 
     def remove(self, attempt: Attempt) -> None:
-        """Discard the speculative run for the target and inputs of ``attempt``."""
+        """Discard the run that was started early for the target and inputs of ``attempt``."""
         self._launched.pop(attempt.plan.at, None)
 
     def remember(self, attempt: Attempt) -> None:
-        """Remember for later versions of the file that the target has further execution paths."""
+        """Record that a target has alternative execution paths, so that they are traced early after
+        the next edit."""
         key = attempt.plan.info.name, attempt.plan.probe
         self._expected.add(self._path, key, Expected(attempt.mode, attempt.known))
 
     def forget(self, attempt: Attempt) -> None:
-        """Forget that the target had further execution paths."""
+        """Record that a target no longer has alternative execution paths."""
         self._expected.forget(self._path, (attempt.plan.info.name, attempt.plan.probe))
 
     def clear(self) -> None:

@@ -25,9 +25,10 @@ ANSWER_SECONDS = 0.3
 value of its own."""
 
 _STAGES: tuple[Stage, ...] = ("start", "module", "run")
-"""Stages of a process in the order in which it passes through them."""
+"""Stages of a process (startup, executing the file, a run), in the order in which it passes through
+them."""
 _START_SECONDS = 120.0
-"""Maximum seconds for a new process to start and import torch."""
+"""Maximum seconds for a new process to start and to import torch."""
 _MEASURE_SECONDS = 0.5
 """Number of seconds between two measurements of memory, files and processes."""
 _LEAST_PROLONGED = 0.05
@@ -36,7 +37,7 @@ count."""
 _MOST_REPORTED = 256 * MIB
 """Maximum bytes of messages that one process may send. Large models need a thousandth of it."""
 _MOST_KILLS = 8
-"""Number of attempts, one second apart, to kill a process by its pid. After them, the pid is
+"""Maximum number of attempts, one second apart, to kill a process by its pid. Afterwards the pid is
 assumed to be wrong."""
 
 Cause = Literal["timeout", "memory", "files", "processes", "lost", "stopped", "talk"]
@@ -47,9 +48,9 @@ it has sent too many messages."""
 
 @dataclass(eq=False)
 class WatchedProcess:
-    """A process whose time, memory and output the engine limits; ``pid`` is 0 until it is known.
+    """A process with limits on time, memory and output; ``pid`` is 0 until it is known.
 
-    ``box`` is the descriptor of the file in which it records its last stack. ``started``,
+    ``box`` is the descriptor of the file in which the process records its last stack. ``started``,
     ``deadline`` and ``kill_at`` are times of ``time.monotonic``.
     """
 
@@ -59,42 +60,46 @@ class WatchedProcess:
     box: int
     stage: Stage
     seconds: float
-    """Maximum seconds of the current stage."""
+    """Time limit in seconds of the current stage (startup, executing the file, or a run)."""
     started: float
     deadline: float
     late: Cause = "timeout"
-    """Reason to record if the process is still running at its deadline."""
+    """Reason (a ``Cause``) for ending the process if it is still running at its deadline."""
     cause: Cause | None = None
-    """Reason why the process was interrupted and is about to be killed; None while it may
+    """Reason why the process was interrupted and will be killed soon; None while it may
     continue."""
     kill_at: float = float("inf")
     answer_seconds: float = ANSWER_SECONDS
-    """Number of seconds between an interruption for other reasons than the deadline and the
-    kill."""
+    """Number of seconds between interrupting the process for exceeding a limit other than its
+    deadline, and killing it."""
     late_answer_seconds: float = ANSWER_SECONDS
-    """Number of seconds between an interruption at the deadline and the kill."""
+    """Number of seconds between interrupting the process at its deadline and killing it."""
     is_timed: bool = True
-    """True if the deadline applies. It does not while a module process waits for commands after
-    executing the module."""
+    """True if the deadline applies. It does not while a process waits for commands after it has
+    executed the user's file."""
     reported: int = 0
     """Number of bytes of messages that the process has sent."""
     kills: int = 0
-    """Number of attempts to kill the process."""
+    """Number of attempts so far to kill the process."""
     waited_before: float = 0.0
-    """Seconds of waiting for a processor before the current stage began."""
+    """Processor waiting time in seconds before the current stage (startup, executing the file, or a
+    run) began."""
     cpu: float | None = None
-    """Processor time in seconds at the last measurement; None before it, or if unknown."""
+    """Processor time in seconds that the process had used when it was last measured; None if it was
+    not, or if unknown."""
 
     def enter_stage(self, stage: Stage, seconds: float) -> None:
-        """Start the time limit of a stage, and cancel the kill of a process that was interrupted in
-        the previous stage."""
+        """Begin a stage (startup, executing the file, or a run) with its own time limit.
+
+        A kill scheduled in the previous stage is canceled.
+        """
         now = time.monotonic()
         self.cause, self.kill_at, self.is_timed = None, float("inf"), True
         self.stage, self.seconds, self.started, self.deadline = stage, seconds, now, now + seconds
         self.waited_before = self.measure_processor_time().waited
 
     def measure_processor_time(self) -> processes.ProcessorTime:
-        """Measure the processor time of the process, and store it for its last measurement."""
+        """Return the processor time that the process has used, and store it in ``cpu``."""
         measured = processes.read_processor_time(self.pid) if self.pid else None
         if measured is not None:
             self.cpu = max(measured.used, self.cpu or 0.0)
@@ -118,12 +123,13 @@ class SupervisorHost(Protocol):
 
 
 class Family(Protocol):
-    """A lookup of the parent and the number of child processes of each process of a request."""
+    """An interface that tells a supervisor how the processes of a request descend from each
+    other."""
 
     @property
     def source(self) -> int:
-        """Pid of a process outside the request that forks the request's processes; 0 if there is
-        none."""
+        """Pid of the process, kept from an earlier request, that the processes of this request are
+        forked from; 0 if there is none."""
         ...
 
     def find_parent(self, process: WatchedProcess) -> int:
@@ -136,7 +142,7 @@ class Family(Protocol):
 
 
 class SingleProcess:
-    """The family of a request whose processes are not forked from each other."""
+    """A family for requests whose processes are not forked from each other; it always returns 0."""
 
     source = 0
 
@@ -148,8 +154,8 @@ class SingleProcess:
 
 
 class Supervisor:
-    """A supervisor that watches the processes of one request and enforces its limits on time,
-    memory, files and output."""
+    """A supervisor of the processes of one request, which interrupts and then kills those over a
+    limit of time, memory, files or output."""
 
     def __init__(self, host: SupervisorHost, request: int, limits: Limits, family: Family) -> None:
         self._host, self._request, self._limits = host, request, limits
@@ -164,7 +170,7 @@ class Supervisor:
 
     @property
     def pids(self) -> list[int]:
-        """Pids of the watched processes, as far as they are known."""
+        """Pids of the watched processes, without processes whose pid is not known yet."""
         return [process.pid for process in self._processes if process.pid]
 
     @property
@@ -175,9 +181,10 @@ class Supervisor:
         return round(sum(measured), 3) if measured else None
 
     def add(self, launched: LaunchedProcess, stage: Stage, seconds: float) -> WatchedProcess:
-        """Watch a new process and forward its output to the server.
+        """Watch a new process and forward its output to the server; return its state.
 
-        The time of ``stage`` starts now, or, for a fresh interpreter, after it has imported torch.
+        The time limit ``seconds`` of its first stage starts now, or for a fresh interpreter once it
+        has imported torch.
         """
         channels, budget = launched.channels, OutputBudget()
         captures = [
@@ -219,7 +226,8 @@ class Supervisor:
     # -- reports of a process -----------------------------------------------------------------
 
     def begin_stage(self, process: WatchedProcess, begun: StageBegun, most: float) -> None:
-        """Start the time limit of the stage that a process has reported, at most ``most`` seconds.
+        """Start the time limit of the stage that a process has reported: ``begun.seconds``, but at
+        most ``most``.
 
         Only the first report of a stage counts, as user code may forge reports.
         """
@@ -228,8 +236,10 @@ class Supervisor:
             process.enter_stage(begun.stage, min(most, max(begun.seconds, 0.0)))
 
     def reports_too_much(self, process: WatchedProcess, line: bytes) -> bool:
-        """Count the bytes of a message. Return whether the process has now sent too many, in which
-        case it is being ended."""
+        """Count the bytes of a message, and end the process if it has sent too many in total.
+
+        Return whether it has.
+        """
         process.reported += len(line)
         if process.reported <= _MOST_REPORTED:
             return False
@@ -246,7 +256,8 @@ class Supervisor:
         return min([self._next_measure, *times])
 
     def tick(self, now: float) -> None:
-        """Interrupt, then kill, processes that exceed their limits at time ``now``."""
+        """Interrupt processes that exceed their limits at time ``now``; kill processes that did not
+        end after an interruption."""
         for process in self._limited_processes():
             if process.cause is None and now >= process.deadline:
                 if not self._prolong_stage(process):
@@ -266,8 +277,11 @@ class Supervisor:
                     capture.flush()
 
     def _prolong_stage(self, process: WatchedProcess) -> bool:
-        """Postpone the deadline of a process by the time that it waited for a processor in this
-        stage, as far as the limits allow. Return whether it has more time now."""
+        """Postpone the deadline of a process by the time that it waited for a processor in the
+        current stage.
+
+        The limits of the request bound this. Return whether the process has more time now.
+        """
         if self._limits.stretch <= 1 or process.late != "timeout":
             return False
         waited = process.measure_processor_time().waited - process.waited_before
@@ -279,8 +293,8 @@ class Supervisor:
         return False
 
     def interrupt(self, process: WatchedProcess, cause: Cause) -> None:
-        """Send a process the signal to report its stack, and schedule its kill for the reason
-        ``cause``."""
+        """Signal a process to report its stack, and schedule its kill; ``cause`` is the limit that
+        it exceeded."""
         late = cause == "timeout"
         seconds = process.late_answer_seconds if late else process.answer_seconds
         process.cause, process.kill_at = cause, time.monotonic() + seconds
@@ -289,8 +303,8 @@ class Supervisor:
             processes.interrupt_process(process.pid, late=late)
 
     def _limited_processes(self) -> list[WatchedProcess]:
-        """Return the processes with a deadline, or that were interrupted and wait for their
-        kill."""
+        """Return the processes to check for limits: all with a deadline, and all that were
+        interrupted and will be killed."""
         return [
             process
             for process in self._processes
@@ -322,8 +336,10 @@ class Supervisor:
     def _measure_process(
         self, process: WatchedProcess, seen: processes.ProcessTable, shared: int, now: float
     ) -> None:
-        """Interrupt a process for too many descendants or too much memory; ``shared`` bytes that it
-        has inherited do not count."""
+        """Interrupt a process that has too many descendants or uses too much memory.
+
+        ``seen`` is the current process table. ``shared`` bytes, inherited by fork, do not count.
+        """
         children = self._family.count_children(process)
         used = processes.measure_usage(process.pid, seen)
         memory = self._limits.memory * MIB * MEMORY_SLACK * (1 + children)
@@ -337,8 +353,8 @@ class Supervisor:
         processes.kill_trees([process.pid])
 
     def _find_stopped(self, process: WatchedProcess, seen: processes.ProcessTable) -> int:
-        """Return the pid of a fork that a signal stopped before it could report its pid; 0 if there
-        is none."""
+        """Return the pid of a forked process that a signal has stopped before it could report
+        itself; 0 if there is none."""
         parent, known = self._family.find_parent(process), set(self.pids)
         forks = (pid for pid in seen.stopped - known if seen.parents.get(pid) == parent)
         return next(forks, 0)
@@ -354,13 +370,13 @@ class Supervisor:
 
 
 def was_ended_outside(code: int | None, process: WatchedProcess) -> bool:
-    """Whether something other than the engine or the process itself killed it; for example, the
+    """Whether something other than the engine or the process itself killed a process, such as the
     kernel when memory runs out."""
     return process.cause == "stopped" or (process.cause is None and processes.was_killed(code))
 
 
 def explain_end(code: int | None, process: WatchedProcess, limits: Limits) -> str:
-    """Return a clause for the user that explains why a process ended.
+    """Return a clause for the user on why a process ended, such as that it exceeded its time limit.
 
     ``code`` is its exit code, negative for a signal and None if unknown.
     """

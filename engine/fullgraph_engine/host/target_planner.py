@@ -1,4 +1,5 @@
-"""Choose the targets of an executed module, and plan the runs that trace them."""
+"""Choose the targets of an executed module (functions and module classes), and plan the runs that
+trace them."""
 
 from __future__ import annotations
 
@@ -13,20 +14,24 @@ from .wire import PlannedRun
 
 
 class TargetPlanner:
-    """The targets of a module process and the inputs of their runs."""
+    """A planner that decides which functions and module classes of the user's file are traced, and
+    with which inputs."""
 
     def __init__(self, pipeline: ModulePipeline, reporter: ModuleReporter, *, forks: bool) -> None:
         self._pipeline, self._reporter, self._forks = pipeline, reporter, forks
         self.targets: Sequence[PipelineTarget] = ()
         self.probes: dict[int, list[PipelineProbe]] = {}
-        """Inputs of the planned runs, by the index of their target."""
+        """Sets of example inputs of each target, by the index of the target."""
         self.wanted: list[int] = []
-        """Indices of the targets to trace."""
+        """Indices of the functions and module classes to trace."""
         self._note = ""
 
     def choose_targets(self, targets: Sequence[PipelineTarget], *, off: bool) -> None:
-        """Choose and report the targets to trace: the requested ones, or all; none if the file is
-        ``off``. If there are too many, keep the targets nearest to the cursor."""
+        """Choose the functions and module classes to trace, and report them to the server.
+
+        Choose all, or only the requested ones; none if a comment turns the file ``off``. If there
+        are too many, keep those nearest to the last edit.
+        """
         self.targets, self._note = targets, ""
         analyze = self._reporter.analyze
         only, most = analyze.only, analyze.limits.targets
@@ -46,10 +51,11 @@ class TargetPlanner:
     def plan_runs(
         self, namespace: dict[str, Any], missing: Mapping[str, BaseException]
     ) -> list[PlannedRun]:
-        """Return the runs of the wanted targets, after the module with ``namespace`` was executed.
-        ``missing`` has the exceptions of definitions that failed, by name.
+        """Return the runs that trace the chosen targets; call it after the module was executed.
 
-        Report targets that cannot run, and report the targets again if some do not exist.
+        ``namespace`` has the module's globals, ``missing`` the exceptions of definitions that
+        failed, by name. Targets without inputs are reported as such. If some targets do not exist,
+        the list of targets is reported again.
         """
         runs: list[PlannedRun] = []
         left: list[int] = []
@@ -71,8 +77,11 @@ class TargetPlanner:
     def _find_probes(
         self, target: PipelineTarget, namespace: dict[str, Any], error: BaseException | None
     ) -> list[PipelineProbe]:
-        """Return the inputs of a target, and report the target if there are none. ``error`` is the
-        exception of its definition, or None."""
+        """Return the sets of example inputs of a target; if there are none, report the target as
+        not traced.
+
+        ``error`` is the exception that its definition raised, or None.
+        """
         reporter, analyze = self._reporter, self._reporter.analyze
         placeholder.raised_errors.clear()
         found: list[PipelineProbe] = []
@@ -95,8 +104,11 @@ class TargetPlanner:
     def _plan_target(
         self, index: int, numbers: Mapping[str, int], shared: dict[tuple[str, ...], int]
     ) -> Sequence[PlannedRun]:
-        """Return the runs of a target. ``numbers`` has the indices of the targets by name.
-        ``shared`` numbers the enclosing runs by the names of the callers that they execute."""
+        """Return the runs of one target, one for each set of inputs.
+
+        ``numbers`` maps target names to indices. ``shared`` maps a tuple of caller names to the
+        number of the process that executes these callers to record inputs; new ones are added.
+        """
         target = self.targets[index]
         return [
             PlannedRun(

@@ -1,4 +1,7 @@
-"""Tasks that the plan of an analysis returns: launch or stop a run, or send a report."""
+"""Tasks that the plan of an analysis returns: launch or stop a run, or send a report.
+
+A run is a process that traces one target (a function or module class) with one set of inputs.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,18 @@ from .attempts import Attempt, RunEnd, RunResult
 from .wire import LaunchEnclosingRun, LaunchRun, PlannedRun, RunDone
 
 EnclosingKey = tuple[int, bool]
-"""Number of an enclosing run (a run of several targets' callers) in the user's file, and whether it
-uses real tensors."""
+"""Key of an enclosing run (a process that executes callers of targets to record their inputs): its
+number in the user's file, and whether it uses real tensors."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Task: launch a run, as a fork of the snapshot of an enclosing run at the recorded ``call``,
-    or as a fork of the module process if ``enclosing`` is None."""
+    """Task: launch a run, which traces one target.
+
+    With ``enclosing``, the run is forked from a waiting copy (snapshot) of the process that
+    executed the target's callers, made at the recorded ``call``. If it is None, the run is forked
+    from the process that executed the user's file.
+    """
 
     command: LaunchRun
     attempt: Attempt
@@ -28,7 +35,8 @@ class Launch:
 
 @dataclass(frozen=True)
 class LaunchEnclosing:
-    """Task: launch an enclosing run."""
+    """Task: start a process that executes callers of targets, and forks a waiting copy of itself
+    (snapshot) at each call of a target."""
 
     command: LaunchEnclosingRun
     key: EnclosingKey
@@ -36,15 +44,18 @@ class LaunchEnclosing:
 
 @dataclass(frozen=True)
 class StopRun:
-    """Task: kill the process of a run whose result is not needed."""
+    """Task: kill the process of a run (a trace of one target) whose result is not needed."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class ReportRun:
-    """Task: report the result of a run that traced a target. ``before`` is the attempt in another
-    mode that the run replaces, or None."""
+    """Task: report the result of a run that traced a target.
+
+    ``before`` is the earlier attempt with the other kind of tensors (fake or real) that this run
+    replaces, or None.
+    """
 
     end: RunEnd
     before: RunResult | None = None
@@ -52,15 +63,18 @@ class ReportRun:
 
 @dataclass(frozen=True)
 class ReportObservation:
-    """Task: report that a run has executed a target without tracing it."""
+    """Task: report the end of a run that only executed or measured a target, without tracing it."""
 
     result: RunResult
 
 
 @dataclass(frozen=True)
 class ReportUnstarted:
-    """Task: report that a run never began. ``lost`` is the reason for the additional finding that
-    the target could not be traced; empty if there is none."""
+    """Task: report that a run never began.
+
+    ``lost`` is the reason for an additional finding that the target could not be traced; empty for
+    no finding.
+    """
 
     attempt: Attempt
     error: str
@@ -69,7 +83,8 @@ class ReportUnstarted:
 
 @dataclass(frozen=True)
 class ReportSkipped:
-    """Task: report that a target is not traced, because the time limit of the file is reached."""
+    """Task: report that a target (a function or module class) is not traced, because the time limit
+    of the file is reached."""
 
     plan: PlannedRun
 
@@ -84,7 +99,8 @@ class ReportMissingForecast:
 
 @dataclass(frozen=True)
 class ReportPaths:
-    """Task: report the first run of a target again, with its further execution paths."""
+    """Task: send the report of a target's first run again, now with the alternative execution paths
+    that were traced."""
 
     first: RunResult
     done: RunDone
@@ -92,8 +108,8 @@ class ReportPaths:
 
 @dataclass(frozen=True)
 class ReportMissingPaths:
-    """Task: report the first run of a target again, with the reason why its further execution paths
-    were not traced, or only in part."""
+    """Task: send the report of a target's first run again, with the reason why alternative
+    execution paths are missing or incomplete."""
 
     first: RunResult
     status: PathStatus
@@ -102,8 +118,11 @@ class ReportMissingPaths:
 
 @dataclass(frozen=True)
 class ReportEqualCalls:
-    """Task: report that a target is not traced because other code called it with the same arguments
-    as before; ``sources`` describes each call."""
+    """Task: report that a target is not traced again, because its callers pass the same arguments
+    as in an earlier analysis.
+
+    ``sources`` describes each call for the user.
+    """
 
     plan: PlannedRun
     sources: tuple[str, ...]
@@ -111,7 +130,7 @@ class ReportEqualCalls:
 
 @dataclass(frozen=True)
 class Finish:
-    """Task: end the analysis, since all its runs have ended."""
+    """Task: end the analysis, because all its runs (traces of targets) have ended."""
 
 
 Task = Union[

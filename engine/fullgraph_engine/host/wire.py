@@ -1,10 +1,9 @@
 """Messages between the engine's main process and the processes that execute user code.
 
-Messages to the main process are lines. Events of the protocol are unchanged; messages of this
-module have the prefix ``!``. They are JSON, never pickle, because user code may have written them
-and the main process must not execute them. Messages from the main process are socket packets that
-carry the file descriptors for the process to fork. Processes that were not forked receive lines
-instead.
+Messages to the main process are lines. Events of the server's protocol pass unchanged; messages
+defined here have the prefix ``!``. They are JSON, never pickle, because user code may have forged
+them. Messages from the main process are socket packets, which carry file descriptors for the
+process to fork. Processes that were not forked receive lines instead.
 """
 
 from __future__ import annotations
@@ -57,12 +56,13 @@ def starts_programs(request: Analyze) -> bool:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run that can be launched: a target and the inputs to trace it with. ``target`` and
-    ``probe`` are their indices in the module process.
+    """A run that can be launched: a target (function or module class) and the inputs to trace it
+    with.
 
-    ``waits``: whether the run is launched only if an earlier run of the target requests it.
-    ``after``: targets whose first runs should end before. ``shared``: number of the enclosing run
-    (a run of callers) that shows the target's arguments; None if none does.
+    ``target`` and ``probe`` are the indices of both in the process that executes the user's file.
+    ``waits``: the run is launched only if an earlier run of the target requests it. ``after``:
+    targets whose first runs should end before. ``shared``: number of the process that executes the
+    target's callers to record its arguments; None if no such process is needed.
     """
 
     target: int
@@ -76,13 +76,13 @@ class PlannedRun:
 
     @property
     def at(self) -> tuple[int, int]:
-        """Indices of the target and of its inputs."""
+        """Index of the target, and index of its inputs."""
         return self.target, self.probe
 
 
 @dataclass(frozen=True)
 class RunsPlanned:
-    """A message that the module was executed and that these runs can be launched.
+    """A message that the user's file was executed, with the runs that can now trace its targets.
 
     ``late`` is the index of the top-level statement that exceeded the time limit; None if none did.
     """
@@ -93,7 +93,8 @@ class RunsPlanned:
 
 @dataclass(frozen=True)
 class StageBegun:
-    """A message that the sending process begins a stage, which may take ``seconds``."""
+    """A message that the sending process begins a stage (startup, module execution or a run),
+    limited to ``seconds``."""
 
     stage: Stage
     seconds: float
@@ -101,17 +102,18 @@ class StageBegun:
 
 @dataclass(frozen=True)
 class TextUnparsable:
-    """A message that the file has a syntax error, described by ``reason``; nothing was executed."""
+    """A message that the file was not executed because of the syntax error ``reason``."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class PreambleReady:
-    """A message that the sender has executed a file's imports and stays as a preamble, a process
-    that later versions of the file fork from.
+    """A message that the sender has executed a file's imports and waits to be forked for later
+    versions of the file.
 
-    ``lines`` is the number of lines executed; ``files`` are the files that the imports read.
+    Such a process is called a preamble. ``lines`` is the number of lines executed; ``files`` are
+    the files that the imports read.
     """
 
     lines: int
@@ -120,14 +122,17 @@ class PreambleReady:
 
 @dataclass(frozen=True)
 class PreambleStale:
-    """A message that the saved process with executed imports cannot be used: the file begins with
+    """A message that a process kept after a file's imports cannot be used: the file now begins with
     other statements, or the process has changed."""
 
 
 @dataclass(frozen=True)
 class LateImports:
-    """A message that packages imported the modules ``names`` after the user's module was executed,
-    which took ``seconds``. They may be imported in advance next time."""
+    """A message with the modules that packages imported after they had imported the user's file.
+
+    Importing ``names`` took ``seconds``. The process kept after the imports may import them in
+    advance, so that the next edit is analyzed sooner.
+    """
 
     names: tuple[str, ...]
     seconds: float
@@ -135,9 +140,9 @@ class LateImports:
 
 @dataclass(frozen=True)
 class ChildForked:
-    """A message from a forked process: it is the child that the command ``number`` requested.
+    """A message from a newly forked process, which the command with this ``number`` requested.
 
-    ``pid`` comes from the kernel, because user code could put any pid into the message.
+    ``pid`` comes from the kernel, because user code could write any pid into the message.
     """
 
     number: int
@@ -146,8 +151,8 @@ class ChildForked:
 
 @dataclass(frozen=True)
 class ForkFailed:
-    """A message that the child which command ``number`` requested was not forked because the system
-    lacks resources. ``error`` is an errno."""
+    """A message that the process which command ``number`` requested could not be forked, for the
+    system error ``error`` (an errno)."""
 
     number: int
     error: int
@@ -155,8 +160,10 @@ class ForkFailed:
 
 @dataclass(frozen=True)
 class ChildExited:
-    """A message that the child which command ``number`` requested has ended. ``code`` is its exit
-    code: negative for a signal, None if user code collected it."""
+    """A message that the process forked for command ``number`` has ended with exit code ``code``.
+
+    The code is negative for a signal, and None if user code collected it.
+    """
 
     number: int
     code: int | None
@@ -164,10 +171,11 @@ class ChildExited:
 
 @dataclass(frozen=True)
 class SnapshotTaken:
-    """A message from a snapshot, a copy of the process that stopped at a call of a target.
+    """A message from a snapshot: a copy of a process, stopped just before a call of a target.
 
-    The snapshot forks the runs for this call. ``target`` and ``probe`` are -1 if the call is not
-    needed. ``call`` is a digest of the arguments, and ``source`` describes the call for the user.
+    Runs that trace the call are forked from the snapshot. ``target`` and ``probe`` are the indices
+    of the target and of the call; -1 if the call is not needed. ``call`` is a digest of the
+    arguments, and ``source`` describes the call for the user.
     """
 
     target: int
@@ -178,11 +186,11 @@ class SnapshotTaken:
 
 @dataclass(frozen=True)
 class RunDone:
-    """The result of a run.
+    """The result of a run, a process that traced one target with one set of inputs.
 
-    ``needs_real``: reason to repeat the run with real tensors, or None. ``further``: number of
-    waiting runs of the target to launch. ``raised``: whether fake tensors raised an exception.
-    ``known``: encoded state from which further execution paths are traced; empty if there are none.
+    ``needs_real``: reason to repeat the run with real tensors, or None. ``further``: number of the
+    target's waiting runs to launch. ``raised``: fake tensors raised an exception. ``known``:
+    encoded state from which alternative execution paths are traced; empty if there are none.
     ``unfound``: the search for inputs that failed, or None.
     """
 
@@ -197,10 +205,10 @@ class RunDone:
 
 @dataclass(frozen=True)
 class ProgramDone:
-    """The end of a run of the user's program.
+    """A message that a run of the user's file as a program has ended.
 
-    ``ran``: whether the file is a program. ``called``: number of compiled functions that were
-    called. ``note``: how the run differs from running the program directly.
+    ``ran``: whether the file is a program at all. ``called``: number of compiled functions that
+    were called. ``note``: a sentence on how the run differs from starting the program directly.
     """
 
     ran: bool
@@ -210,17 +218,17 @@ class ProgramDone:
     called: int = 0
     note: str = ""
     lacks: Lack = ""
-    """Resource, such as GPU memory, that the program lacked and that fake tensors do not need;
+    """Resource that the program lacked, such as GPU memory, and that fake tensors do not need;
     empty if it lacked none."""
 
 
 @dataclass(frozen=True)
 class ProgramShows:
-    """A result of a program's run about the file ``path``; ``event`` is an encoded event of the
-    protocol.
+    """A result for the file ``path``, observed while a program ran; ``event`` is an encoded
+    protocol event.
 
     ``deeper`` lists workspace files in which inner stack frames of the same finding lie. If one of
-    them is analyzed too, it shows the finding instead of ``path``.
+    them is analyzed too, the finding is shown there instead of in ``path``.
     """
 
     path: str
@@ -230,8 +238,8 @@ class ProgramShows:
 
 @dataclass(frozen=True)
 class CandidatesMade:
-    """A message with packed programs that may reproduce a finding, or with the ``reason`` why there
-    are none."""
+    """A message with packed programs that may reproduce a finding, or with the ``reason`` why none
+    could be written."""
 
     packed: str = ""
     reason: str = ""
@@ -239,7 +247,7 @@ class CandidatesMade:
 
 @dataclass(frozen=True)
 class CasesChosen:
-    """A message with the packed inputs on which to compare two versions of a target, or with the
+    """A message with packed inputs on which two versions of a target are compared, or with the
     ``reason`` why there are none."""
 
     probe: int
@@ -249,8 +257,8 @@ class CasesChosen:
 
 @dataclass(frozen=True)
 class BackendTried:
-    """The result of compiling the changed target with a backend, for one set of inputs; ``reason``
-    explains a failure."""
+    """A message with the result of compiling the changed target with a backend, for one set of
+    inputs; ``reason`` explains a failure."""
 
     outcome: BehaviorOutcome
     reason: str = ""
@@ -258,23 +266,30 @@ class BackendTried:
 
 @dataclass(frozen=True)
 class PhasesTaken:
-    """A message with the durations of a module process's phases, up to the planning of its runs."""
+    """A message with the seconds of each phase, such as imports, that the process which executes
+    the user's file has spent."""
 
     phases: tuple[PhaseTime, ...]
 
 
 @dataclass(frozen=True)
 class OperatorCalls:
-    """A message with the results of operators on fake tensors that a run computed, packed by
-    ``pipeline.operator_calls``."""
+    """A message with calls of PyTorch operators on fake tensors that a run made, packed by
+    ``pipeline.operator_calls``.
+
+    Another process repeats them to fill torch's fake tensor cache.
+    """
 
     packed: str
 
 
 @dataclass(frozen=True)
 class BranchBegun:
-    """A message from a run that cannot fork: it computes only the answer to the question ``name``,
-    within ``seconds``, and then ends."""
+    """A message from a run that cannot fork: it evaluates the function ``name``, sends the answer
+    within ``seconds``, and ends.
+
+    With forks, a run evaluates such functions in child processes, to keep its own state unchanged.
+    """
 
     name: str
     seconds: float
@@ -282,11 +297,11 @@ class BranchBegun:
 
 @dataclass(frozen=True)
 class BranchAnswer:
-    """The answer to the question ``name`` of a run: a pickled value, or the reason ``lost`` why it
-    is missing.
+    """The result of a function that a run evaluated in another process: a pickled value, or the
+    reason ``lost`` for its absence.
 
-    Only a process with user code may unpickle it. ``late``: whether time ran out. ``used``: seconds
-    of processor time.
+    Only a process with user code may unpickle it. ``name`` identifies the function. ``late``: the
+    time limit was reached. ``used``: seconds of processor time.
     """
 
     name: str
@@ -326,8 +341,11 @@ Upward = Union[
 
 @dataclass(frozen=True)
 class LaunchRun:
-    """A command to start a run. Its packet carries the descriptors for reports, stdout, stderr and
-    the memory file for the last stack."""
+    """A command to fork a process that traces one target with one set of inputs.
+
+    Its packet carries the descriptors for reports, stdout and stderr, and the in-memory file for
+    the last stack.
+    """
 
     number: int
     target: int
@@ -337,29 +355,30 @@ class LaunchRun:
     seconds: float
     memory: int
     answers: tuple[BranchAnswer, ...] = ()
-    """Answers to the run's questions that earlier processes of the run, or speculative runs,
-    computed."""
+    """Results of functions that earlier processes of the same run evaluated, because the run itself
+    must not be changed by them."""
     last: bool = False
-    """True if no time is left to compute further answers, so the run completes without them."""
+    """True if the time is used up, so that the run must complete without evaluating further
+    functions in other processes."""
     found: tuple[FoundProbe, ...] = ()
-    """Inputs that searches in earlier runs found for targets."""
+    """Inputs that searches in earlier runs found for functions and module classes of the file."""
     known: str = ""
-    """Encoded state of the first run with the same target and inputs, from which further execution
-    paths are traced; otherwise empty."""
+    """Encoded state of the first trace with the same target and inputs; empty unless the run traces
+    alternative execution paths."""
     began: float = 0.0
-    """Time at which the command was sent, in ``time.monotonic()``."""
+    """Time at which the main process sent the command, in ``time.monotonic()``."""
     speculative: bool = False
-    """True if the run only computes the first answer in advance. Then ``known`` is from before the
-    last edit."""
+    """True for a run that was started early on an idle processor and only computes one answer for a
+    later run. Then ``known`` is from before the last edit."""
 
 
 @dataclass(frozen=True)
 class LaunchEnclosingRun:
-    """A command to execute callers of targets and to keep a forked copy of the process at each call
-    of a wanted target.
+    """A command to execute code that calls targets, and to fork a waiting copy (snapshot) at each
+    call of a wanted target.
 
     Its packet carries the descriptors for reports, stdout, stderr, the last stack and control.
-    ``shared`` is the number of the callers' run in the file.
+    ``shared`` is the number by which planned runs refer to this execution.
     """
 
     number: int
@@ -372,7 +391,7 @@ class LaunchEnclosingRun:
 
 @dataclass(frozen=True)
 class ForkGeneration:
-    """A command to a saved process with executed imports: fork a process that continues with a new
+    """A command to a process kept after a file's imports: fork a process that executes a new
     version of the file.
 
     Its packet carries the descriptors for reports, stdout, stderr, the last stack, control, and a
@@ -385,15 +404,16 @@ class ForkGeneration:
 
 
 PACKAGES = -1
-"""Value of a statement index that means the import of the file's parent packages."""
+"""Statement index that stands for importing the file's parent packages, which happens before the
+first statement."""
 
 
 @dataclass(frozen=True)
 class ImportAhead:
-    """A command to a saved process to import the modules ``names``, unless they need the user's
-    module.
+    """A command to a process kept after a file's imports: also import the modules ``names``, except
+    any that need the user's module.
 
-    The imports may take several times ``seconds``, the time that they took before.
+    ``seconds`` is the time that these imports took before; they may take several times as long.
     """
 
     names: tuple[str, ...]
@@ -411,8 +431,8 @@ class SkippedStatement:
 
 @dataclass(frozen=True)
 class RepeatedExecution:
-    """The run for which a new module process executes the module again, reporting only the results
-    of this run.
+    """The only run for which a new process executes the user's file again; other results are not
+    reported again.
 
     ``late`` is the index of the statement that exceeded the time limit in the first execution, or
     None. ``probe`` describes the inputs that the run was planned with.
@@ -425,8 +445,11 @@ class RepeatedExecution:
 
 @dataclass(frozen=True)
 class ModuleOrder:
-    """The order to execute a user's file as a module. ``skip`` lists statements not to execute;
-    ``again`` is the only run to perform, if any."""
+    """An order for a new process: execute a user's file as a module.
+
+    ``skip`` lists statements not to execute. ``again`` is the only run to perform; None to plan and
+    launch all of them.
+    """
 
     analyze: Analyze
     scratch: str
@@ -435,12 +458,13 @@ class ModuleOrder:
     edited: bool = False
     """True if the file was edited recently, so that another edit is likely."""
     began: float = 0.0
-    """Time at which the process was requested, in ``time.monotonic()``."""
+    """Time at which the main process requested the execution, in ``time.monotonic()``."""
 
 
 @dataclass(frozen=True)
 class ProgramOrder:
-    """The order to execute ``text``, the contents of the file ``path``, as a program.
+    """An order for a new process: execute ``text``, the contents of the file ``path``, as a
+    program.
 
     The process reports results for every workspace file that the program imports, first for the
     file in ``analyze``.
@@ -451,14 +475,16 @@ class ProgramOrder:
     text: str
     scratch: str
     lacks: Lack = ""
-    """Resource that was lacking, so that the program runs on fake tensors; empty for real
-    tensors."""
+    """Resource missing on this machine, such as a GPU, so that the program runs on fake tensors;
+    empty for real tensors."""
 
 
 @dataclass(frozen=True)
 class ReductionOrder:
-    """The order to minimize the packed programs that reproduce a finding. ``began`` is the time of
-    the request, in ``time.monotonic()``."""
+    """An order for a new process: minimize one of the packed programs that reproduce a finding.
+
+    ``began`` is the time of the request, in ``time.monotonic()``.
+    """
 
     request: Reproduce
     packed: str
@@ -468,12 +494,12 @@ class ReductionOrder:
 
 @dataclass(frozen=True)
 class ComparisonOrder:
-    """The order to compare the recorded behavior of two versions of a file, in the folders
-    ``original`` and ``changed``.
+    """An order for a new process: compare what two versions of a file did when they were called
+    with equal inputs.
 
-    ``cases`` are packed inputs. ``lines`` and ``changed_lines`` are the line numbers that only one
-    version has. ``ended`` is the reason why the run of the changed version ended early; empty if it
-    completed.
+    Their recorded results are in the folders ``original`` and ``changed``. ``cases`` are the packed
+    inputs. ``lines`` and ``changed_lines`` are the line numbers that only one version has.
+    ``ended`` is the reason why the run of the changed version ended early; empty if it completed.
     """
 
     request: Compare
@@ -488,8 +514,11 @@ class ComparisonOrder:
 
 @dataclass(frozen=True)
 class IndexOrder:
-    """The order to complete the index of PyTorch's operators. If ``read`` is true, first read the
-    YAML file of the bindings with the PyYAML in the folder ``yaml``."""
+    """An order for a new process: complete the index of PyTorch's operators.
+
+    If ``read`` is true, first read the YAML file of PyTorch's Python bindings, with the PyYAML in
+    the folder ``yaml``.
+    """
 
     yaml: str
     scratch: str
@@ -498,11 +527,12 @@ class IndexOrder:
 
 @dataclass(frozen=True)
 class TrialOrder:
-    """The order to execute one program that a minimization tries, in a waiting process.
+    """An order for a waiting process: execute one of the smaller programs that a minimization
+    tries.
 
-    ``work`` is a pickled function of the text; only this process may unpickle it. ``scratch``,
-    ``path`` and ``roots`` belong to the minimization. ``start`` names the programs that may be
-    started. ``memory`` is in MiB.
+    ``work`` is a pickled function of the program's text; only this process may unpickle it.
+    ``scratch``, ``path`` and ``roots`` are the temporary folder, file and import folders of the
+    minimization. ``start`` names the programs that user code may start. ``memory`` is in MiB.
     """
 
     work: str
@@ -517,13 +547,18 @@ class TrialOrder:
 
 @dataclass(frozen=True)
 class RepeatOperatorCalls:
-    """A command to a saved process to repeat, while idle, the operator calls in the attached file,
-    packed as in ``OperatorCalls``. Its later forks then reuse their results."""
+    """A command to a process kept after a file's imports: while idle, repeat the operator calls in
+    the attached file.
+
+    This fills torch's fake tensor cache, which processes forked later reuse. The calls are packed
+    as in ``OperatorCalls``.
+    """
 
 
 Downward = Union[LaunchRun, LaunchEnclosingRun, ForkGeneration, ImportAhead, RepeatOperatorCalls]
 Order = Union[ModuleOrder, ProgramOrder, ReductionOrder, ComparisonOrder, IndexOrder, TrialOrder]
-"""Any order for which the main process starts another process."""
+"""A task for a process that performs nothing else: a new process, or a waiting one with torch
+imported."""
 _KINDS: dict[str, type] = {
     kind.__name__: kind for union in (Upward, Downward, Order) for kind in typing.get_args(union)
 }

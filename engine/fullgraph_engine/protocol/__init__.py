@@ -81,8 +81,8 @@ Mode = Literal["auto", "fake", "real"]
 TraceMode = Literal["fake", "real"]
 TargetKind = Literal["module", "function", "call"]
 ExampleKind = Literal["main", "docstring", "test"]
-"""Source of example calls from which inputs are taken: the ``__main__`` block of a file, examples
-in docstrings, or tests of the workspace."""
+"""Source of example calls that show the inputs of functions and module classes: the ``__main__``
+block of a file, examples in docstrings, or tests of the workspace."""
 ProbeOrigin = Literal["comment", "annotation", "convention", "harvest", "synthesis", "program"]
 Status = Literal["traced", "no-probe", "failed", "timeout", "crashed", "cancelled", "skipped"]
 Stream = Literal["stdout", "stderr", "engine"]
@@ -94,8 +94,8 @@ SeenKind = Literal["tensor", "module", "other"]
 
 @dataclass(frozen=True)
 class Related:
-    """Another source location that explains a finding; its path may be outside the analyzed
-    file."""
+    """Another source location that helps to explain a finding; its file may be another one than the
+    analyzed file."""
 
     path: str
     range: Range
@@ -125,9 +125,8 @@ class Finding:
 
     ``code`` is shaped like a path (``graph-break/GB0059``). ``message`` is a sentence, shown as the
     first line. ``explanation``, ``hints`` and ``context`` are Dynamo's own texts, if it has any.
-    ``identity`` is equal for findings of one problem, even if runs reach it in different ways.
-    ``count`` is the number of times that the run reached the problem; 0 withdraws an earlier
-    finding.
+    ``identity`` is equal for findings of one problem, even if several calls reach it. ``count`` is
+    the number of times that the problem was reached; 0 withdraws an earlier finding.
     """
 
     code: str
@@ -147,34 +146,37 @@ class Finding:
     unnecessary: bool = False
     identity: str = ""
     run: Union[RunId, None] = None
-    """Run that found it; None for a finding outside of runs.
+    """Run (a trace of one target with one set of inputs) that found it; None for a finding outside
+    of runs.
 
     In one run, a later finding with the same identity and a higher count replaces an earlier one.
     Findings of several runs with one identity are shown as one, with the sum of their counts.
     """
     evidence: Union[Evidence, None] = None
-    """Structured facts from which the finding was derived; None if it has only texts."""
+    """Structured facts, such as the guard that failed, from which the finding was derived; None if
+    it has only texts."""
     path: Union[TracePath, None] = None
-    """Execution path on which the finding occurs, if it does not occur with the example inputs as
-    given. Otherwise the condition that it needs, such as a mode of the module; None without a
-    condition.
-    """
+    """Condition under which the finding occurs, if it does not occur in every call, such as a mode
+    of the module; or an execution path that the example inputs do not take. None if it always
+    occurs."""
     allowance: Union[Allowance, None] = None
-    """Permission that the user could grant so that the sandbox does not refuse the code's
-    action."""
+    """Permission that the user could grant to code that the sandbox has stopped; None for other
+    findings."""
     causes: tuple[BreakCause, ...] = ()
-    """Causes of a graph break; several if one call in the analyzed file leads to several breaks."""
+    """Code to change in order to remove a graph break; several items if one call in the analyzed
+    file leads to several breaks."""
     cost: Union[BreakCost, None] = None
-    """Cost of a graph break; None for other findings, until the run ends, and if this torch hides
-    graphs."""
+    """Cost of a graph break; None for other findings, before the run has ended, and if this torch
+    does not show graphs."""
     calls: tuple[RegionCalls, ...] = ()
-    """Numbers of the calls of a program's compiled callables in which the finding occurred."""
+    """Numbers of the calls in which the finding occurred, for each compiled callable of the program
+    that was run."""
     names: tuple[GuardName, ...] = ()
-    """Names of the value that a guard finding is about; the message contains the first one."""
+    """Names of the value whose guard the finding is about; the message contains the first one."""
 
     def to_wanted(self) -> Wanted:
-        """Describe this finding for a ``Reproduce`` request, which creates a script that
-        shows it."""
+        """Return a description of this finding for a ``Reproduce`` request, which asks for a script
+        that shows the finding."""
         evidence = self.evidence
         return Wanted(
             code=self.code,
@@ -199,28 +201,30 @@ class Finding:
 
 @dataclass(frozen=True)
 class ProbeInfo:
-    """The probe of a target: the inputs that it is traced with, as text such as ``f32[4, 16]``."""
+    """The example inputs that a target (a function or module class) is traced with, as text such as
+    ``f32[4, 16]``."""
 
     origin: ProbeOrigin
     inputs: str
     init: str = ""
     source: str = ""
-    """Place in the code that the inputs come from, in words: ``get_inputs``, ``line 12``."""
+    """Origin of the inputs in words, such as ``get_inputs`` or ``line 12``."""
     comment: str = ""
     """Text that the user can write after ``# fullgraph:`` to keep inputs that the engine found by
     trying.
 
-    If the code raises with the inputs in the user's own comment, it contains inputs for which it
-    does not raise.
+    If the user's own comment states inputs with which the code raises, these are inputs with which
+    it does not.
     """
     same_as: str = ""
-    """Name of another target that makes the same call: of the same module, with the same inputs."""
+    """Name of another target that calls the same module with the same inputs, so that its trace
+    includes this one; empty for none."""
     context: str = ""
-    """Modes and settings of the call that differ from the defaults, in words: ``in eval mode,
-    without gradients``."""
+    """Modes and settings in which the call is made, if they differ from the defaults, in words:
+    ``in eval mode, without gradients``."""
     unusual: str = ""
-    """Why guessed inputs are unusual although the code accepts them, in words: ```conv2d` gets 3
-    dimensions instead of 4``."""
+    """Reason why guessed inputs are unusual although the code accepts them, in words: ```conv2d`
+    gets 3 dimensions instead of 4``."""
     shortened: str = ""
     """Sizes of guessed inputs that are smaller than usual because the code loops over them, in
     words: ```x.shape[1]` is 4 instead of 1,024``."""
@@ -228,7 +232,7 @@ class ProbeInfo:
 
 @dataclass(frozen=True)
 class FoundProbe:
-    """The result of a search by trial for inputs with which a target can be called.
+    """The result of a search by trial calls for example inputs of a target.
 
     ``comment`` is the found inputs as the text of a probe comment; empty if none were found. Then
     ``obstacle`` is a sentence with the reason, and ``rests_on`` identifies the target's definition:
@@ -242,13 +246,14 @@ class FoundProbe:
     obstacle: str = ""
     rests_on: str = ""
     shortened: str = ""
-    """``shortened`` of the found inputs' ``ProbeInfo``."""
+    """Sizes of the found inputs that are smaller than usual because the code loops over them, in
+    words; empty for none."""
 
 
 @dataclass(frozen=True)
 class TargetInfo:
-    """A target (module, function or call that the engine can trace); ``range`` covers its name in
-    the file."""
+    """A function, module class or call in the file that can be traced; ``range`` covers its
+    name."""
 
     name: str
     kind: TargetKind
@@ -257,12 +262,11 @@ class TargetInfo:
 
 @dataclass(frozen=True)
 class TargetReport:
-    """The result of all runs of one target with one set of example inputs; ``seconds`` is wall
-    time.
+    """The result of tracing one target (a function or module class) with one set of example inputs.
 
-    ``probe_number`` is the number of the example inputs, from 0. A later report with the same
-    number replaces an earlier one, for example after more execution paths were traced. A count is
-    None if this torch does not show it.
+    ``seconds`` is wall time. ``probe_number`` is the number of the example inputs, from 0. A later
+    report with the same number replaces an earlier one, for example after more execution paths were
+    traced. A count is None if this torch does not show it.
     """
 
     name: str
@@ -280,27 +284,32 @@ class TargetReport:
     seconds: float = 0.0
     error: str | None = None
     chosen: int = 0
-    """Number of values that the program read from fake tensors without values, so that the engine
+    """Number of values that the code read from fake tensors, which have none, so that the engine
     chose them."""
     probe_number: int = 0
     coverage: Coverage | None = None
-    """Trace coverage of the functions of the file that Dynamo traced, at least in part."""
+    """Source ranges that Dynamo traced or did not trace, in the functions of the file that it
+    traced at least in part."""
     paths: tuple[PathReport, ...] = ()
-    """Results of tracing execution paths that the example inputs do not take."""
+    """Results of tracing execution paths that the example inputs do not take, such as the module's
+    other mode."""
     called: GivenCall | None = None
-    """Arguments with which other code calls the target; None if unknown or not requested."""
+    """Digest of the arguments with which other code calls the target; None if unknown or not
+    requested."""
     uncalled: bool = False
-    """True if the code that uses the target was executed, for example a test, but did not
-    call it."""
+    """True if code that uses the target, such as a test, was executed but did not call the
+    target."""
     region: Region | None = None
-    """Callable compiled by a program that this report describes; None if no program was run."""
-    compiled: bool | None = None
-    """True if a program that ran compiles the target, False if it does not; None without such a
+    """Callable that a program compiled and that this report describes; None if no program was
     run."""
+    compiled: bool | None = None
+    """True if a program that was executed compiles the target, False if it does not; None if no
+    program was executed."""
 
     @property
     def lines(self) -> int | None:
-        """Number of lines with code in the target's functions; None if unknown."""
+        """Number of lines with code in the functions that Dynamo traced at least in part; None if
+        unknown."""
         return self.coverage.lines if self.coverage is not None else None
 
     @property
@@ -309,7 +318,8 @@ class TargetReport:
 
     @property
     def untraced(self) -> tuple[int, ...]:
-        """Zero-based lines of the target's functions that were not traced."""
+        """Zero-based lines that Dynamo did not trace, in functions of the file that it traced at
+        least in part."""
         return self.coverage.untraced if self.coverage is not None else ()
 
 
@@ -336,8 +346,8 @@ _COUNTS: dict[Fact, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one run: wall time in seconds, the run's own memory in MiB, numbers of targets and
-    processes."""
+    """Limits of one request: wall time in seconds, memory of each process in MiB, numbers of
+    targets and processes."""
 
     seconds: float = 60.0
     module_seconds: float = 60.0
@@ -348,20 +358,20 @@ class Limits:
     """Maximum factor by which ``seconds`` and ``module_seconds`` grow while a process waits for a
     processor, because other programs keep the machine busy."""
     file_seconds: float = 0.0
-    """Maximum wall time in seconds until the first run of a target starts; 0 for no limit. Later
+    """Maximum wall time in seconds until the first trace of a target starts; 0 for no limit. Later
     targets get the status "skipped". The limit does not apply to requests for named targets."""
 
 
 @dataclass(frozen=True)
 class ProgramRequest:
-    """Options for running a user's program to observe what it compiles.
+    """Options for executing a user's program to observe what it compiles.
 
-    ``seconds`` is the wall time after which the run is stopped; 0 runs no program. ``arguments``
-    are the command-line arguments of the program. ``candidates`` are paths of other programs that
-    may compile functions of the text, the most likely first. ``elsewhere`` are paths of files that
-    show their own findings, which are not repeated at their callers in this file. ``backend`` names
-    the backend that compiles the graphs; if empty, they run uncompiled. ``uncompiled``: targets
-    that the program does not compile are traced as well.
+    ``seconds`` is the wall time after which the program is stopped; 0 executes none. ``arguments``
+    are its command-line arguments. ``candidates`` are paths of other programs that may compile
+    functions of the text, the most likely first. ``elsewhere`` are paths of files that show their
+    own findings, which are not repeated at their callers in this file. ``backend`` names the
+    backend that compiles the graphs; if empty, they run uncompiled. ``uncompiled``: targets that
+    the program does not compile are traced as well.
     """
 
     seconds: float = 0.0
@@ -374,12 +384,12 @@ class ProgramRequest:
 
 @dataclass(frozen=True)
 class Analyze:
-    """Request: trace the targets of one text. Findings are sent until the last event, ``Analyzed``
-    or ``Failed``.
+    """Request: trace the targets (functions and module classes) of one text.
 
-    ``path`` is absolute if the text is on disk, otherwise only a name. ``only`` limits the targets
-    by name; empty means all. ``focus`` is the zero-based line of the last edit: the targets nearest
-    to it run first. ``roots`` are put on ``sys.path`` of the run, before the file's own folder.
+    Findings are sent until the last event, ``Analyzed`` or ``Failed``. ``path`` is absolute if the
+    text is on disk, otherwise only a name. ``only`` limits the targets by name; empty means all.
+    ``focus`` is the zero-based line of the last edit: the targets nearest to it are traced first.
+    ``roots`` are put on ``sys.path``, before the file's own folder.
     """
 
     request: int
@@ -389,13 +399,13 @@ class Analyze:
     mode: Mode = "auto"
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-    """Targets to find but not to trace, because their earlier results are still valid."""
+    """Names of targets to find but not to trace, because their earlier results are still valid."""
     real: tuple[str, ...] = ()
-    """Targets for which fake tensors are not tried: they are traced with real tensors even in mode
-    "auto"."""
+    """Names of targets to trace with real tensors at once. Other targets are traced with fake
+    tensors first, in mode "auto"."""
     tentative: bool = False
-    """True for a text with an edit on trial: the search for inputs is short, and its result is not
-    stored."""
+    """True for a text that the engine only tries out, such as a fix. The search for example inputs
+    is short then, and its result is not stored."""
     focus: int = 0
     roots: tuple[str, ...] = ()
     open_files: tuple[OpenFile, ...] = ()
@@ -403,68 +413,72 @@ class Analyze:
     limits: Limits = Limits()
     jobs: int = 2
     parts: tuple[Part, ...] = ("first", "second")
-    """Purposes for which each target is run. Without "first", targets are not reported again."""
+    """Purposes for which each target is run, such as "first" (trace it with the example inputs).
+    Without "first", the server keeps its earlier reports."""
     forecast_seconds: float = 0.0
     """Maximum wall time in seconds for forecasting recompiles of all targets; 0 for no limit."""
     forecast_rows: bool = True
-    """True if forecasts of recompiles report the effect of each changed input, False for findings
-    only."""
+    """True to report the effect of each changed input in forecasts of recompiles, False to report
+    only findings."""
     path_seconds: float = 0.0
     """Maximum wall time in seconds for tracing alternative execution paths of all targets; 0 for no
     limit."""
     nice: int = 0
-    """Amount by which the process's niceness is raised for user code, after the imports; lowers its
+    """Amount by which the niceness of processes with user code is raised, which lowers their
     priority."""
     documents: tuple[DocumentKind, ...] = ()
-    """Kinds of documents, such as captured graphs, to write about each run; this takes additional
+    """Kinds of documents, such as captured graphs, to write about each trace; this takes additional
     time."""
     save_events: bool = False
-    """True if documents about ShapeEnv events include JSON with which a later run can be
-    compared."""
+    """True to add the ShapeEnv events as JSON to the documents, so that a later run can be compared
+    with them."""
     compare_events: tuple[SavedEvents, ...] = ()
-    """ShapeEnv events of an earlier run with which the documents compare this run."""
+    """ShapeEnv events of an earlier run. The documents describe how the events of this run differ
+    from them."""
     wanted: Wanted | None = None
-    """Finding that runs of the part "candidates" try to reproduce."""
+    """Finding to reproduce, for the part "candidates", which writes programs that may show the
+    finding."""
     observe: Observe | None = None
-    """Instructions for runs of the parts "cases" and "behavior", which compare two versions of a
-    target."""
+    """Instructions for the parts "cases" and "behavior", which call two versions of a target with
+    equal inputs to compare them."""
     recorded: tuple[RecordedClass, ...] = ()
-    """Module classes of the text with the calls that ``fullgraph record`` recorded in a user's
-    program."""
+    """Module classes of the text, with calls that ``fullgraph record`` recorded in a user's
+    program, as example inputs."""
     methods: tuple[str, ...] = ()
-    """Names of methods of module classes to trace as targets, in addition to ``forward``."""
+    """Names of methods to trace as targets in all module classes, in addition to ``forward``."""
     examples: tuple[ExampleKind, ...] = ("main", "docstring")
-    """Kinds of example code that the engine may execute to observe the inputs of its calls."""
+    """Kinds of example code that the engine may execute to see with which inputs it calls
+    targets."""
     files: bool = False
-    """True to report the files that the request read, so that results can be reused until one
-    changes."""
+    """True to report the files that user code read, so that the server can reuse the results until
+    one of them changes."""
     client: int = 0
-    """Number of the client: a request waits only for earlier requests of the same client."""
+    """Number of the client that sent the request; requests of other clients do not delay it."""
     timings: bool = False
     """True to send ``Timings`` events with the time that each phase took."""
     calls: bool = False
-    """True to report the arguments that other code passes to the targets."""
+    """True to report digests of the arguments that other code passes to the targets, so that equal
+    calls are recognized later."""
     given: tuple[GivenCalls, ...] = ()
-    """Calls of targets in an earlier request; a target that gets equal calls need not be traced
-    again."""
+    """Digests of arguments in an earlier request. A target need not be traced again if its callers
+    still pass equal arguments."""
     program: ProgramRequest = ProgramRequest()
-    """Options for running the text as a program, if it has a ``__main__`` block or similar code."""
+    """Options for executing the text as a program, in case it is one."""
 
     @property
     def may_run_programs(self) -> bool:
-        """True if the request allows the engine to run the text, or another file, as a program."""
+        """Whether the engine may execute the text, or another file, as a program."""
         return self.program.seconds > 0 and "first" in self.parts and not self.only
 
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Request: create a small script that reproduces a finding; ends with ``Reproduced`` or
-    ``Failed``.
+    """Request: create a small script that shows a finding; ends with ``Reproduced`` or ``Failed``.
 
-    ``analyze`` says how the text is executed and traced; its ``request`` and its requests for
-    output other than findings are ignored. ``seconds`` limits the whole request, including
-    verification. ``folder`` is an empty folder for files with the contents of tensors that the
-    script loads; the server removes it.
+    ``wanted`` is the finding. ``analyze`` says how the text is executed and traced; its
+    ``request``, and requests for other output than findings in it, are ignored. ``seconds`` limits
+    the whole request, including verification of the script. ``folder`` is an empty folder for files
+    with tensor contents that the script loads; the server removes it.
     """
 
     request: int
@@ -476,16 +490,16 @@ class Reproduce:
 
 @dataclass(frozen=True)
 class Compare:
-    """Request: compare the behavior of an original and a changed text, by calling a target of both
-    with equal inputs.
+    """Request: compare the behavior of two versions of a text, by calling one target in both with
+    equal inputs.
 
     It ends with ``Compared`` or ``Failed``. ``analyze`` says how to execute the original, as in
-    ``Reproduce``; ``changed`` is the whole changed text. ``seconds`` is the approximate time limit.
-    ``backend``: Inductor also compiles the changed target, and its first results are compared with
-    eager results. ``at_random``: number of random inputs to try instead of the usual ones.
-    ``covering``: the inputs must execute the changed code, on both sides of its conditions; False
-    if the comparison of another target shows that. ``last_probe``: number of the last example
-    inputs with which the original was traced.
+    ``Reproduce``; ``changed`` is the whole text of the other version. ``seconds`` is the
+    approximate time limit. ``backend``: also compile the changed target with Inductor and compare
+    some results with eager results. ``at_random``: number of random inputs to use instead of
+    systematically chosen ones; 0 for the latter. ``covering``: fail to verify equality unless the
+    inputs execute all changed lines, with both outcomes of each condition. ``last_probe``: number
+    of the last example inputs of the target to use.
     """
 
     request: int
@@ -501,9 +515,9 @@ class Compare:
 
 @dataclass(frozen=True)
 class Cancel:
-    """Request: stop the processes of another request.
+    """Request: end another request, and kill its processes.
 
-    The cancelled request still ends with exactly one ``Analyzed``, ``Reproduced`` or ``Compared``,
+    The canceled request still ends with exactly one ``Analyzed``, ``Reproduced`` or ``Compared``,
     with ``cancelled`` set.
     """
 
@@ -512,10 +526,10 @@ class Cancel:
 
 @dataclass(frozen=True)
 class Prioritize:
-    """Request: trace the targets of another ``Analyze`` request that are nearest to some lines
-    first, because the user looks at these lines.
+    """Request: in an ``Analyze`` request, trace the targets nearest to some lines first, because
+    the user looks at these lines.
 
-    ``first`` and ``last`` are zero-based. Runs in progress continue. There is no answer.
+    ``first`` and ``last`` are zero-based. Traces in progress continue. The engine does not answer.
     """
 
     request: int
@@ -525,16 +539,18 @@ class Prioritize:
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """Request: check which private names the installed torch has, and which features of the engine
-    work."""
+    """Request: check which private names of torch exist that the engine uses, and which of its
+    features work."""
 
     request: int
 
 
 @dataclass(frozen=True)
 class Shutdown:
-    """Request: kill all runs and exit. The engine does the same when the pipe to the server
-    closes."""
+    """Request: kill all processes and exit.
+
+    The engine also does this when the pipe to the server closes.
+    """
 
 
 Request = Union[Analyze, Reproduce, Compare, Cancel, Prioritize, SelfCheck, Shutdown]
@@ -562,9 +578,10 @@ class Ready:
     seconds: float
     degraded: tuple[Degraded, ...] = ()
     untested: bool = False
-    """True if this torch is newer than any tested release; facts outside ``degraded`` work."""
+    """True if this torch is newer than any tested release. Facts about a trace that ``degraded``
+    does not list work nevertheless."""
     sandbox: SandboxLevel = field(default_factory=SandboxLevel)
-    """State of the sandbox layers that protect the machine against user code."""
+    """Sandbox layers that protect the machine against user code, and which of them are active."""
 
 
 @dataclass(frozen=True)
@@ -580,7 +597,10 @@ class Unusable:
 
 @dataclass(frozen=True)
 class TargetsFound:
-    """Event: the targets found in a text, in file order; ``note`` says if a limit left some out."""
+    """Event: the functions, module classes and calls in a text that can be traced, in file order.
+
+    ``note`` is a sentence if a limit left some out.
+    """
 
     request: int
     targets: tuple[TargetInfo, ...]
@@ -598,8 +618,8 @@ class Importing:
 
 @dataclass(frozen=True)
 class TargetStarted:
-    """Event: the engine began the first run of a target (a traced function, module or call); sent
-    once per request."""
+    """Event: tracing a target (a function or module class) has begun; sent once per request and
+    target."""
 
     request: int
     name: str
@@ -607,8 +627,8 @@ class TargetStarted:
 
 @dataclass(frozen=True)
 class FindingFound:
-    """Event: a finding of a run, or about the text itself; sent again when its ``count``
-    changes."""
+    """Event: a diagnostic about a traced target, or about the text itself; sent again when its
+    ``count`` changes."""
 
     request: int
     finding: Finding
@@ -616,8 +636,8 @@ class FindingFound:
 
 @dataclass(frozen=True)
 class TargetDone:
-    """Event: the result of a target with one set of example inputs; also sent for targets without
-    inputs."""
+    """Event: the result of tracing a target with one set of example inputs; also sent for targets
+    without inputs."""
 
     request: int
     report: TargetReport
@@ -625,7 +645,8 @@ class TargetDone:
 
 @dataclass(frozen=True)
 class IndexWritten:
-    """Event: the operator index of this torch was written to a file; a later event replaces it.
+    """Event: an index of the installed torch's operators was written to a file; a later event
+    replaces it.
 
     The first may come before torch is imported. ``complete`` is false while facts are missing that
     only the running torch knows: kernels, registered operators, documentation.
@@ -637,7 +658,7 @@ class IndexWritten:
 
 @dataclass(frozen=True)
 class OperatorsRegistered:
-    """Event: custom operators that the analyzed file and its imports registered with torch."""
+    """Event: custom operators that the analyzed file and its imports have registered with torch."""
 
     request: int
     operators: tuple[Operator, ...]
@@ -645,8 +666,8 @@ class OperatorsRegistered:
 
 @dataclass(frozen=True)
 class SeenValue:
-    """An expression of the analyzed text with the kind of value that Dynamo saw there during a
-    trace.
+    """An expression or local variable of the analyzed text, with the kind of value that Dynamo saw
+    there during a trace.
 
     For a local variable, ``name`` and ``function`` (as in ``__qualname__``) are set, and ``range``
     covers the function's name. Otherwise ``range`` covers the expression.
@@ -660,8 +681,8 @@ class SeenValue:
 
 @dataclass(frozen=True)
 class ValuesSeen:
-    """Event: kinds of values that Dynamo saw in the text, sent once per run of a target, after its
-    findings.
+    """Event: kinds of values that Dynamo saw in the text, sent once per trace of a target, after
+    its findings.
 
     There can be thousands of values, so they are packed into one text.
     """
@@ -681,7 +702,7 @@ class ValuesSeen:
 
 @dataclass(frozen=True)
 class Measured:
-    """Event: the measured times of a target's calls with one set of example inputs."""
+    """Event: how long calls of a target take, with one set of example inputs."""
 
     request: int
     target: str
@@ -691,8 +712,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class ForecastFound:
-    """Event: the forecast of recompiles of a target in later calls, with all its findings, sent
-    once per run.
+    """Event: the forecast of recompiles of a target in later calls, with all findings, sent once
+    per run.
 
     It replaces an earlier forecast of the run. ``note`` says in sentences what was left out, and
     why. ``seconds`` is the wall time of the forecast.
@@ -722,7 +743,7 @@ class Analyzed:
 
 @dataclass(frozen=True)
 class Failed:
-    """Last event of a request that the engine could not process."""
+    """Last event of a request that the engine could not process, with the reason."""
 
     request: int
     reason: str
@@ -731,8 +752,8 @@ class Failed:
 
 @dataclass(frozen=True)
 class Restarted:
-    """Event: the engine died during an analysis and repeats it, so earlier events of the request
-    are void.
+    """Event: the engine crashed during an ``Analyze`` request and repeats it, so earlier events of
+    the request are void.
 
     The server creates this event for its own readers; the engine does not send it.
     """
@@ -742,7 +763,8 @@ class Restarted:
 
 @dataclass(frozen=True)
 class Log:
-    """Event: output of user code, or messages of the engine itself, for which ``request`` is 0."""
+    """Event: output of user code in a request, or a message of the engine itself, with 0 as
+    ``request``."""
 
     request: int
     stream: Stream
@@ -751,7 +773,8 @@ class Log:
 
 @dataclass(frozen=True)
 class Hook:
-    """A private name of torch that the engine needs: whether this torch has it, and what for."""
+    """A private name of torch that the engine uses: whether this torch has it, and for which
+    feature it is used."""
 
     name: str
     present: bool
@@ -805,14 +828,15 @@ Message = Union[Request, Event]
 
 
 MOST_TEXT = 8_000
-"""Maximum number of characters of one text that only people read, such as a message."""
+"""Maximum number of characters of a text for people, such as a finding's message; longer ones are
+cut."""
 
 _LONG_LINE = 1 << 17
-"""Maximum size in bytes of an encoded message for which no texts are cut."""
+"""Size in bytes of an encoded message above which texts for people in it are cut."""
 
 _FOR_PEOPLE = (FindingFound, ForecastFound, TargetDone, Failed)
-"""Types of messages whose texts only people read. Texts of other messages must not be cut, because
-code reads them."""
+"""Types of messages whose texts only people read, so that long texts can be cut. Code reads the
+texts of other messages."""
 
 # -- JSON lines -------------------------------------------------------------------------------
 
@@ -822,9 +846,9 @@ class ProtocolError(ValueError):
 
 
 def encode(message: Message) -> bytes:
-    """Encode a message as one JSON line, including the newline.
+    """Return a message as one JSON line, including the newline.
 
-    If the line is long, texts in messages for people are cut, because they may contain text of the
+    If the line is very long, texts in messages for people are cut. They may contain text of the
     user of any length.
     """
     line = encode_line(message)
@@ -835,7 +859,8 @@ def encode(message: Message) -> bytes:
 
 
 def cut_text(text: str, most: int = MOST_TEXT) -> str:
-    """Cut a text after ``most`` characters, and append how many more it had."""
+    """Return a text cut after ``most`` characters, with a note how many characters are missing;
+    unchanged if it is shorter."""
     if len(text) <= most:
         return text
     return f"{text[:most]}… ({len(text) - most:,} more characters)"
@@ -852,7 +877,7 @@ def _cut_texts(as_plain: Any) -> Any:
 
 
 def decode(line: bytes | str) -> Message:
-    """Decode the message of one line.
+    """Decode one line into the message that it contains.
 
     Raises:
         ProtocolError: The line is not a JSON object, names an unknown type, or lacks a field.
@@ -861,11 +886,12 @@ def decode(line: bytes | str) -> Message:
 
 
 def decode_one_of(kinds: Mapping[str, type], line: bytes | str) -> Any:
-    """Decode one JSON line as an instance of the dataclass that its ``"type"`` names, out of
-    ``kinds``.
+    """Decode one JSON line as an instance of the dataclass that its ``"type"`` names.
+
+    ``kinds`` maps these names to dataclasses.
 
     Raises:
-        ProtocolError: The line is invalid, as for :func:`decode`.
+        ProtocolError: The line is not a JSON object, names an unknown type, or lacks a field.
     """
     try:
         raw = _loads(line)

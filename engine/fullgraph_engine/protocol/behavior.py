@@ -1,4 +1,5 @@
-"""Messages about a comparison of a changed text with the original: whether both behave equally."""
+"""Messages about a comparison of a changed text with the original: whether both do the same when
+called with equal inputs."""
 
 from __future__ import annotations
 
@@ -6,14 +7,16 @@ from dataclasses import dataclass
 from typing import Literal, Union
 
 BehaviorOutcome = Literal["same", "differs", "unverified"]
-"""Outcome of a comparison. ``same``: the texts agree in all cases (calls with chosen inputs), and
-the cases reach all changed code. ``unverified``: the texts agree in all cases, but the cases do not
-prove that the texts agree.
+"""Outcome of a comparison of two texts.
+
+``same``: they agree in all cases (calls with chosen inputs), and the cases execute all changed
+code. ``differs``: they do not agree in some case. ``unverified``: they agree in all cases, but the
+cases do not execute all changed code, or the comparison was incomplete.
 """
 
 FOLDER = "behavior"
-"""Name of the folder, inside a process's scratch folder, where the process stores what it observed
-of the calls."""
+"""Name of the folder, inside the scratch folder of a process, in which the process records what it
+observed of the calls."""
 
 Fill = Literal[
     "given",
@@ -29,9 +32,10 @@ Fill = Literal[
     "range",
     "constant",
 ]
-"""Kind of values that an input has in a case (a call with chosen inputs). ``given`` keeps the
-values of the example call. ``nan`` and ``infinite`` are mixed with normal values. ``range`` are
-integers beyond the example's values. ``constant`` is near a number in the code.
+"""Kind of values that an input has in a case (a call with chosen inputs).
+
+``given``: the values of the example call. ``nan``, ``infinite``: mixed with normal values.
+``range``: integers beyond the example's values. ``constant``: near a number in the code.
 """
 
 CaseOutcome = Literal["returned", "raised"]
@@ -69,14 +73,14 @@ Cases = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class ComparedCase:
-    """One call that both the original and the changed text executed, with the result of comparing
-    them.
+    """One call that both the original and the changed text executed with equal inputs, and whether
+    they agree.
 
-    ``inputs`` are in probe notation, such as ``f32[4, 16]``. ``values`` is the kind of the input
-    values. ``training`` is the mode of the module; None if the target is not a module or keeps its
-    mode. ``outcome`` says how the original's call ended. ``same``: the texts agree; ``exact``: bit
-    by bit. ``conditions`` names special conditions: dtypes, strides, gradients, parameters.
-    ``aspects`` are the aspects in which the texts differ.
+    ``inputs`` are as in a probe comment, such as ``f32[4, 16]``. ``values`` is the kind of the
+    input values. ``training`` is the mode of the module; None if the target is not a module or
+    keeps its mode. ``outcome`` says how the original's call ended. ``same``: the texts agree;
+    ``exact``: bit by bit. ``conditions`` names special conditions: dtypes, strides, gradients,
+    parameters. ``aspects`` are the aspects in which the texts differ.
     """
 
     inputs: str
@@ -91,12 +95,12 @@ class ComparedCase:
 
 @dataclass(frozen=True)
 class Compared:
-    """Last event of a ``Compare`` request: whether the changed text behaves as the original.
+    """Last event of a ``Compare`` request: whether the changed text does the same as the original.
 
     ``exact``: every result was equal bit by bit. Otherwise the results that differ are as close to
-    a double-precision run as the original's. ``reason`` is a sentence: the first difference, or why
-    the comparison is not verified; empty for the outcome "same". ``aspects`` are those in which any
-    case differs.
+    a double-precision calculation as the original's. ``reason`` is a sentence: the first
+    difference, or why equality is not verified; empty for the outcome "same". ``aspects`` are those
+    in which any case differs.
     """
 
     request: int
@@ -108,13 +112,13 @@ class Compared:
     cancelled: bool = False
     aspects: tuple[Aspect, ...] = ()
     reached: tuple[int, ...] = ()
-    """Zero-based changed lines of the original that a case executed."""
+    """Zero-based changed lines of the original that a case (a call with chosen inputs) executed."""
     unreached: tuple[int, ...] = ()
-    """Zero-based changed lines that no case executed, or with a condition that had the same outcome
-    in all cases."""
+    """Zero-based changed lines that no case (a call with chosen inputs) executed, or whose
+    condition had the same outcome in all cases."""
     other_settings: bool = False
-    """True if changed code has a branch that runs only with other attribute values of the called
-    object."""
+    """True if changed code has a branch that runs only if the called object has other attribute
+    values than in the cases."""
     notes: tuple[str, ...] = ()
     """Sentences on differences that do not count as a change of behavior, such as another memory
     layout."""
@@ -125,11 +129,11 @@ class Compared:
 
 @dataclass(frozen=True)
 class Judged:
-    """Preliminary result of comparing what the calls of both texts did.
+    """Preliminary result of comparing what two texts did in their recorded calls.
 
-    It is final if ``needs_again`` and ``needs_double`` are empty. ``needs_again`` are cases that
-    the original must execute a second time, ``needs_double`` cases that it must execute in double
-    precision.
+    It is final if ``needs_again`` and ``needs_double`` are empty. ``needs_again`` are cases (calls
+    with chosen inputs) that the original must execute a second time, to check that it is
+    deterministic; ``needs_double`` cases that it must execute in double precision.
     """
 
     compared: Compared
@@ -139,12 +143,12 @@ class Judged:
 
 @dataclass(frozen=True)
 class Observe:
-    """Instructions for a run that chooses inputs (part "cases") or executes a text with them (part
-    "behavior").
+    """Instructions for a run that chooses inputs (part "cases"), or that calls the target of one
+    text with them (part "behavior").
 
     ``seconds`` is the time limit. ``lines`` are zero-based lines of the text that the other text
     does not have. ``cases`` are packed calls with chosen inputs, one text per example call of the
-    target; empty for a run that searches for cases. ``double``: execute them in double precision.
+    target; empty for a run that chooses inputs. ``double``: execute them in double precision.
     ``only``: numbers of the cases to execute; empty for all.
     """
 
@@ -156,7 +160,7 @@ class Observe:
     """True to compile the target with Inductor and compare its results with eager calls."""
     only: Cases = ()
     at_random: int = 0
-    """Number of random cases to search for instead of the usual search; 0 for the usual search."""
+    """Number of random inputs to use instead of systematically chosen ones; 0 for the latter."""
     last_probe: int = 0
-    """Number of the last example call (from 0) to use. Later ones are used only if they do not
-    depend on another."""
+    """Number of the target's last example inputs (from 0) to use. Later ones are used only if they
+    can be made without other runs."""

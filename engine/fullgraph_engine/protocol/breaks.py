@@ -19,8 +19,8 @@ CauseKind = Literal["place", "call", "module", "library", "hook"]
 
 @dataclass(frozen=True)
 class BreakCause:
-    """The code that must change to remove a graph break; breaks with equal ``identity`` share one
-    cause.
+    """The code to change in order to remove a graph break; breaks with equal ``identity`` have the
+    same cause.
 
     The identity depends on the code of the break (``GB0059``), and on the source text and function
     of its instruction, not on line numbers. It stays equal when other code changes, and in every
@@ -61,7 +61,7 @@ class GraphCut:
 
 @dataclass(frozen=True)
 class BreakCost:
-    """The cost of a graph break in one call of ``target``.
+    """The cost of a graph break in one call of ``target`` (a traced function or module).
 
     ``met`` is the number of times that the call reached the break. Functions in ``eager`` run
     without Dynamo, and breaks that they would reach again are not counted.
@@ -76,7 +76,8 @@ class BreakCost:
     ops: int = 0
     """Number of operators that ran in the graphs directly before and after the break."""
     eager: tuple[str, ...] = ()
-    """Functions that Dynamo leaves to Python because of the break, in whole or after the break."""
+    """Functions that run in Python without Dynamo because of the break, as a whole or after the
+    break."""
     dropped: int = 0
     """Number of operators that Dynamo traced in the functions of ``eager`` and then discarded."""
     sync: str = ""
@@ -87,7 +88,7 @@ class BreakCost:
     target."""
     sync_free: bool = False
     """True if the code of the break cannot wait for the device. If it is False and ``sync`` is
-    empty, code that Dynamo does not trace may still wait."""
+    empty, untraced code may still wait."""
     resumes: int = 0
     """Number of functions that Dynamo generated and compiled to continue after the break."""
     guards: int = 0
@@ -95,19 +96,19 @@ class BreakCost:
 
     @property
     def separated(self) -> int:
-        """Number of operators that the break keeps out of the larger graph: those on the smaller
-        side of each split function."""
+        """Number of operators that a fix would move to a larger graph: of the two graphs of each
+        split function, those in the smaller."""
         return sum(min(cut.before, cut.after) * cut.runs for cut in self.cuts)
 
     @property
     def worth_fixing(self) -> bool:
-        """True if the break waits for the device, leaves functions to Python, or separates more
-        than one operator."""
+        """True if the break waits for the device, makes functions run without Dynamo, or separates
+        more than one operator."""
         return bool(self.syncs or self.eager) or self.separated > 1
 
     @property
     def rank(self) -> tuple[int, int, int, int]:
-        """Sort key, highest for the most expensive break.
+        """Sort key by cost, highest for the most expensive break.
 
         Compares device waits, then operators outside the largest graph, then functions left to
         Python, then how often the call reached the break.

@@ -11,5 +11,6 @@ line; without codes it hides all."""
 RUN = re.compile(r"#\s*fullgraph:[ \t]*run\((?P<arguments>[^\[\]]*)\)[ \t]*(?=#|$)")
 """Matches ``# fullgraph: run(--steps 2)``, which gives a program its command-line arguments.
 
-With brackets inside, it would give example inputs of a method ``run`` instead.
+With brackets between the parentheses, the comment instead gives example inputs of a method named
+``run``.
 """

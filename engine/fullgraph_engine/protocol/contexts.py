@@ -1,5 +1,5 @@
-"""Names for modes, settings and tensor properties in probe comments (example inputs of a call) and
-recordings."""
+"""Keywords of probe comments (example inputs of a call) for modes, settings and tensor properties;
+recordings use them too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STANCES = (
     "eager_then_compile",
     "aot_eager_then_compile",
 )
-"""Names that ``torch.compiler.set_stance`` accepts."""
+"""Names of stances that ``torch.compiler.set_stance`` accepts."""
 
 WORDS: Mapping[str, str] = {
     "no_grad": "the call is made in `torch.no_grad()`",

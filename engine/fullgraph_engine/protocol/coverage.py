@@ -16,19 +16,21 @@ Places = tuple[Range, ...]
 
 @dataclass(frozen=True)
 class Coverage:
-    """Source ranges of all instructions of a target's functions, encoded as the numbers in
-    ``packed``.
+    """Source ranges of the instructions of a target's functions, traced or not, encoded as the
+    numbers in ``packed``.
 
-    The ranges that Dynamo traced come first, then the untraced ranges. If Python does not record
-    columns, a range covers a whole line.
+    The target is a function or module class that Dynamo traced. Without column positions, a range
+    covers a whole line.
     """
 
     packed: str
 
     @classmethod
     def from_ranges(cls, traced: Iterable[Range], others: Iterable[Range]) -> Coverage:
-        """Encode the traced and the untraced ranges; a range in both counts as traced, and
-        duplicates are dropped."""
+        """Return the encoded form of traced ranges and of ``others``, which Dynamo did not trace.
+
+        A range in both counts as traced; duplicates are dropped.
+        """
         traced_places = set(traced)
         numbers = [
             [
@@ -44,7 +46,7 @@ class Coverage:
         return cls(_dumps(numbers, separators=(",", ":")))
 
     def unpack_ranges(self) -> tuple[Places, Places]:
-        """Decode the ranges; return (traced ranges, untraced ranges)."""
+        """Return two tuples of source ranges: traced instructions, and untraced instructions."""
         traced, others = (
             tuple(
                 Range(Position(*numbers[at : at + 2]), Position(*numbers[at + 2 : at + 4]))
@@ -60,27 +62,28 @@ class Coverage:
         return traced, others
 
     def extends_to(self, line: int) -> bool:
-        """Whether any instruction of the functions is on this zero-based line or below it."""
+        """Whether the functions have code on this zero-based line or after it."""
         return any(code_line >= line for lines in self._lines for code_line in lines)
 
     @property
     def lines(self) -> int:
-        """Number of lines with code in the target's functions."""
+        """Number of lines with code in the functions that Dynamo traced at least in part."""
         traced, others = self._lines
         return len(traced | others)
 
     @property
     def lines_traced(self) -> int:
-        """Number of lines of the target's functions with code that Dynamo traced."""
+        """Number of lines with code that Dynamo traced."""
         return len(self._lines[0])
 
     @property
     def traced(self) -> frozenset[int]:
-        """Zero-based lines of the target's functions with code that Dynamo traced."""
+        """Zero-based lines with code that Dynamo traced."""
         return self._lines[0]
 
     @property
     def untraced(self) -> tuple[int, ...]:
-        """Zero-based lines of the target's functions with code that Dynamo did not trace."""
+        """Zero-based lines with code that Dynamo did not trace, in functions that it traced at
+        least in part."""
         traced, others = self._lines
         return tuple(sorted(others - traced))

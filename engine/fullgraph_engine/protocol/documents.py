@@ -1,4 +1,4 @@
-"""Messages with documents about one target (graphs, bytecode, ShapeEnv events), which a run writes
+"""Messages with documents about one target (graphs, bytecode, ShapeEnv events), which are written
 on request."""
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ MOST_TEXT = 5 << 20
 
 @dataclass(frozen=True)
 class SavedEvents:
-    """The events of one ShapeEnv from an earlier run, which a later run is compared with.
+    """The events of one ShapeEnv from an earlier trace, to compare a later trace with.
 
-    ``number`` counts the ShapeEnvs of a run from 1. ``archive`` is the JSON that
+    ``number`` counts the ShapeEnvs of a trace from 1. ``archive`` is the JSON that
     ``shapes.comparison.save`` wrote.
     """
 
@@ -31,8 +31,10 @@ class SavedEvents:
 
 @dataclass(frozen=True)
 class DocumentPart:
-    """One section of a document, about one graph, one frame or one ShapeEnv. A document is its
-    sections in order."""
+    """One section of a document about a traced target: one graph, one frame or one ShapeEnv.
+
+    A document is its sections in order.
+    """
 
     kind: DocumentKind
     title: str
@@ -44,15 +46,15 @@ class DocumentPart:
     """Events of the section's ShapeEnv as JSON for ``SavedEvents``; empty unless
     ``Analyze.save_events`` is set."""
     differs: bool = False
-    """True if the events of this run differ from those saved from the earlier run."""
+    """True if the ShapeEnv events differ from the saved events of an earlier run."""
 
 
 @dataclass(frozen=True)
 class DocumentsWritten:
-    """Event: new sections of a run's documents, sent as soon as they are complete.
+    """Event: new sections of documents about a trace, sent as soon as each is complete.
 
-    If the run starts again with a new ``attempt``, the sections of that attempt replace all earlier
-    ones.
+    If the trace is repeated, with a new ``attempt``, the sections of that attempt replace all
+    earlier ones.
     """
 
     request: int

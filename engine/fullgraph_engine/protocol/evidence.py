@@ -1,7 +1,7 @@
-"""Evidence of findings: one dataclass for each kind of fact.
+"""Evidence of findings: structured facts, with one dataclass for each kind.
 
-Code that words, distinguishes or reproduces findings reads evidence, not their texts. ``kind``,
-which is the first field on the pipe and in JSON, identifies the type.
+Code that words, distinguishes or reproduces findings reads evidence instead of parsing texts.
+``kind``, the first field in JSON, identifies the dataclass.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from typing import Literal, Union
 
 BreakOutcome = Literal["resumed", "rest-skipped", "frame-skipped", "raised"]
-"""Consequence of a graph break: Dynamo continued in a new graph, ran the rest of the function or
-the whole function in eager mode, or raised.
+"""Consequence of a graph break.
+
+``resumed``: Dynamo continued in a new graph. ``rest-skipped``: it ran the rest of the function in
+eager mode. ``frame-skipped``: it ran the whole function in eager mode. ``raised``: it raised an
+exception.
 """
 _CONSEQUENCES: dict[BreakOutcome, str] = {
     "rest-skipped": "Dynamo cannot resume here and runs the rest of the function in eager mode.",
@@ -27,18 +30,20 @@ Phase = Literal["tracer", "eager"]
 
 @dataclass(frozen=True)
 class BreakEvidence:
-    """A graph break; ``title`` is Dynamo's name for its type (``gb_type`` in its registry)."""
+    """A graph break; ``title`` is Dynamo's name for the type of break (``gb_type`` in its
+    registry)."""
 
     title: str
     outcome: BreakOutcome = "resumed"
     strict: str = ""
-    """Argument or function under which the break is an error; empty if it is not an error."""
+    """Argument or function that turns the break into an error, such as ``fullgraph=True``; empty if
+    it is not an error."""
     kind: Literal["break"] = "break"
 
     @property
     def consequence(self) -> str:
-        """Sentence for the user about what Dynamo did after the break; empty if it went on in a new
-        graph."""
+        """Sentence for the user about what Dynamo did after the break; empty if it continued in a
+        new graph."""
         if self.outcome == "raised":
             under = f" under `{self.strict}`" if self.strict else ""
             return f"This is an error{under}."
@@ -47,8 +52,8 @@ class BreakEvidence:
 
 @dataclass(frozen=True)
 class SkipEvidence:
-    """A frame that Dynamo did not trace, so that it runs in eager mode; ``reason`` is Dynamo's
-    text."""
+    """A function call that Dynamo did not trace, so that it runs in eager mode; ``reason`` is
+    Dynamo's text."""
 
     reason: str
     kind: Literal["skip"] = "skip"
@@ -77,8 +82,8 @@ class DefinitionEvidence:
 class SpecializationEvidence:
     """A dynamic dimension that Dynamo specialized to one size, ``value``.
 
-    ``source`` is the expression of the tensor or its size in Dynamo's notation. ``tried`` is true
-    if the engine made the dimension dynamic to test it; False if the user did.
+    ``source`` is Dynamo's name for the tensor or its size, such as ``L['x'].size()[0]``. ``tried``
+    is true if the engine made the dimension dynamic to test it, and false if the user did.
     """
 
     symbol: str
@@ -99,10 +104,10 @@ class EqualityEvidence:
 
 @dataclass(frozen=True)
 class GuardEvidence:
-    """A guard whose value the traced code itself changes, so that the next call recompiles.
+    """A guard on a value that the traced code itself changes, so that the next call recompiles.
 
-    ``source`` is the guarded value; ``expression`` is the condition, if the guard does not have a
-    source.
+    ``source`` is Dynamo's name for the value; ``expression`` is the condition, for a guard without
+    a source.
     """
 
     source: str = ""
@@ -123,7 +128,7 @@ class GuardFrame:
 class GuardFailure:
     """A guard that failed in a later call and thereby caused a recompile.
 
-    ``compiled`` is the compile id of the code that the guard protects. ``words`` describes the
+    ``compiled`` is the compile id of the code that the guard protects. ``words`` is a clause on the
     change of the value, from ``was`` to ``now``. ``stack`` are the user's frames where Dynamo
     created the guard.
     """
@@ -159,11 +164,12 @@ class RecompileEvidence:
 
 @dataclass(frozen=True)
 class ForecastEvidence:
-    """A function that Dynamo will recompile in later calls with other inputs.
+    """A function that recompiled when the engine called it again with changed inputs, as later
+    calls of the user would.
 
-    ``changed`` are the inputs that differ between the calls. ``first`` is their value in the first
-    call, and ``tried`` are their values in later calls. All three are empty if every call
-    recompiles.
+    ``changed`` are the inputs that differed. ``first`` is their value in the first call, and
+    ``tried`` are their values in later calls. All three are empty if every call recompiles,
+    whatever the inputs.
     """
 
     guards: tuple[GuardFailure, ...] = ()
@@ -175,8 +181,8 @@ class ForecastEvidence:
 
 @dataclass(frozen=True)
 class FailureEvidence:
-    """An exception that ended a run; ``title`` is Dynamo's title of an unsupported operation, if it
-    is one."""
+    """An exception that ended the trace of a target; ``title`` is Dynamo's title of an unsupported
+    operation, or empty."""
 
     exception: str
     phase: Phase = "eager"
@@ -186,8 +192,8 @@ class FailureEvidence:
 
 @dataclass(frozen=True)
 class CompilerCheckEvidence:
-    """A condition that asks whether code is compiled: Dynamo evaluated the call of ``function`` to
-    true."""
+    """A condition that calls ``function``, such as ``torch.compiler.is_compiling``, which is true
+    only while Dynamo traces."""
 
     function: str
     kind: Literal["compiler-check"] = "compiler-check"
@@ -243,9 +249,9 @@ class OperatorCall:
 
 @dataclass(frozen=True)
 class ExportEvidence:
-    """A result of ``torch.export`` for a target.
+    """A result of ``torch.export`` for a target (a function or module class).
 
-    ``expression`` is the condition in symbols of the export. ``check`` is the condition that must
+    ``expression`` is a condition in symbols of the export. ``check`` is the condition that must
     hold, in variable names of the function that decides it, or for a constraint in names of the
     target's inputs. ``shapes`` is source code of ``dynamic_shapes``. ``calls`` are calls of an
     operator without a fake kernel, with real tensors of several sizes.

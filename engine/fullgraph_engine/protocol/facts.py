@@ -1,5 +1,5 @@
-"""Facts about a traced function or module that a run can show, unless the installed torch hides
-them."""
+"""Facts about a trace, such as graphs and guards, and which of them the installed torch does not
+show."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ CODES: dict[Fact, tuple[str, ...]] = {
     "compliance": ("op/not-pt2-compliant",),
     "compiler checks": ("compile/different-code",),
 }
-"""Prefixes of finding codes by the fact that the findings need. If torch cannot show the fact, the
-absence of such findings means nothing. Findings of other codes do not need any fact."""
+"""Prefixes of finding codes, by the fact about a trace that these findings are derived from. If
+torch does not show the fact, the absence of such findings means nothing. Findings with other codes
+do not need any fact."""
 
 WORDS: dict[Fact, str] = {
     "graphs": "captured graphs",
@@ -68,17 +69,20 @@ WORDS: dict[Fact, str] = {
 
 @dataclass(frozen=True)
 class Degraded:
-    """A fact about a trace that the installed torch cannot show completely; ``reason`` is part of a
-    sentence."""
+    """A fact about a trace, such as its graphs, that the installed torch does not show completely.
+
+    ``reason`` is part of a sentence.
+    """
 
     fact: Fact
     reason: str
 
     @property
     def words(self) -> str:
-        """Sentence, without its full stop, that says what this torch cannot show and why."""
+        """Sentence without its full stop: what this torch does not show, and why."""
         return f"Not available with this torch: {WORDS[self.fact]} ({self.reason})"
 
     def hides_code(self, code: str) -> bool:
-        """Whether findings with this code may be missing because torch cannot show the fact."""
+        """Whether findings with this code may be missing, because torch does not show the fact from
+        which they are derived."""
         return code.startswith(CODES.get(self.fact, ()))

@@ -12,8 +12,8 @@ from .packing import pack, unpack_items
 _stat = os.stat
 
 OPEN = -2
-"""Value of ``modified`` and ``size`` for a file open in an editor, whose state on disk is
-ignored."""
+"""Value of ``modified`` and ``size`` for a file open in an editor, whose state on disk does not
+matter."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,11 @@ class OpenFile:
 
 @dataclass(frozen=True)
 class FilesRead:
-    """Event: files that the engine's processes read for a request, or looked for and did not find.
+    """Event: files that user code of a request has read, or looked for and did not find.
 
-    Of installed packages, only the folders are listed. The event is sent several times per request,
-    each time with files that were not listed before.
+    The results of the request are valid until one of them changes. Of installed packages, only the
+    folders are listed. The event is sent several times per request, each time with files that were
+    not listed before.
     """
 
     request: int

@@ -1,5 +1,5 @@
-"""Arguments that other code passes to targets, compared between requests so that equal calls are
-not traced again."""
+"""Digests of the arguments that other code passes to targets, by which a later request recognizes
+equal calls."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class GivenCall:
-    """The arguments of one call of a target.
+    """A digest of the arguments of one call of a target (a function or module class).
 
-    ``digest`` is equal for calls that a trace cannot distinguish, as long as the ``definitions`` do
-    not change. ``definitions`` are names of classes and functions at the top of the file that the
+    ``digest`` is equal for calls that a trace cannot distinguish, while the ``definitions`` do not
+    change. ``definitions`` are names of classes and functions at the top of the file that the
     arguments use. ``real``: the tensors were real, not fake.
     """
 
@@ -22,9 +22,10 @@ class GivenCall:
 
 @dataclass(frozen=True)
 class GivenCalls:
-    """The calls that other code made of a target, in the order of its probe numbers.
+    """Digests of the calls that other code made of a target, in the order of the target's example
+    inputs.
 
-    The target need not be traced again if the calls are equal in the next request.
+    If the calls are equal in the next request, the target need not be traced again.
     """
 
     target: str
@@ -32,16 +33,16 @@ class GivenCalls:
 
     @property
     def real(self) -> bool:
-        """True if the tensors of all calls were real."""
+        """True if the tensors of all calls were real, not fake."""
         return all(call.real for call in self.calls)
 
 
 @dataclass(frozen=True)
 class CalledAgain:
-    """Event: other code called a target with the arguments that the request expected, so it is not
-    traced again.
+    """Event: a target is not traced again, because other code called it with the arguments that the
+    request had listed.
 
-    ``sources`` says in words where each call came from.
+    ``sources`` says in words where each call was made.
     """
 
     request: int

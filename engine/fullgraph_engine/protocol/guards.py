@@ -11,11 +11,11 @@ from .places import Range
 
 @dataclass(frozen=True)
 class FoundGuard:
-    """A condition under which compiled code is valid.
+    """A guard: a condition under which compiled code is valid.
 
-    ``kind`` is the class of the guard in Dynamo's guard tree. ``source`` is the guarded value in
-    Dynamo's notation, and ``type`` its type; both are empty for a guard on several values or on
-    none. ``cause`` is an index into the ``causes`` of the :class:`GuardedFrame`, or -1. ``deep``: a
+    ``kind`` is the class of the guard in Dynamo's guard tree. ``source`` is Dynamo's name for the
+    guarded value, and ``type`` its type; both are empty for a guard on several values or on none.
+    ``cause`` is an index into the ``causes`` of the :class:`GuardedFrame`, or -1. ``deep``: a
     library's code caused the guard; the cause, if any, is the line that called the library.
     """
 
@@ -40,7 +40,8 @@ class GuardName:
 
 
 def merge_names(names: Iterable[GuardName]) -> tuple[GuardName, ...]:
-    """Remove duplicates: return each name once, as the first :class:`GuardName` with this name."""
+    """Return the names of guarded values without repetitions; the first item with each name is
+    kept."""
     found: dict[str, GuardName] = {}
     for one in names:
         found.setdefault(one.name, one)
@@ -49,12 +50,12 @@ def merge_names(names: Iterable[GuardName]) -> tuple[GuardName, ...]:
 
 @dataclass(frozen=True)
 class GuardedFrame:
-    """A compiled frame with its guards.
+    """A function that Dynamo compiled, with the guards of one compilation.
 
     Lines are zero-based; ``path`` is empty for the analyzed file. ``last`` is the source range of
     the function's instruction that ends last. ``entered`` is the number of times that its compiled
     code ran; -1 if unknown. ``causes`` are source ranges that caused guards, None for a range that
-    an edit removed.
+    the user has deleted since.
     """
 
     function: str
@@ -73,7 +74,8 @@ class GuardedFrame:
 
 @dataclass(frozen=True)
 class GuardsFound:
-    """Event: the guards of a run, sent after its findings; ``note`` says if some are left out.
+    """Event: the guards of a traced target, sent after its findings; ``note`` says if some are left
+    out.
 
     There can be thousands of guards, so the frames are packed into one text.
     """

@@ -1,8 +1,8 @@
 """Index of the operators of one torch installation, and of the Python names that call them.
 
-The engine writes it once per torch (``operators``), and the server reads it. Operators that a
-user's file registers are sent through the pipe in the same types. This module does not import
-torch; tags, dispatch keys and type names are torch's own words.
+The engine writes it once per torch (``operators``), and the server reads it for completion and
+documentation. Operators that a user's file registers are sent through the pipe in the same types.
+This module does not import torch; tags, dispatch keys and type names are torch's own words.
 
 An *operator* is known to the dispatcher: ``aten::max`` with its overloads. A *name* is written in
 Python: ``torch.max`` or ``torch.Tensor.max``. Its signatures are listed in the order in which the
@@ -93,7 +93,8 @@ class Signature:
 
 @dataclass(frozen=True)
 class Choices:
-    """The strings that a parameter of a name accepts, as its documentation lists them."""
+    """The strings that one parameter of a torch function accepts (such as "none" and "mean" for
+    ``reduction``), from its documentation."""
 
     parameter: str
     values: tuple[str, ...]
@@ -126,7 +127,8 @@ class Name:
     uses: int = 0
 
     def documented_choices(self, parameter: str) -> tuple[str, ...]:
-        """Return the strings that the documentation lists for a parameter."""
+        """Return the strings that the documentation lists for a parameter, such as "mean"; empty if
+        it lists none."""
         return next((c.values for c in self.choices if c.parameter == parameter), ())
 
 
@@ -238,7 +240,7 @@ def entry_of(item: Name | Operator) -> Entry:
 
 
 def entry_of_raw(raw: dict[str, Any]) -> Entry:
-    """Encode plain JSON data as an entry of an index file; data without ``path`` describes an
+    """Return an entry of an index file for plain JSON data: a name if it has a ``path``, else an
     operator."""
     body = json.dumps(raw, separators=(",", ":")).encode()
     key = raw["path"] if "path" in raw else raw["name"]

@@ -1,4 +1,5 @@
-"""Compact text form of thousands of small dataclasses: fields by position, each string once.
+"""Compact JSON for thousands of small dataclasses: fields by position, and each distinct string
+only once.
 
 The text is ``[texts, value]`` as JSON. In the value, a dataclass is the list of its fields up to
 the last field with another value than its default. A tuple or a set is a list, and a string is its
@@ -25,7 +26,7 @@ T = TypeVar("T")
 
 
 def pack(value: Any) -> str:
-    """Pack a dataclass, or a tuple of dataclasses, into a text.
+    """Return a compact JSON text of a dataclass, or of a tuple of dataclasses.
 
     Raises:
         TypeError: It contains other values than dataclasses, tuples, sets and plain values.
@@ -83,7 +84,8 @@ def _encode(value: Any, texts: dict[str, int]) -> Any:
 
 @functools.cache
 def _build_decoder(kind: Any) -> Decoder:
-    """Build the function that decodes packed data into a value of type ``kind``."""
+    """Return a function that decodes the JSON value of :func:`pack` into a value of type
+    ``kind``."""
     if dataclasses.is_dataclass(kind):
         return _build_dataclass_decoder(typing.cast("type", kind))
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)

@@ -1,4 +1,5 @@
-"""Alternative execution paths of a target, which a call with its example inputs does not take."""
+"""Alternative execution paths of a target (a function or module class), which a call with its
+example inputs does not take."""
 
 from __future__ import annotations
 
@@ -8,16 +9,19 @@ from typing import Literal, Union
 from .places import Range
 
 PathStatus = Literal["traced", "failed", "late"]
-"""Status of tracing an execution path. ``traced``: to its end. ``failed``: it raised, which proves
-nothing if the engine chose values. ``late``: not traced to its end because the time ran out."""
+"""Result of tracing an execution path.
+
+``traced``: it was traced to its end. ``failed``: it raised, which proves nothing if the engine
+chose values. ``late``: the time ran out before its end.
+"""
 
 
 @dataclass(frozen=True)
 class PathValue:
-    """A parameter of the target that gets another value than in the example call.
+    """A parameter of the target with its value on an alternative execution path.
 
-    ``value`` is the new flag or None; any other value is in ``notation``, as a probe comment writes
-    it (``f32[4, 16]``).
+    ``value`` is the new flag or None; any other value is in ``notation``, as in a probe comment
+    (``f32[4, 16]``).
     """
 
     name: str
@@ -31,11 +35,11 @@ class PathValue:
 
 @dataclass(frozen=True)
 class PathAnswer:
-    """The value that code outside a graph reads from a fake tensor at the source ``range`` on an
-    execution path.
+    """A value that code gets on an alternative execution path when it reads one from a fake tensor,
+    as by ``item()``.
 
-    It applies to the first read there. ``means`` is the resulting condition, as a clause: ``y.sum()
-    > 0`` is true.
+    ``range`` is the source range of the read; only the first read there gets the value. ``means``
+    is the resulting condition, as a clause: ``y.sum() > 0`` is true.
     """
 
     range: Range
@@ -45,10 +49,10 @@ class PathAnswer:
 
 @dataclass(frozen=True)
 class TracePath:
-    """An execution path of a target, as its differences from the path that the example inputs take.
+    """An execution path of a target, as differences from the path that its example inputs take.
 
-    Without differences, it is that path. ``training`` is the mode of the module, None if the mode
-    does not matter.
+    Without differences, it is the latter path. ``training`` is the mode of the module, None if the
+    mode does not matter.
     """
 
     training: Union[bool, None] = None
@@ -72,9 +76,10 @@ def mode_words(training: bool) -> str:
 
 @dataclass(frozen=True)
 class PathReport:
-    """The result of tracing a target along another execution path, which ``words`` describes.
+    """The result of tracing a target on an execution path that its example inputs do not take.
 
-    ``reason`` is a clause that says why the path was not traced to its end.
+    ``words`` describes the path. ``reason`` is a clause that says why the path was not traced to
+    its end.
     """
 
     words: str
@@ -84,7 +89,7 @@ class PathReport:
 
 @dataclass(frozen=True)
 class TracedPaths:
-    """The results of tracing a target's alternative execution paths, to add to its report.
+    """The results of tracing a target's alternative execution paths, which complete its report.
 
     ``mode`` is the mode of the module in its example call: True for training mode, None if unknown.
     ``narrowed`` are identities of findings of the example call that occur only in that mode.

@@ -39,7 +39,9 @@ class Frame:
 
 
 def place_words(range_: Range) -> str:
-    """Format a range as text for the identity of a finding; an edit above the range can update it
-    there."""
+    """Return a range as text for a finding's identity.
+
+    An edit above the range can update the text.
+    """
     start, end = range_.start, range_.end
     return f"{start.line}:{start.byte}-{end.line}:{end.byte}"

@@ -15,7 +15,8 @@ _loads, _dumps = json.loads, json.dumps
 
 
 def to_plain(value: Any) -> Any:
-    """Convert a dataclass to dictionaries, lists and values that JSON can represent."""
+    """Convert a dataclass to dictionaries, lists and values that JSON can represent; the inverse of
+    :func:`from_plain`."""
     return _loads(_dumps(as_plain(value)))
 
 
@@ -59,8 +60,8 @@ def from_plain(kind: Any, raw: Any) -> Any:
 
 
 def _select_type(kinds: tuple[Any, ...], raw: Any) -> Any:
-    """Select the type of a union that fits ``raw``: a dataclass by its field ``kind``, others by
-    their Python type."""
+    """Return the type of a union that fits plain data: a dataclass by its field ``kind``, other
+    types by the data's Python type."""
     kinds = tuple(one for one in kinds if one is not type(None))
     if len(kinds) == 1:
         return kinds[0]
@@ -85,7 +86,10 @@ def as_plain(value: Any) -> Any:
 
 
 def as_sparse_plain(value: Any) -> Any:
-    """Convert as :func:`as_plain` does, but omit fields with their default values."""
+    """Convert nested dataclasses to dictionaries, leaving out fields with their default values.
+
+    Tuples become lists, and enums become their values.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             name: as_sparse_plain(item)

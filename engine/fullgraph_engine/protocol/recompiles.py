@@ -1,4 +1,5 @@
-"""Forecasts of recompiles: which calls of a target with other arguments will recompile it."""
+"""Forecasts of recompiles: which later calls of a target (a function or module class) will
+recompile it."""
 
 from __future__ import annotations
 
@@ -8,21 +9,21 @@ from typing import Literal, Union
 from .places import Range
 
 ForecastKind = Literal["size", "value", "flag", "mode", "call"]
-"""Kind of a change between calls: sizes, a Python value, an argument with two values, training
-mode, or a repeated call without a change."""
+"""Kind of difference between calls in a forecast: a size, a Python value, an argument with two
+values, training mode, or none at all."""
 
 Verdict = Literal["stays", "once", "conditional", "always"]
-"""Effect that a change of an input has on later calls.
+"""Effect that a change of an input has on later calls of a target.
 
-``stays``: they are never recompiled. ``once``: they are recompiled once, and the result fits all
-further values (flags: once per value). ``conditional``: they are recompiled when a condition
-changes. ``always``: they are recompiled for each new value.
+``stays``: they never recompile. ``once``: they recompile once, and the result fits all further
+values (flags: once per value). ``conditional``: they recompile when a condition changes.
+``always``: they recompile for each new value.
 """
 
 
 @dataclass(frozen=True)
 class ForecastRow:
-    """One input, or group of inputs, that the forecast changed between calls of a target.
+    """The effect of changing one input, or a group of inputs, between calls of a target.
 
     ``name`` is in the user's words (``x.shape[0], mask.shape[0]``). ``first`` is its value in the
     example call, and ``tried`` are its values in the later calls. ``reasons`` say which guards

@@ -1,8 +1,8 @@
-"""The recording file of ``fullgraph record``: arguments that a program passed to modules of a
+"""The file that ``fullgraph record`` writes: arguments that a program passed to module classes of a
 workspace.
 
-``docs/recorded-probes.md`` describes it. Arguments are in probe notation (``f32[4, 16]``), which
-only the engine reads.
+``docs/recorded-probes.md`` describes it. Arguments are written as in probe comments (``f32[4,
+16]``); only the engine parses them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _CONFLICT = ("<<<<<<< ", ">>>>>>> ")
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """A further call of a recorded object whose arguments are of another kind than in the calls
-    before."""
+    """A later call of a recorded module whose arguments differ in kind from all earlier calls of
+    the same object."""
 
     forward: str
     training: bool = True
@@ -32,7 +32,7 @@ class RecordedStep:
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """One way in which a program constructed and called a module class.
+    """One way in which a recorded program constructed and called a module class.
 
     ``parameters`` is the dtype and device that the module was moved to, such as ``bf16@cuda``;
     empty if it was not moved. ``under`` are the other modes and settings of the call, as a probe
@@ -50,7 +50,8 @@ class RecordedCall:
 
 @dataclass(frozen=True)
 class RecordedClass:
-    """A module class of one file with its recorded calls.
+    """A module class of one file, with calls that ``fullgraph record`` recorded in a user's
+    program.
 
     ``init_signature`` and ``forward_signature`` are the signatures at the time of recording: they
     differ if the class was changed afterwards. ``left_out`` says in sentences which calls could not
@@ -65,17 +66,20 @@ class RecordedClass:
 
 
 Recorded = dict[str, tuple[RecordedClass, ...]]
-"""Recorded classes by file; a file is a path with ``/``, relative to the folder of the recording.
-"""
+"""Recorded module classes by file; a file is a path with ``/``, relative to the folder of the
+recording."""
 
 
 class Unreadable(ValueError):
-    """Raised for a recording file that cannot be used. The message gives the reason and the next
-    step, without the name of the file."""
+    """Raised for a file of ``fullgraph record`` that cannot be used.
+
+    The message gives the reason and the next step, without the name of the file.
+    """
 
 
 def parse(text: str) -> Recorded:
-    """Parse the text of a recording file; return the recorded classes by file.
+    """Parse the text of a file that ``fullgraph record`` wrote; return the recorded module classes
+    by file.
 
     Raises:
         Unreadable: The text is not a recording, or has another version.
@@ -105,7 +109,7 @@ def parse(text: str) -> Recorded:
 
 
 def written(recorded: Recorded) -> str:
-    """Format recorded classes as the text of a recording file: sorted, with one line for each call,
+    """Return recorded module classes as the text of a file: sorted, with one line for each call,
     for readable diffs."""
     lines = ["{", f'  "version": {VERSION},', '  "files": {']
     files = sorted(recorded.items())

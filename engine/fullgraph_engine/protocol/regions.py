@@ -1,4 +1,4 @@
-"""Regions (callables that a program compiles), with the results of running the program."""
+"""Callables that a user's program compiles (regions), and how running the program ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 from .places import Range
 
 RegionApi = Literal["torch.compile", "Module.compile", "torch.export.export"]
-"""Function with which the program compiled or exported the region (a callable)."""
+"""Function by which a program compiled or exported a callable."""
 
 ProgramEnd = Literal["running", "finished", "raised", "exited", "quiet", "time", "killed"]
 """Way in which a program's run ended.
@@ -23,7 +23,8 @@ ProgramEnd = Literal["running", "finished", "raised", "exited", "quiet", "time",
 
 
 Lack = Literal["", "gpu", "memory"]
-"""Resource that the machine lacks, so that a program runs on fake tensors; else empty."""
+"""Resource missing on this machine, so that a program runs on fake tensors; empty if none is
+missing."""
 
 
 @dataclass(frozen=True)
@@ -35,21 +36,21 @@ class CompileSite:
 
 
 MOST_CALLS = 100
-"""Maximum number of calls in a :class:`RegionCalls`; later ones are left out."""
+"""Maximum number of calls listed in a :class:`RegionCalls`; later ones are left out."""
 
 
 @dataclass(frozen=True)
 class RegionCalls:
-    """The calls of a region (a compiled callable) in which a finding occurred, as increasing
-    numbers from 1."""
+    """The calls in which a finding occurred, of one callable that a program compiles; ``numbers``
+    increase and count from 1."""
 
     region: str
     numbers: tuple[int, ...]
 
 
 def merge_calls(calls: Iterable[RegionCalls]) -> tuple[RegionCalls, ...]:
-    """Merge the call numbers of each region into one item, in the order in which the regions first
-    occur."""
+    """Return one item for each compiled callable, with all its call numbers, in the order in which
+    the callables first occur."""
     found: dict[str, set[int]] = {}
     for one in calls:
         found.setdefault(one.region, set()).update(one.numbers)
@@ -64,8 +65,8 @@ class Region:
     """A callable that a program compiles.
 
     ``program`` is the path of the program that ran. ``options`` are the arguments of the compiling
-    call that differ from their defaults, as Python source. ``inlined`` is true for a region that
-    was only called inside another compiled region.
+    call that differ from their defaults, as Python source. ``inlined`` is true for a callable that
+    was only called inside another compiled one.
     """
 
     program: str
@@ -77,5 +78,5 @@ class Region:
 
     @property
     def option_words(self) -> str:
-        """Compile options as the call writes them: ``fullgraph=True, dynamic=False``."""
+        """Options of the compiling call as Python source: ``fullgraph=True, dynamic=False``."""
         return ", ".join(f"{name}={value}" for name, value in self.options)

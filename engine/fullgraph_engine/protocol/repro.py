@@ -30,7 +30,7 @@ def data_name(content: bytes | memoryview) -> str:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The finding that a repro script must show.
+    """The finding that a repro script (a small script with torch alone) must show.
 
     Without a ``backend``, ``code`` and ``range`` identify a finding of ``target``. With a backend,
     both are ignored, and the finding is a failure of this backend on the graphs of the target. With
@@ -44,18 +44,19 @@ class Wanted:
     run: Union[RunId, None] = None
     message: str = ""
     real: bool = False
-    """True if the finding occurred with real tensors; the search then does not try fake tensors."""
+    """True if the finding occurred with real tensors, so that fake tensors need not be tried."""
     backend: str = ""
     accuracy: bool = False
     only_floating: bool = False
     data: bool = False
-    """True to keep the recorded contents of tensors, even if random contents show the finding too.
-    """
+    """True to keep the recorded contents of tensors in the script, even if random contents show the
+    finding too."""
     path: Union[TracePath, None] = None
     """Execution path on which the finding occurred; None for the path that the example inputs take.
     """
     changed: tuple[str, ...] = ()
-    """Inputs that must differ between calls, for a finding that forecasts a recompile."""
+    """Inputs that must differ between calls, for the finding that a forecast (experimental calls)
+    has recompiled."""
 
 
 @dataclass(frozen=True)

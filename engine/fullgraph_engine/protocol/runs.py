@@ -1,5 +1,7 @@
-"""Identification of runs: each traces or calls one target (a function, module or call) for one
-purpose."""
+"""Identification of runs.
+
+A run traces or calls one target (a function, module class or call) for one purpose.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ Part = Literal[
 
 @dataclass(frozen=True, order=True)
 class RunId:
-    """Identification of one run: the target, the number of its example inputs from 0, and the
-    purpose of the run."""
+    """Identification of one run: its target, the number of the target's example inputs from 0, and
+    the purpose (part)."""
 
     target: str
     probe: int = 0

@@ -26,7 +26,7 @@ PURPOSES: dict[Layer, str] = {
     "read-only mounts": "no modes, owners and times of files are changed",
     "private /dev/shm": "shared memory is limited, and freed at the end",
 }
-"""Protection that each sandbox layer provides, as a clause."""
+"""Protection that each sandbox layer provides, as a clause for the user."""
 
 
 AllowanceKind = Literal[
@@ -39,12 +39,13 @@ AllowanceKind = Literal[
     "huggingface-cache",
 ]
 Cache = Literal["cpp-extensions", "triton-cache", "huggingface-cache"]
-"""Library cache in the home folder that user code may use; ``host/caches`` has the paths."""
+"""Name of a library's cache in the home folder that user code may be allowed to use;
+``host/caches`` has the paths."""
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """One permission from the setting ``sandbox.allow``.
+    """One permission for user code, from the setting ``sandbox.allow``.
 
     ``value`` is the folder for ``write`` and the variable for ``read-env``; otherwise it is empty.
     """
@@ -85,7 +86,7 @@ class Allowed:
 
 @dataclass(frozen=True)
 class SandboxLayer:
-    """State of one sandbox layer.
+    """One layer of the sandbox around user code, and whether it is active.
 
     ``lack`` is part of a sentence that says why the layer is not active; empty if it is.
     ``partly``: the layer is active except for ``lack``.

@@ -1,4 +1,4 @@
-"""Dtypes, sizes and constants of the analyzed text's values during a trace."""
+"""Dtypes, sizes and constants that a trace saw at source ranges of the analyzed text."""
 
 from __future__ import annotations
 
@@ -10,27 +10,29 @@ from .packing import pack, unpack_items
 from .places import Range
 
 ShapeRole = Literal["assigned", "loop", "parameter", "return", "expression"]
-"""Role of the source range of a value. ``loop``: a name that each iteration of a loop assigns."""
+"""Role of the source range at which a value was seen. ``loop``: a name that each iteration of a
+loop assigns."""
 
 ShapeKind = Literal["tensor", "integer", "several", "constant"]
-"""Kind of a value. ``integer`` is a symbolic integer; ``several`` is a tuple or list of such
-values."""
+"""Kind of a value seen in a trace. ``integer`` is a symbolic integer; ``several`` is a tuple or
+list of values."""
 
 MOST_PLACES = 20_000
-"""Maximum number of source ranges per run whose values are recorded."""
+"""Maximum number of source ranges per trace whose values are recorded."""
 MOST_VALUES = 64
 """Maximum number of distinct values recorded per source range: the first ones, and the last."""
 
 
 @dataclass(frozen=True)
 class ShapeSeen:
-    """A value that a trace saw at a source range, or several values there that differ only in their
-    graph nodes.
+    """A value that a trace saw at a source range; values that differ only in their graph nodes are
+    one item.
 
-    ``text`` is the value in probe notation with symbolic sizes (``f32[s0, 16]``). ``concrete`` has
-    the sizes of the run instead; it is empty without symbols. ``device`` to ``requires_grad`` apply
-    only to tensors. ``graph`` is the number of the graph from 1; 0 for a value outside graphs.
-    ``graph`` and ``node`` locate the first of several values. ``count`` is the number of values.
+    ``text`` is the value as in a probe comment, with symbolic sizes (``f32[s0, 16]``). ``concrete``
+    has the sizes of the example inputs instead; it is empty without symbols. ``device`` to
+    ``requires_grad`` apply only to tensors. ``graph`` is the number of the graph from 1; 0 for a
+    value outside graphs. ``graph`` and ``node`` locate the first of several values. ``count`` is
+    the number of values.
     """
 
     kind: ShapeKind
@@ -51,7 +53,7 @@ class ShapeSeen:
 
 @dataclass(frozen=True)
 class PlaceShapes:
-    """The distinct values of one source range, in order of appearance.
+    """The distinct values that a trace saw at one source range, in order of appearance.
 
     ``range`` is an assigned name, the name of a parameter, or a returned or other expression.
     ``function`` is the qualified name of the function that contains it.
@@ -72,7 +74,7 @@ class PlaceShapes:
 
 @dataclass(frozen=True)
 class ShapesFound:
-    """Event: the values that a run saw, sent after its findings; ``note`` says what was left out.
+    """Event: the values that a trace saw, sent after its findings; ``note`` says what was left out.
 
     There can be thousands of source ranges, so they are packed into one text.
     """

@@ -1,6 +1,5 @@
-"""Translation of Dynamo's names of values and conditions into the user's words.
+"""Translation of Dynamo's names of values and conditions into the user's words, from text to text.
 
-It is text to text, for both sides of the pipe:
 ``L['self']._modules['blocks']._modules['2'].training`` becomes ``self.blocks[2].training``.
 """
 
@@ -51,8 +50,8 @@ def _format_member(match: re.Match[str]) -> str:
 
 
 def condition_in_user_words(expression: str) -> str:
-    """Translate the condition of a guard into the user's words, without ids valid in only one
-    process."""
+    """Translate the condition of a guard into the user's words; object ids, which are valid in only
+    one process, are removed."""
     expression = without_addresses(expression)
     if (match := _TYPE.match(expression)) is not None:
         return f"type({in_user_words(match['of'])}) is {match['type'] or 'the same'}"
@@ -73,7 +72,8 @@ def condition_in_user_words(expression: str) -> str:
 
 
 def _shorten_value(words: str) -> str:
-    """Shorten a value to its type; up to torch 2.11, to the value itself."""
+    """Return a value in Dynamo's text cut to a maximum length, and only its type if the text names
+    that."""
     words = " ".join(words.split())
     if (match := _CLASS.fullmatch(words)) is not None:
         words = match[1] or match[2]
@@ -81,15 +81,16 @@ def _shorten_value(words: str) -> str:
 
 
 def without_addresses(words: str) -> str:
-    """Remove memory addresses of objects from a text: ``<function f>``, ``<code object f>``."""
+    """Return a text without the memory addresses of objects: ``<function f at 0x7f…>`` becomes
+    ``<function f>``."""
     return _ADDRESS.sub("", words)
 
 
 def source_root(source: str) -> tuple[str, str]:
-    """Return (scope, name) of the variable with which a source of Dynamo begins.
+    """Return the scope and the name of the variable at the beginning of Dynamo's name of a value.
 
-    The scope is ``local``, ``global``, or empty if the source does not begin with a variable of the
-    user.
+    The scope is ``local``, ``global``, or empty if the name does not begin with a variable of the
+    user. For ``L['x'].size()[0]``, they are ``local`` and ``x``.
     """
     match = re.match(r"(?P<scope>[LG])\['(?P<name>\w+)'\]", source)
     if match is None or match["name"].startswith(("__builtins_dict__", "__import_", "___")):

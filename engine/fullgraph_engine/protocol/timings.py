@@ -71,8 +71,9 @@ class DynamoTime:
 class Timings:
     """Event: the time that each phase of a run took, or of a whole request if ``run`` is None.
 
-    It is sent only if the request asks for it. ``attempt`` is "fake" or "real" for the tensors of
-    the run. If fake tensors did not suffice, there is one event for each attempt.
+    A run traces one target with one set of inputs. The event is sent only if the request asks for
+    it. ``attempt`` is "fake" or "real" for the tensors of the run. If fake tensors did not suffice,
+    there is one event for each attempt.
     """
 
     request: int

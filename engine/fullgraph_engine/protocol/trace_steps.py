@@ -15,8 +15,7 @@ MOST_STEPS = 2000
 
 @dataclass(frozen=True)
 class TraceStepPlace:
-    """A source range of the analyzed file, and the number of operators in a graph that come from
-    it.
+    """A source range of the analyzed file, and the number of a graph's operators that come from it.
 
     Without column positions, the range covers the whole line.
     """
@@ -35,8 +34,9 @@ class TraceStep:
     the compile time of the frame, without the backend.
 
     A break has the ``code`` and ``range`` of its finding. ``inlined`` is the number of nested
-    functions that Dynamo was tracing at the break. If it is more than one, Dynamo leaves the call
-    that led to the break to Python; the called function is compiled separately and breaks again.
+    functions that Dynamo was tracing at the break. If it is more than one, the call that led to the
+    break runs in Python without Dynamo; the called function is compiled separately and breaks
+    again.
     """
 
     kind: StepKind
@@ -63,8 +63,10 @@ class TraceStep:
 
 @dataclass(frozen=True)
 class TraceStepsFound:
-    """Event: the trace steps of a run, sent after its findings; ``left_out`` is the number of
-    omitted steps."""
+    """Event: the trace steps (graphs and graph breaks) of a traced target, sent after its findings.
+
+    ``left_out`` is the number of omitted steps.
+    """
 
     request: int
     target: str

@@ -1,7 +1,8 @@
-"""Targets of a file (what can be traced) and their probes (the inputs that they are traced with).
+"""Targets of a file (functions and module classes to trace) and their probes (example inputs to
+trace them with).
 
-``discover`` reads the text without executing it. ``plan_probes`` inspects the executed module
-and returns the probes of a target; ``Probe.build`` makes their inputs in the run that traces the
+``discover`` reads the text without executing it. ``plan_probes`` inspects the executed module and
+returns the probes of a target; ``Probe.build`` makes their inputs in the process that traces the
 target.
 """
 

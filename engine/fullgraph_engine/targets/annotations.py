@@ -1,7 +1,8 @@
-"""Shapes in the annotations of a signature, read from the syntax tree alone.
+"""Tensor shapes in the annotations of a signature, read from the syntax tree without importing
+anything.
 
-Two spellings: notation in a string (``x: "f32[b, 16]"``) and jaxtyping (``x: Float[Tensor,
-"b 16"]``). Neither needs its library to be installed, and ``from __future__ import annotations``
+Two spellings: notation in a string (``x: "f32[b, 16]"``) and jaxtyping (``x: Float[Tensor, "b
+16"]``). Neither needs its library to be installed, and ``from __future__ import annotations``
 changes nothing.
 """
 
@@ -55,9 +56,9 @@ _JAXTYPING = {
 
 @dataclass(frozen=True)
 class AnnotatedParameter:
-    """A parameter of a signature with the tensor shape that its annotation declares.
+    """A parameter of a signature, with the tensor shape that its annotation declares.
 
-    ``shape`` is None if the annotation declares no shape. ``optional`` says whether the annotation
+    ``shape`` is None if the annotation does not declare one. ``optional`` is true if the annotation
     allows None.
     """
 
@@ -78,10 +79,11 @@ def read_parameters(
     *,
     method: bool,
 ) -> tuple[AnnotatedParameter, ...]:
-    """Return the parameters of a signature, without ``self`` for a method.
+    """Return the parameters of a signature, each with its annotated shape; without ``self`` for a
+    method.
 
-    ``aliases`` are the module's assignments by name, for annotations such as ``Batch`` after
-    ``Batch = Float[Tensor, "b d"]``.
+    ``aliases`` are the file's module-level assignments by name, to resolve annotations such as
+    ``Batch`` after ``Batch = Float[Tensor, "b d"]``.
     """
     arguments = function.args
     found: list[AnnotatedParameter] = []
@@ -139,10 +141,8 @@ def _annotation_text(annotation: ast.expr) -> str:
 def _annotated_shape(
     annotation: ast.expr, aliases: Mapping[str, ast.expr], depth: int = 0
 ) -> tuple[Value | None, bool]:
-    """Return the shape that an annotation declares, and whether the annotation allows None.
-
-    The shape is None if it declares none.
-    """
+    """Return the tensor shape that an annotation declares (None without one), and whether the
+    annotation allows None."""
     if depth > 4:
         return None, False
     if isinstance(annotation, ast.Constant):

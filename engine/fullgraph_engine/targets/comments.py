@@ -29,9 +29,8 @@ _IGNORE = re.compile(r"ignore\b(?!\()")
 
 @dataclass(frozen=True)
 class Comment:
-    """A comment of the form ``# fullgraph: …``: its text after the colon and its range. It also
-    records whether it is alone on its line.
-    """
+    """A ``# fullgraph: …`` comment: its text after the colon, its range, and whether it is alone on
+    its line."""
 
     text: str
     range: Range
@@ -47,11 +46,12 @@ class Comment:
 
     @property
     def ignore(self) -> bool:
-        """Whether the comment is a malformed ``# fullgraph: ignore[…]``, which hides findings."""
+        """Whether the comment begins like ``# fullgraph: ignore[…]``, which hides findings, but is
+        malformed."""
         return _IGNORE.match(self.text) is not None
 
     def span(self, start: int, end: int) -> Range:
-        """The range in the file of the characters ``start`` to ``end`` of the comment's text."""
+        """Return the range in the file of characters ``start`` to ``end`` of the comment's text."""
         base = self.range.start
         return Range(
             Position(base.line, base.byte + len(self.text[:start].encode())),
@@ -61,14 +61,15 @@ class Comment:
 
 @dataclass(frozen=True)
 class Comments:
-    """Every ``# fullgraph:`` comment of a file, by its line number."""
+    """All ``# fullgraph:`` comments of a file, by line number."""
 
     marked: dict[int, Comment]
     plain: frozenset[int]
-    """Numbers of the lines that contain only a comment."""
+    """Numbers of the lines that contain a comment and no code."""
 
     def comments_above(self, line: int) -> tuple[Comment, ...]:
-        """Return the comments in the block of comment lines that ends directly above ``line``."""
+        """Return the ``# fullgraph:`` comments in the block of comment lines that ends directly
+        above ``line``."""
         found = []
         at = line - 1
         while at in self.plain:
@@ -78,7 +79,8 @@ class Comments:
         return tuple(reversed(found))
 
     def comments_between(self, first: int, last: int) -> tuple[Comment, ...]:
-        """Return the comments on the lines ``first`` to ``last``."""
+        """Return the ``# fullgraph:`` comments on the lines from ``first`` to ``last``, both
+        included."""
         return tuple(self.marked[line] for line in sorted(self.marked) if first <= line <= last)
 
 
@@ -119,7 +121,7 @@ def _comment_tokens(text: str) -> Iterator[tokenize.TokenInfo]:
 
 
 def first_line(node: ast.stmt | ast.Lambda) -> int:
-    """Zero-based line of a statement or lambda, decorators included."""
+    """Return the zero-based first line of a statement or lambda, including its decorators."""
     decorators = getattr(node, "decorator_list", [])
     return int(min([node.lineno, *(decorator.lineno for decorator in decorators)])) - 1
 
@@ -127,7 +129,8 @@ def first_line(node: ast.stmt | ast.Lambda) -> int:
 def comments_of_definition(
     comments: Comments, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 ) -> tuple[Comment, ...]:
-    """Return the comments of a function or class itself, not those inside its body."""
+    """Return the ``# fullgraph:`` comments that belong to a function or class itself, not those
+    inside its body."""
     start = first_line(node)
     found = [*comments.comments_above(start), *comments.comments_between(start, _head_end(node))]
     if isinstance(node, ast.ClassDef):
@@ -142,23 +145,22 @@ def comments_of_definition(
 
 
 def method_definitions(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
-    """The methods of a class, in the order of the text."""
+    """Yield the methods of a class, in the order of the text."""
     for statement in node.body:
         if isinstance(statement, ast.FunctionDef):
             yield statement
 
 
 def comments_of_statement(comments: Comments, node: ast.stmt) -> tuple[Comment, ...]:
-    """The comments of a statement without a body."""
+    """Return the ``# fullgraph:`` comments of a statement without a body, such as an assignment."""
     end = (node.end_lineno or node.lineno) - 1
     above = comments.comments_above(node.lineno - 1)
     return (*above, *comments.comments_between(node.lineno - 1, end))
 
 
 def _head_end(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
-    """Return the zero-based last line of a definition's head, which ends at the first statement of
-    its body.
-    """
+    """Return the zero-based last line of a definition's head: the last line before its first
+    statement."""
     body = node.body
     statement: ast.stmt | None = body[0]
     if _is_docstring(body[0]):

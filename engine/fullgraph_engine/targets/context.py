@@ -1,8 +1,9 @@
-"""Modes and settings of torch in force at a call: how they are written, shown and entered.
+"""Modes and settings of torch in which a call is made, such as ``no_grad``: parse, describe and
+enter them.
 
 ``no_grad, autocast=bf16, eval, stance=force_eager, config.recompile_limit=2`` is the text between
-the brackets of ``under(…)`` in a probe comment, and the ``under`` of a recorded call. Nothing here
-needs torch before a context is entered.
+the parentheses of ``under(…)`` in a probe comment (a comment with example inputs), and the
+``under`` of a recorded call. Torch is only imported to enter a context.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ from typing import Any
 from ..protocol.contexts import AUTOCAST_DTYPES, CONFIG, KEYS, STANCES, WORDS
 
 _DEVICES = ("cpu", "cuda", "xpu", "mps")
-"""Device types whose autocast state is part of a call's context."""
+"""Device types whose autocast state is checked when the modes of a call are determined."""
 
 Plain = bool | int | float | str | None
 
 
 @dataclass(frozen=True)
 class ContextItem:
-    """One item of a context in notation: ``no_grad``, or ``autocast=bf16@cuda`` with a value.
+    """One item of a call's context in text form: ``no_grad``, or ``autocast=bf16@cuda`` with a
+    value.
 
-    ``value`` is the text of a name, or the value of a literal. ``given`` says whether the item has
-    a value.
+    ``value`` is the text of a name, or the value of a literal. ``given`` is true if the item has a
+    value.
     """
 
     name: str
@@ -34,7 +36,8 @@ class ContextItem:
 
 
 class ContextError(ValueError):
-    """Raised for an invalid item of a context; ``item`` is its index."""
+    """Raised for an invalid item in a text such as ``no_grad, autocast=bf16``; ``item`` is its
+    index."""
 
     def __init__(self, message: str, item: int) -> None:
         super().__init__(message)
@@ -44,11 +47,11 @@ class ContextError(ValueError):
 
 @dataclass(frozen=True)
 class CallContext:
-    """The modes and settings of a call.
+    """The modes and settings of torch in which a call is made, such as ``no_grad``.
 
-    ``autocast`` has a device type and a dtype, in notation, for each enabled autocast; an empty
-    device type means the device of the inputs. ``training`` is None if the module keeps its mode.
-    ``settings`` are options of ``torch._dynamo.config``.
+    ``autocast`` has a device type and a dtype for each enabled autocast, as in ``bf16@cuda``; an
+    empty device type means the device of the inputs. ``training`` is None if the module keeps its
+    mode. ``settings`` are options of ``torch._dynamo.config``.
     """
 
     grad: bool = True
@@ -60,7 +63,7 @@ class CallContext:
 
     @classmethod
     def from_items(cls, items: Iterable[ContextItem]) -> CallContext:
-        """Return the context that the items of a text describe.
+        """Return the context that the items of a text such as ``no_grad, autocast=bf16`` describe.
 
         Raises:
             ContextError: an item is unknown or contradicts another one.
@@ -75,9 +78,8 @@ class CallContext:
 
     @classmethod
     def of_running_code(cls, function: Any = None) -> CallContext:
-        """Return the modes and settings in force in the running code, for a call of
-        ``function``.
-        """
+        """Return the modes and settings active now, for a call of ``function``, whose training mode
+        is included."""
         import torch
 
         autocast = []
@@ -100,9 +102,8 @@ class CallContext:
 
     @contextlib.contextmanager
     def enter(self) -> Iterator[None]:
-        """Run the block in this context, but without switching modules to training or evaluation
-        mode.
-        """
+        """Execute the ``with`` block in this context, except that modules are not switched to
+        training or evaluation mode."""
         if self == CallContext():
             yield
             return
@@ -126,9 +127,8 @@ class CallContext:
 
     @property
     def text(self) -> str:
-        """The context in notation, such as ``no_grad, autocast=bf16``, which parses as this
-        context.
-        """
+        """The context as text, such as ``no_grad, autocast=bf16``, which parses as an equal
+        context."""
         parts = ["inference_mode" if self.inference else "" if self.grad else "no_grad"]
         parts += [
             f"autocast={dtype}" + (f"@{device}" if device else "")
@@ -141,9 +141,8 @@ class CallContext:
 
     @property
     def words(self) -> str:
-        """The context in words: ``in eval mode, without gradients, under autocast to bfloat16``;
-        empty for the default context.
-        """
+        """Modes and settings in words: ``in eval mode, without gradients, under autocast to
+        bfloat16``; empty for the defaults."""
         mode = "" if self.training is None else "training" if self.training else "eval"
         parts = [f"in {mode} mode" if mode else ""]
         grad = "" if self.grad else "without gradients"

@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 _AGAIN = 2.0
-"""Seconds until the timer raises the exception again, in case user code swallowed the first one."""
+"""Seconds until the timer raises the exception again, because user code may have swallowed the
+first one."""
 
 
 @contextlib.contextmanager
 def limit_seconds(
     late: type[BaseException], seconds: float, processor: float | None = None
 ) -> Iterator[None]:
-    """Raise ``late`` in this block after ``seconds`` of wall time or ``processor`` seconds of CPU
-    time.
+    """Raise the exception ``late`` inside the ``with`` block after ``seconds`` of wall time or
+    ``processor`` seconds of CPU time.
 
     The exception is raised repeatedly, because a destructor or a broad ``except`` may swallow it.
     Deadlines can be nested; the outer one keeps counting.
@@ -65,7 +66,10 @@ def limit_seconds(
 
 @contextlib.contextmanager
 def pause_deadlines() -> Iterator[None]:
-    """Suspend the deadlines during this block; a process forked in it keeps the remaining time."""
+    """Suspend all deadlines during the ``with`` block.
+
+    A process forked in the block keeps the remaining time.
+    """
     timers = [
         (timer, signal.getitimer(timer)) for timer in (signal.ITIMER_REAL, signal.ITIMER_PROF)
     ]
@@ -78,8 +82,10 @@ def pause_deadlines() -> Iterator[None]:
 def _restart_timer(
     timer: int, left: float, interval: float, clock: Callable[[], float], began: float
 ) -> None:
-    """Restart a timer with the part of ``left`` that remains since the time ``began`` on
-    ``clock``.
+    """Restart a timer that had ``left`` seconds at the time ``began``, with the seconds that remain
+    now.
+
+    ``clock`` returns the present time, and ``interval`` is the period of the timer.
     """
     if left:
         signal.setitimer(timer, max(left - (clock() - began), 0.001), interval)

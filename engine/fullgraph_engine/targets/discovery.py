@@ -1,4 +1,5 @@
-"""Discovery of the targets of a file, from its text without executing it."""
+"""Find the targets of a file (functions, module classes and calls to trace), from its text without
+executing it."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ _TEXT_LIMIT = 60
 
 @dataclass(frozen=True)
 class WrittenProbe:
-    """A comment that states the inputs of a target (a probe comment), with its parsed notation."""
+    """A probe comment: a ``# fullgraph:`` comment that states example inputs of a target, with its
+    parsed text."""
 
     notation: Notation
     comment: Comment
@@ -44,11 +46,11 @@ class WrittenProbe:
 
 @dataclass(frozen=True)
 class Target:
-    """A module, function, call or statement that can be traced.
+    """A function, module class, call or statement of the user's file that can be traced.
 
     ``range`` covers its name, ``body`` the whole statement with decorators. ``subject`` is the
-    expression that evaluates to the target. ``parameters`` belong to the function or ``forward``,
-    ``init`` to the constructor. ``used_by`` names the targets whose code mentions this one, so that
+    expression that evaluates to the callable. ``parameters`` belong to the function or ``forward``,
+    ``init`` to the constructor. ``used_by`` names targets whose code mentions this one, so that
     their traces include it.
     """
 
@@ -64,25 +66,23 @@ class Target:
     sites: tuple[CallSite, ...] = ()
     pairs: tuple[Pair, ...] = ()
     inputs_from: str = ""
-    """Name of the file's function that returns the target's inputs, such as ``get_inputs``; or
-    empty.
-    """
+    """Name of the file's function that returns the target's inputs, such as ``get_inputs``; empty
+    without one."""
     init_from: str = ""
-    """Name of the function that returns the constructor's arguments, such as ``get_init_inputs``;
-    or empty.
-    """
+    """Name of the file's function that returns the constructor's arguments, such as
+    ``get_init_inputs``; empty without one."""
     attributes: tuple[str, ...] = ()
     """Names of the instance's attributes that contain inputs, such as ``example_input_array``."""
     get_module: bool = False
     repeated: bool = False
-    """True if the file defines the name again; only the last definition remains."""
+    """True if a later definition in the file has the same name, so that this one is overwritten."""
     used_by: tuple[str, ...] = ()
     definition: str = ""
-    """Name of the function or class of the file that a target refers to; empty for other
-    targets.
-    """
+    """Name of the file's function or class that a call or assignment refers to; empty for other
+    targets."""
     examples: tuple[Example, ...] = ()
-    """Example code of the file that mentions the target, first the one in its own docstring."""
+    """Example code of the file that mentions the target (its ``__main__`` block, docstrings); the
+    target's own docstring comes first."""
 
     @property
     def is_method(self) -> bool:
@@ -91,7 +91,8 @@ class Target:
 
     @property
     def bare_context(self) -> WrittenProbe | None:
-        """Comment that states only the modes of the call; None if a comment states inputs."""
+        """Comment with only the modes of the call (``under(…)``); None if a comment states
+        inputs."""
         if any(one.notation.inputs is not None for one in self.written):
             return None
         found = (one for one in self.written if one.notation.inputs is None)
@@ -99,7 +100,7 @@ class Target:
 
     @property
     def constructed_by(self) -> WrittenProbe | None:
-        """Comment that states only the constructor call; None if a comment states inputs."""
+        """Comment with only the constructor call (``init(…)``); None if a comment states inputs."""
         if any(one.notation.inputs is not None for one in self.written):
             return None
         return next((one for one in self.written if one.notation.init is not None), None)
@@ -107,9 +108,8 @@ class Target:
 
 @dataclass(frozen=True)
 class Discovery:
-    """The targets of a file in the order of the text, and findings about its ``# fullgraph:``
-    comments.
-    """
+    """The targets (functions, module classes and calls to trace) of a file in text order, and
+    findings about its ``# fullgraph:`` comments."""
 
     targets: tuple[Target, ...] = ()
     off: bool = False
@@ -117,10 +117,10 @@ class Discovery:
 
 
 def discover(text: str, path: str = "", methods: Collection[str] = ()) -> Discovery:
-    """Find the targets of a file's text, without executing it.
+    """Find the targets of a file (functions, module classes and calls to trace), without executing
+    it.
 
-    ``methods`` names methods of module classes to include as targets, in addition to
-    ``forward``.
+    ``methods`` names methods of module classes to include as targets, in addition to ``forward``.
 
     Raises:
         SyntaxError: the text does not parse.
@@ -352,9 +352,8 @@ class _TargetFinder:
     # -- calls, pairs, assignments --
 
     def call_targets(self) -> None:
-        """Add module-level calls, and names assigned from ``torch.compile``, of callables that the
-        file does not define.
-        """
+        """Add module-level calls, and names assigned from ``torch.compile``, whose callables the
+        file does not define."""
         owners = {target.definition for target in self.targets} | self.off
         called: set[str] = set()
         for site in self.sites:
@@ -395,7 +394,8 @@ class _TargetFinder:
             )
 
     def statement_targets(self) -> None:
-        """Add assignments with a comment on inputs: ``model = Net()  # fullgraph: …``."""
+        """Add assignments with a comment that states example inputs: ``model = Net() # fullgraph:
+        …``."""
         known = {target.name for target in self.targets if target.kind == "call"}
         for statement in self.source.statements:
             if not self.comments.marked:
@@ -459,8 +459,9 @@ class _TargetFinder:
     # -- comments --
 
     def read(self, found: tuple[Comment, ...], *, method: str) -> list[WrittenProbe]:
-        """Parse probe comments into their notation; report comments with syntax errors as
-        findings.
+        """Parse comments with example inputs; report syntax errors in them as findings.
+
+        ``method`` is the method that the comments are attached to, empty for a function.
         """
         written = []
         for comment in found:
@@ -486,7 +487,8 @@ class _TargetFinder:
         return written
 
     def report_unhidden(self) -> None:
-        """Report malformed ``ignore`` comments, so that they are not parsed as probe comments."""
+        """Report malformed ``# fullgraph: ignore[…]`` comments, so that they are not parsed as
+        comments with example inputs."""
         for line, comment in sorted(self.comments.marked.items()):
             if comment.ignore:
                 self.claimed.add(line)
@@ -554,7 +556,8 @@ def _is_dataclass(decorator: ast.expr) -> bool:
 
 
 def _mentions_attribute(node: ast.ClassDef, name: str) -> bool:
-    """Whether a class sets ``self.name``, has it at class level, or as a property."""
+    """Whether a class has an attribute ``name``: assigned as ``self.name`` or at class level, or a
+    property."""
     for statement in node.body:
         if isinstance(statement, ast.FunctionDef) and statement.name == name:
             return True
@@ -572,9 +575,8 @@ def _mentions_attribute(node: ast.ClassDef, name: str) -> bool:
 
 
 def _with_users(source: FileDefinitions, targets: list[Target]) -> tuple[Target, ...]:
-    """Return the targets with ``used_by`` set to the targets that reach their definition directly
-    or indirectly.
-    """
+    """Return the targets with ``used_by`` set: the names of targets that mention a target's
+    definition, directly or indirectly."""
     reached: dict[str, set[str]] = {}
     for target in targets:
         start = {target.definition} if target.definition else {site.owner for site in target.sites}

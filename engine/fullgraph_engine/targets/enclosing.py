@@ -1,12 +1,13 @@
-"""Probes from an enclosing run: the inputs that another target passes to a class or function.
+"""Example inputs taken from other targets: the inputs that a caller passes to a class or function
+of the file.
 
-An enclosing run makes the call of a target that uses the wanted class or function. It runs without
-Dynamo up to the first call of the wanted one. It traces the called instance in its state at that
-time, with copies of its inputs.
+An enclosing run calls a target that uses the wanted class or function. It runs without Dynamo up to
+the first call of the wanted one. Then the called object is traced in its state at that time, with
+copies of its inputs.
 
-Where processes can be forked, one enclosing run serves all targets that it calls.
-:func:`leave_snapshots` forks a snapshot (a waiting copy of the process) at each call. The snapshot
-continues as the run of the called target.
+Where processes can be forked, one enclosing run serves all targets that it calls:
+:func:`leave_snapshots` forks a snapshot (a copy of the process that waits) at each call. The
+snapshot continues as the run that traces the called target.
 """
 
 from __future__ import annotations
@@ -46,10 +47,11 @@ T = TypeVar("T")
 
 
 class NotCalled(NoProbe):
-    """Raised if the enclosing targets ran, at least in part, without calling the wanted target.
+    """Raised if the callers of the wanted target were executed, at least in part, without calling
+    it.
 
-    ``cut_short`` names the enclosing call that raised last. ``unbuilt`` says that it raised before
-    its call was made.
+    ``cut_short`` names the caller whose execution raised last. ``unbuilt``: it raised while its own
+    inputs were made, so it was not called.
     """
 
     uncalled = True
@@ -61,10 +63,12 @@ class NotCalled(NoProbe):
 
 
 def enclosing_probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Probe]:
-    """Return the probes for the calls that ``enclosing`` makes of a target, one per call signature.
+    """Return example inputs of a target, taken from calls that ``enclosing`` (its callers) make:
+    one probe per call signature.
 
-    All but the first wait until the first run has counted the signatures. Building a probe raises
-    :class:`NotCalled` if the call does not happen.
+    A call signature is the dtypes, ranks and flags of the inputs. All probes but the first wait
+    until the first run has counted the signatures. Building a probe raises :class:`NotCalled` if
+    the call does not happen.
     """
     if not enclosing:
         return []
@@ -88,8 +92,10 @@ def enclosing_probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Pro
 
 @dataclass(frozen=True)
 class _EnclosingCalls:
-    """A builder of the target's call with the call signature number ``number``, as enclosing
-    targets make it.
+    """A builder of a target's call as its callers make it; ``number`` selects one of the calls with
+    distinct signatures.
+
+    A signature is the dtypes, ranks and flags of the inputs.
     """
 
     target: Target
@@ -115,7 +121,11 @@ class _EnclosingCalls:
         )
 
     def count_further(self, namespace: Namespace) -> int:
-        """Return the number of further call signatures; 0 if a forked snapshot exists for each."""
+        """Return the number of calls with other signatures (dtypes, ranks and flags of the inputs)
+        that deserve runs.
+
+        Return 0 in a process forked at such a call, because the others have processes of their own.
+        """
         from .. import tracing
 
         if _here is not None and _here.target == self.target:
@@ -135,9 +145,8 @@ class _EnclosingCalls:
 def _run_enclosing(
     one: Enclosing, namespace: Namespace, watches: Sequence[_CallWatch], seconds: float
 ) -> None:
-    """Run an enclosing target until one of ``watches`` has seen enough calls or ``seconds`` have
-    passed.
-    """
+    """Execute a caller of the wanted targets until one of ``watches`` (recorders of calls) has
+    enough calls, or for ``seconds``."""
     from .. import tracing
 
     wanted = watches[0].target.name
@@ -171,7 +180,8 @@ def _run_enclosing(
 
 
 _NOT_OF_TENSORS = (OSError, EOFError, ImportError, NameError, SystemExit)
-"""Exceptions that do not depend on the kind of tensors."""
+"""Exceptions that fake tensors and real tensors raise alike, so that trying the other kind is
+useless."""
 
 
 def _capitalize_sentence(words: str) -> str:
@@ -180,18 +190,19 @@ def _capitalize_sentence(words: str) -> str:
 
 
 class Enough(BaseException):
-    """Raised to end the enclosing run; a BaseException so that ``except Exception`` cannot swallow
-    it.
-    """
+    """Raised at the wanted call to end the execution of its callers; a BaseException so that
+    ``except Exception`` cannot swallow it."""
 
 
 _unwatched = 0
-"""Number of active :func:`ignore_calls` blocks."""
+"""Number of active :func:`ignore_calls` blocks, in which calls are not recorded; the blocks can be
+nested."""
 
 
 @contextlib.contextmanager
 def ignore_calls() -> Iterator[None]:
-    """Record no calls in this block, for example calls of modules with uninitialized parameters."""
+    """Do not record calls inside the ``with`` block, for example calls of modules with
+    uninitialized parameters."""
     global _unwatched
     _unwatched += 1
     try:
@@ -201,31 +212,34 @@ def ignore_calls() -> Iterator[None]:
 
 
 class _TooLong(BaseException):
-    """Raised in an enclosing run when its time limit is reached."""
+    """Raised in the callers of a wanted target when their time limit is reached."""
 
 
 class _CallWatch:
-    """A recorder of the distinct call signatures of a target during an enclosing run.
+    """A recorder of the calls of one target while its callers are executed; calls with equal
+    signatures count once.
 
-    The run ends at the first signature whose number ``takes`` accepts; ``last`` is then its call.
+    A signature is the dtypes, ranks and flags of the inputs. Signatures are numbered from 0.
+    ``takes`` returns whether the call with a number is wanted. At a wanted call, the execution
+    ends, and ``last`` is the call.
     """
 
     def __init__(self, target: Target, takes: Callable[[int], bool]) -> None:
         self.target, self.takes = target, takes
         self.patches: list[weakref.ref[Any]] = []
-        """Functions that replace the methods of the class, or the function, to record calls."""
+        """Functions that temporarily replace the target's function or methods to record calls."""
         self.signatures: set[Hashable] = set()
         self.made: dict[int, tuple[str, Hashable]] = {}
-        """Constructor arguments in notation and as a signature, by the ``id`` of the constructed
-        object.
-        """
+        """Arguments with which each object was constructed, as text and as a comparable key, by the
+        ``id`` of the object."""
         self.last: Call | None = None
         self.until = float("inf")
-        """Clock time at which the recorder stops, whatever it has recorded."""
+        """Time in ``time.monotonic`` at which recording stops, even without a wanted call."""
         self.enclosing: Enclosing | None = None
-        """The enclosing target or program in execution."""
+        """Caller (another target or a program) in execution now; None between executions."""
         self.is_called = False
-        """True if a call was made that may raise although the program is correct."""
+        """True if a doubtful caller called the target: that call may raise although the target is
+        correct."""
 
     def note_constructed(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.made[id(module)] = (
@@ -241,8 +255,9 @@ class _CallWatch:
         kwargs: dict[str, Any],
         namespace: Namespace,
     ) -> None:
-        """Record a call of ``function``, which ``body`` makes. A doubtful call counts only if it
-        returns.
+        """Record a call of ``function`` with these arguments; ``body`` makes the call.
+
+        A call made by a doubtful caller, such as an outdated example, counts only if it returns.
         """
         enclosing = self.enclosing
         if enclosing is None or self.last is not None or _unwatched:
@@ -285,7 +300,8 @@ def _watch_calls(
 
 @contextlib.contextmanager
 def _watch_class(found: type, namespace: Namespace, watch: _CallWatch) -> Iterator[None]:
-    """Record calls of instances of exactly this class; instances of subclasses are other models."""
+    """Record calls of instances of exactly this class in the ``with`` block; instances of
+    subclasses are other models."""
     init, forward = found.__init__, getattr(found, "forward", None)  # type: ignore[misc]
 
     @functools.wraps(init)
@@ -342,7 +358,7 @@ def _watch_function(name: str, namespace: Namespace, watch: _CallWatch) -> Itera
 
 @dataclass(frozen=True)
 class EnclosingSnapshot:
-    """An enclosing run that this process suspended at a numbered call of a target.
+    """The callers of a target, stopped in this process at a call of the target.
 
     ``random_state`` and ``oracle`` are the states of the random number generators and of the fake
     tensor mode, if any.
@@ -367,15 +383,18 @@ def leave_snapshots(
     *,
     fake: bool,
 ) -> EnclosingSnapshot | None:
-    """Run enclosing targets once to their end and leave a snapshot (a forked copy) at each wanted
-    call.
+    """Execute ``enclosing`` (callers of targets) once, and fork a waiting copy of the process at
+    each wanted call.
 
-    A target gets snapshots for as many call signatures as it occurs in ``wanted``. At each
-    wanted call ``stay`` forks; it returns True in the process that waits as a snapshot and False
-    in the process that continues the run. The function returns the snapshot in the waiting
-    process, where building the call of its target returns the recorded call, only once. It
-    returns None in the process that reached the end, and where the snapshot differs from a
-    separate run for the target.
+    Such a copy is called a snapshot. A target gets snapshots for as many calls with distinct
+    dtypes, ranks or flags of their inputs as it occurs in ``wanted``. At each wanted call ``stay``
+    forks; it returns True in the process that waits as a snapshot and False in the process that
+    continues.
+
+    Return the snapshot in the waiting process; building the target's call there returns the
+    recorded call, only once. Return None in the process that reached the end. Also return None if
+    the model has stored a function by which calls of other targets are recorded, so that its state
+    differs from that in a separate run.
     """
     global _here
     from .. import tracing
@@ -427,20 +446,24 @@ def leave_snapshots(
 
 
 def current_snapshot() -> EnclosingSnapshot | None:
-    """Return the suspended enclosing run that this process continues; None in other processes."""
+    """Return the call of a target at which this process was forked and stopped; None in other
+    processes."""
     return _here
 
 
 def _are_patches_referenced(patches: Sequence[weakref.ref[Any]]) -> bool:
-    """Whether the model stored one of the functions that record calls, to call it later."""
+    """Whether the model stored a function that temporarily replaces another one to record calls, so
+    that it may call it later."""
     if any(patch() is not None for patch in patches):
         gc.collect()
     return any(patch() is not None for patch in patches)
 
 
 def _call_of_snapshot(target: Target, number: int) -> Call | None:
-    """Return the call at which this process was suspended, only once: tracing may change its
-    object.
+    """Return the call at which this process was forked, for inputs number ``number`` of its target;
+    None if it is another call.
+
+    It is returned only once, because tracing may change its object.
     """
     global _used
     from .. import tracing
@@ -462,7 +485,7 @@ def _call_of_snapshot(target: Target, number: int) -> Call | None:
 
 
 def _call_signature(tree: Any) -> Hashable:
-    """Return a key of the containers, dtypes, ranks, equal sizes and flags of call inputs.
+    """Return a key of a call's inputs: containers, dtypes, ranks, equal sizes and flags.
 
     Sizes other than 0 and 1, which Dynamo specializes, do not count: a network calls a convolution
     with dozens of sizes.
@@ -492,7 +515,8 @@ def _leaf_signature(leaf: Any, sizes: dict[int, int]) -> Hashable:
 
 
 def _copy_tensors(tree: T) -> T:
-    """Return ``tree`` with copies of its tensors, because code after the call may write to them.
+    """Return a nested structure ``tree`` with copies of its tensors, because code after the call
+    may write to them.
 
     Parameters are not copied: Dynamo treats them differently from other tensors.
     """
@@ -514,8 +538,10 @@ def _copy_tensors(tree: T) -> T:
 
 
 def _is_outermost(frame: FrameType | None, function: Any) -> bool:
-    """Whether ``function`` is the callable that the enclosing run itself calls, not a function
-    called in that run.
+    """Whether the engine itself called ``function`` to execute the caller, so that this is not a
+    call that the caller makes.
+
+    ``frame`` is the frame of the call.
     """
     from ..tracing.drive import BOTTOM
 
@@ -525,8 +551,9 @@ def _is_outermost(frame: FrameType | None, function: Any) -> bool:
 
 
 def _call_place(frame: FrameType | None, path: str, program: str) -> str:
-    """Return a clause about the line of the file at ``path`` that makes the call, or about the
-    program. Empty if neither is known.
+    """Return a clause on where a call is made: the line in the file at ``path``, or the program.
+
+    Empty if neither is known.
     """
     while frame is not None and frame.f_code.co_filename != path:
         frame = frame.f_back

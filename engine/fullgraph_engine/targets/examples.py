@@ -20,7 +20,8 @@ _FENCE = re.compile(r"^([ \t]*)```(?:python|py)[ \t]*\n(.*?)^\1```", re.M | re.S
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """Code in a file that uses the file's definitions and does not run on import.
+    """Code in a file that uses the file's definitions and is not executed on import: a ``__main__``
+    block or a docstring's example.
 
     ``name`` describes the code within a sentence. ``owner`` is the class or function whose
     docstring contains it. ``reaches`` names the definitions that it mentions directly or
@@ -36,7 +37,8 @@ class Example:
 
 
 def find_examples(source: FileDefinitions, targets: Iterable[str]) -> list[Example]:
-    """Return the example programs of a file that mention its definitions.
+    """Return the example programs of a file that use its definitions: its ``__main__`` block and
+    code in docstrings.
 
     ``targets`` are the names of the definitions that can be traced.
     """

@@ -1,6 +1,7 @@
-"""A first probe comment for a target whose inputs are unknown, guessed from its source code.
+"""A first draft of a probe comment (a comment with example inputs), guessed from the source code of
+a target.
 
-The user completes the comment; nothing was run with it.
+The user completes the draft; it was not tried.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _RANKS = {
     for kind in ("conv", "conv_transpose", "max_pool", "avg_pool", "adaptive_avg_pool")
     for dims in (1, 2, 3)
 } | {"scaled_dot_product_attention": 4, "interpolate": 4, "embedding": 2, "bmm": 3}
-"""Number of dimensions of the first argument of functions."""
+"""Number of dimensions of the first argument, by the name of the torch function."""
 _OF_NUMBERS = ("range", "float", "int", "zeros", "ones", "rand", "randn", "arange")
 _SHAPES = {
     1: (8,),
@@ -35,8 +36,10 @@ _SHAPES = {
 
 
 def write_first_probe(target: Target, text: str) -> str:
-    """Return a probe comment, without ``# fullgraph:``, for a function or a module class; empty for
-    other targets.
+    """Return the draft of a comment with example inputs for a function or module class, without ``#
+    fullgraph:``.
+
+    Empty for other targets.
     """
     if target.written or target.kind not in ("function", "module"):
         return ""
@@ -78,7 +81,8 @@ def _find_method(owner: ast.ClassDef, name: str) -> ast.FunctionDef | None:
 
 
 def _guess_arguments(function: ast.FunctionDef | ast.AsyncFunctionDef, skip: int) -> Arguments:
-    """Return guesses for the required parameters of a function after the first ``skip``."""
+    """Return guessed arguments, such as ``f32[2, 16]``, for the required parameters of a function;
+    the first ``skip`` are left out."""
     given = function.args
     placed = [*given.posonlyargs, *given.args]
     required = placed[skip : len(placed) - len(given.defaults)]
@@ -121,7 +125,8 @@ def _tensor_of_rank(dtype: str, rank: int) -> Value:
 
 
 def _uses_of(name: str, function: ast.AST) -> Iterator[int | str]:
-    """Yield what the uses of a parameter show: a number of dimensions, or ``"number"``."""
+    """Yield evidence of a parameter's type from its uses: a number of dimensions, or
+    ``"number"``."""
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
             if _is_shape(node.value, name):

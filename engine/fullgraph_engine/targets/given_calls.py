@@ -1,8 +1,9 @@
-"""Digests of the inputs of calls: calls with equal digests have equal traces.
+"""Digests of the inputs of calls: calls with equal digests have equal traces, so that the second
+need not be traced.
 
 A digest covers the metadata of fake tensors, the contents of real tensors, the attributes of
-objects, and the names of the file's classes and functions. Unreadable or too large state has no
-digest.
+objects, and the names of the file's classes and functions. Inputs with unreadable or too large
+state do not get a digest.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
     from .enclosing import EnclosingSnapshot
 
 _MOST = 50_000
-"""Maximum number of values that the inputs of one call may contain."""
+"""Maximum number of values in the inputs of a call that gets a digest."""
 _MOST_BYTES = 32 << 20
-"""Maximum total size in bytes of the real tensors in the inputs."""
+"""Maximum total size in bytes of real tensors in the inputs of a call that gets a digest."""
 _MOST_CONSTANT = 64
-"""Maximum number of elements of a fake tensor with known values."""
+"""Maximum number of elements of a fake tensor with known values that a digest includes."""
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range)
 _NAMED = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 _HEAP_TYPE = 1 << 9
@@ -37,13 +38,13 @@ _HEAP_TYPE = 1 << 9
 
 
 class _Unclear(Exception):
-    """Raised for a value whose state cannot be read, so that the call does not get a digest."""
+    """Raised for a value with state that cannot be read, so that its call gets no digest."""
 
 
 def digest_snapshot(snapshot: EnclosingSnapshot, namespace: dict[str, Any]) -> GivenCall | None:
-    """Return the digest of the call inputs in a suspended enclosing run.
+    """Return a digest of the arguments of the call at which a forked copy of the process stopped.
 
-    None if part of their state is unreadable.
+    None if some of them are unreadable.
     """
     oracle, call = snapshot.oracle, snapshot.call
     walk = _DigestWalk(namespace)
@@ -63,8 +64,9 @@ def digest_snapshot(snapshot: EnclosingSnapshot, namespace: dict[str, Any]) -> G
 
 
 class _DigestWalk:
-    """A traversal that digests everything a value refers to; ``namespace`` has the file's
-    globals.
+    """A traversal that computes a digest of a value and everything that it refers to.
+
+    ``namespace`` has the file's globals.
     """
 
     def __init__(self, namespace: dict[str, Any]) -> None:
@@ -85,7 +87,7 @@ class _DigestWalk:
         return self._hash.hexdigest()
 
     def add(self, value: Any) -> None:
-        """Add a value, with everything that it refers to, to the digest.
+        """Add a value, and everything that it refers to, to the digest.
 
         Raises:
             _Unclear: the value has a state that cannot be read, or contains too much.
@@ -96,9 +98,8 @@ class _DigestWalk:
             left += reversed(self._describe_value(one))
 
     def add_globals(self) -> None:
-        """Add the simple values among the file's globals, because executed code may have changed
-        them.
-        """
+        """Add the numbers, strings and similar simple globals of the file to the digest, because
+        executed code may have changed them."""
         for name, value in self._namespace.items():
             if name.startswith("__") or isinstance(value, (types.ModuleType, types.FunctionType)):
                 continue
@@ -116,7 +117,7 @@ class _DigestWalk:
         self._hash.update(repr(words).encode(errors="surrogatepass"))
 
     def _describe_value(self, value: Any) -> list[Any]:
-        """Add a value without its contents to the digest; return the values that it contains."""
+        """Add a value to the digest, without the values that it contains; return the latter."""
         kind = type(value)
         if kind in _PLAIN:
             self._update_digest(kind.__name__, value)
@@ -245,7 +246,8 @@ class _DigestWalk:
 
 
 def _is_plain_class(kind: type) -> bool:
-    """Whether instances of a class store all their state in attributes."""
+    """Whether instances of a class store all their state in attributes, so that a digest can cover
+    it."""
     for one in kind.__mro__[:-1]:
         if not one.__flags__ & _HEAP_TYPE:
             return False

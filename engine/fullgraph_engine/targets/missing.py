@@ -1,4 +1,4 @@
-"""The finding for a target whose inputs are unknown."""
+"""The finding for an untraced target (a function or module class) whose inputs are unknown."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _NOTHING = (
 
 
 def missing_probe(target: Target, text: str, obstacle: str = "") -> Finding:
-    """Return the finding for a target whose inputs are unknown.
+    """Return the finding that a target is not traced because its inputs are unknown.
 
-    ``obstacle`` is a sentence on the reason.
+    ``text`` is the file's source; ``obstacle`` is a sentence on the reason, or empty.
     """
     line = target.body.start.line
     start = Position(line, 0)

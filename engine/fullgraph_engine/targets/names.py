@@ -8,9 +8,7 @@ from .comments import first_line
 
 
 class FunctionNames:
-    """A table of the qualified names of a file's functions; code objects have them only from Python
-    3.11.
-    """
+    """The qualified names of a file's functions; code objects have them only from Python 3.11."""
 
     def __init__(self, tree: ast.AST | None) -> None:
         self._functions: list[tuple[int, int, str]] = []
@@ -36,10 +34,11 @@ class FunctionNames:
         return [first for first, _, known in self._functions if known == name]
 
     def name_at(self, function: str, line: int) -> str:
-        """Return the qualified name of the function around a zero-based line.
+        """Return the qualified name of the function called ``function`` that contains a zero-based
+        line.
 
-        ``forward`` becomes ``Attention.forward``; the name stays as it is if no such function is
-        found.
+        ``forward`` becomes ``Attention.forward``; the name is returned unchanged if the file does
+        not have this function.
         """
         for first, last, name in reversed(self._functions):
             if first <= line <= last and name.rpartition(".")[2] == function:

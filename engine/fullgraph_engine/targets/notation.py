@@ -1,14 +1,13 @@
-"""Notation of probes: how the inputs of a target are written.
+"""Text form of example inputs, as in probe comments: ``# fullgraph: f32[b, 16]``.
 
-``f32[b, 16]`` is a tensor in Dynamo's own notation: the names of ``torch.fx.graph.dtype_abbrs``
-and sizes. A bare letter or ``Sym(s0)`` is a symbolic size; ``b=4`` states the size that it has
-in the run. A text also contains Python literals, lists, tuples, dictionaries, keyword arguments,
-names of the file (``Config(layers=2)``), and ``init(…) forward(…)`` for a module's constructor
-and method. ``under(…)`` after a call states in which modes it is made, ``then`` begins another
-call of the same object. ``f32[4](requires_grad, mark_dynamic=0)`` says more about a tensor.
+``f32[b, 16]`` is a tensor in Dynamo's own notation: the names of ``torch.fx.graph.dtype_abbrs`` and
+sizes. A bare letter or ``Sym(s0)`` is a symbolic size; ``b=4`` states the size that it has in the
+run. A text also contains Python literals, lists, tuples, dictionaries, keyword arguments, names of
+the file (``Config(layers=2)``), and ``init(…) forward(…)`` for a module's constructor and method.
+``under(…)`` after a call states in which modes it is made, ``then`` begins another call of the same
+object. ``f32[4](requires_grad, mark_dynamic=0)`` says more about a tensor.
 
-``notation_parser`` parses it. Nothing here needs torch: reading a probe is part of static
-discovery.
+``notation_parser`` parses it. Nothing here needs torch.
 """
 
 from __future__ import annotations
@@ -42,7 +41,8 @@ DTYPE_ALIASES = {
 
 
 class NotationError(ValueError):
-    """Raised for invalid notation; ``start`` and ``end`` are character offsets in the text."""
+    """Raised for example inputs with invalid syntax; ``start`` and ``end`` are character offsets in
+    the text."""
 
     def __init__(self, message: str, start: int, end: int) -> None:
         super().__init__(message)
@@ -56,14 +56,14 @@ class NotationError(ValueError):
 
 @dataclass(frozen=True)
 class FixedSize:
-    """A size written as a number."""
+    """A size written as a number, such as ``16`` in ``f32[b, 16]``."""
 
     value: int
 
 
 @dataclass(frozen=True)
 class SymbolicSize:
-    """A size written as a name; equal names are equal sizes."""
+    """A size written as a name, such as ``b`` in ``f32[b, 16]``; equal names are equal sizes."""
 
     name: str
     hint: int | None = None
@@ -92,11 +92,11 @@ Size = Union[FixedSize, SymbolicSize, Arithmetic]
 
 @dataclass(frozen=True)
 class TensorText:
-    """A tensor in notation, such as ``f32[b, 16]``, with strides and device if the text states
+    """A tensor as example inputs state it: ``f32[b, 16]``, with strides and device if the text has
     them.
 
     ``grad`` says whether the tensor requires grad, as a leaf or as the result of an operation.
-    ``marks`` are the marked dimensions, by the name of the function that marks them.
+    ``marks`` are marked dimensions, by the name of the function that marks them.
     """
 
     dtype: str
@@ -109,21 +109,21 @@ class TensorText:
 
 @dataclass(frozen=True)
 class LiteralValue:
-    """A Python literal."""
+    """A Python literal, such as ``3`` or ``"sum"``, in the text of example inputs."""
 
     value: object
 
 
 @dataclass(frozen=True)
 class SizeText:
-    """A size passed as an argument: a number, or a symbolic name."""
+    """An argument that is a size: a number, or a symbolic name such as ``b``."""
 
     size: Size
 
 
 @dataclass(frozen=True)
 class Sequence:
-    """A list or a tuple in notation."""
+    """A list or a tuple in the text of example inputs."""
 
     kind: Literal["list", "tuple"]
     items: tuple[Value, ...]
@@ -131,16 +131,15 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Mapping:
-    """A dictionary in notation."""
+    """A dictionary in the text of example inputs."""
 
     items: tuple[tuple[Value, Value], ...]
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A dotted name of the file, such as ``Config``; with ``call`` also called:
-    ``Config(layers=2)``.
-    """
+    """A dotted name of the file in the text of example inputs: ``Config``, or called with ``call``:
+    ``Config(layers=2)``."""
 
     name: str
     call: Arguments | None = None
@@ -148,7 +147,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments between the parentheses of a call."""
+    """The arguments of a call in the text of example inputs: positional and named values."""
 
     positional: tuple[Value, ...] = ()
     named: tuple[tuple[str, Value], ...] = ()
@@ -159,8 +158,9 @@ Value = Union[TensorText, LiteralValue, SizeText, Sequence, Mapping, Reference]
 
 @dataclass(frozen=True)
 class FurtherCall:
-    """A second or later call of the traced object. An empty ``method`` means the first call's
-    method.
+    """A second or later call of the traced object, written as ``then f32[3, 4]`` in example inputs.
+
+    An empty ``method`` means the first call's method.
     """
 
     inputs: Arguments
@@ -170,7 +170,7 @@ class FurtherCall:
 
 @dataclass(frozen=True)
 class Notation:
-    """A whole probe: constructor arguments, inputs and modes of the call.
+    """The parsed text of example inputs: constructor arguments, inputs, and modes of the call.
 
     ``init``, ``inputs`` and ``context`` are None if the text omits them; ``method`` is then empty.
     """
@@ -183,20 +183,22 @@ class Notation:
 
 
 def dtype_names() -> frozenset[str]:
-    """Return the names of dtypes that notation accepts, from the loaded torch if available."""
+    """Return the names of dtypes that example inputs may use; from torch if it is loaded, else a
+    fixed set."""
     loaded = getattr(sys.modules.get("torch.fx.graph"), "dtype_abbrs", None)
     return _DTYPES if loaded is None else frozenset(loaded.values())
 
 
 def dtype_abbreviations() -> dict[torch.dtype, str]:
-    """Return Dynamo's name for every dtype of this torch."""
+    """Return the short name, such as ``f32``, of every dtype of this torch."""
     import torch.fx.graph
 
     return dict(vars(torch.fx.graph)["dtype_abbrs"])
 
 
 def compute_size(symbol: SizeOperator, left: Size, right: Size) -> Size:
-    """Return the size ``left symbol right``, as a number if both are numbers."""
+    """Return the size of ``left symbol right``, such as ``2*b``; a number if both operands are
+    numbers."""
     if isinstance(left, FixedSize) and isinstance(right, FixedSize):
         return FixedSize(_OPERATORS[symbol](left.value, right.value))
     return Arithmetic(symbol, left, right)
@@ -206,13 +208,14 @@ def compute_size(symbol: SizeOperator, left: Size, right: Size) -> Size:
 
 
 def symbolic_sizes(arguments: Arguments) -> tuple[SymbolicSize, ...]:
-    """Return the symbolic sizes of the tensors in ``arguments``, in the order of the text."""
+    """Return the symbolic sizes (``b`` in ``f32[b, 16]``) of the tensors in ``arguments``, in text
+    order."""
     values = (*arguments.positional, *(value for _, value in arguments.named))
     return tuple(symbol for value in values for symbol in _symbols_of(value))
 
 
 def fixed_sizes(arguments: Arguments) -> frozenset[int]:
-    """Return all sizes that ``arguments`` state as numbers."""
+    """Return the sizes of the tensors in ``arguments`` that are written as numbers."""
     found: set[int] = set()
     for tensor in tensor_texts(arguments):
         found.update(size.value for size in tensor.sizes if isinstance(size, FixedSize))
@@ -220,7 +223,7 @@ def fixed_sizes(arguments: Arguments) -> frozenset[int]:
 
 
 def tensor_texts(arguments: Arguments) -> tuple[TensorText, ...]:
-    """Return the tensors in ``arguments``, in the order of the text."""
+    """Return the tensors in ``arguments``, also those inside containers, in text order."""
     values = (*arguments.positional, *(value for _, value in arguments.named))
     return tuple(tensor for value in values for tensor in _tensors_of(value))
 
@@ -233,8 +236,10 @@ def _tensors_of(value: Value) -> Iterator[TensorText]:
 
 
 def inner_values(value: Value) -> tuple[Value, ...]:
-    """Return the values directly inside a container or call, in the order of the text, without
-    keys.
+    """Return the values directly inside a list, tuple, dictionary or call of example inputs, in
+    text order.
+
+    Keys of dictionaries are left out.
     """
     if isinstance(value, Sequence):
         return value.items
@@ -246,9 +251,8 @@ def inner_values(value: Value) -> tuple[Value, ...]:
 
 
 def with_parts(value: Value, inner: tuple[Value, ...]) -> Value:
-    """Return a copy of the value with its inner values replaced, or the value itself if it has
-    none.
-    """
+    """Return a copy of a container or call with other inner values; a value without inner values is
+    returned unchanged."""
     if isinstance(value, Sequence):
         return Sequence(value.kind, inner)
     if isinstance(value, Mapping):
@@ -269,7 +273,7 @@ def _symbols_of(value: Value) -> Iterator[SymbolicSize]:
 
 
 def symbols_of_size(size: Size) -> Iterator[SymbolicSize]:
-    """Yield the symbols that a size is computed from."""
+    """Yield the symbols in the expression of a size: ``b`` and ``t`` for ``b*t``."""
     if isinstance(size, SymbolicSize):
         yield size
     elif isinstance(size, Arithmetic):
@@ -285,9 +289,8 @@ _LARGE = (32, 64, 48, 96, 80, 128)
 
 
 def choose_sizes(*parts: Arguments | None) -> dict[str, int]:
-    """Return a number for every symbolic size: the one stated as ``b=4``, or a small unique
-    number.
-    """
+    """Return a number for every symbolic size of the arguments: the one stated as ``b=4``, or a
+    small unique number."""
     given = [part for part in parts if part is not None]
     names: list[SymbolicSize] = [symbol for part in given for symbol in symbolic_sizes(part)]
     chosen = {symbol.name: symbol.hint for symbol in names if symbol.hint is not None}
@@ -304,7 +307,7 @@ def choose_sizes(*parts: Arguments | None) -> dict[str, int]:
 
 
 def with_numbers(said: Notation) -> Notation:
-    """Return the notation with a number for every symbolic size."""
+    """Return example inputs with every symbolic size replaced by a number."""
     sizes = choose_sizes(said.init, said.inputs, *(call.inputs for call in said.then))
 
     def is_known(size: Size) -> bool:
@@ -334,7 +337,7 @@ def with_numbers(said: Notation) -> Notation:
 
 
 def evaluate_size(size: Size, sizes: dict[str, int]) -> int:
-    """Return the number that a size evaluates to."""
+    """Return a size as a number; ``sizes`` has the numbers of symbolic sizes."""
     if isinstance(size, FixedSize):
         return size.value
     if isinstance(size, SymbolicSize):
@@ -349,7 +352,8 @@ def evaluate_size(size: Size, sizes: dict[str, int]) -> int:
 
 
 def show_notation(notation: Notation) -> str:
-    """Return the text of a probe, which parses as ``notation``."""
+    """Return the text of a probe comment (without ``# fullgraph:``) for parsed example inputs; the
+    inverse of ``parse_probe``."""
     parts = []
     if notation.init is not None:
         parts.append(f"init({show_arguments(notation.init)})")
@@ -365,9 +369,9 @@ def show_notation(notation: Notation) -> str:
 
 
 def show_further(call: FurtherCall, method: str = "") -> str:
-    """Return a further call in notation: ``then forward(f32[5, 16])``.
+    """Return the text of a further call of the traced object: ``then forward(f32[5, 16])``.
 
-    ``method`` is the method of the first call, which the text omits.
+    ``method`` is the method of the first call, which is used if ``call`` does not name one.
     """
     inputs, called = show_arguments(call.inputs), call.method or method
     text = f"then {called}({inputs})" if called else f"then {inputs}"
@@ -375,7 +379,7 @@ def show_further(call: FurtherCall, method: str = "") -> str:
 
 
 def show_arguments(arguments: Arguments) -> str:
-    """Return arguments in notation: ``f32[b, 16], mask=b8[b]``."""
+    """Return arguments as the text of example inputs: ``f32[b, 16], mask=b8[b]``."""
     return ", ".join(
         (
             *(show_value(value) for value in arguments.positional),
@@ -385,7 +389,7 @@ def show_arguments(arguments: Arguments) -> str:
 
 
 def show_value(value: Value) -> str:
-    """Return a value in notation."""
+    """Return a value as the text of example inputs states it."""
     if isinstance(value, TensorText):
         text = f"{value.dtype}[{', '.join(show_size(size) for size in value.sizes)}]"
         if value.strides is not None:
@@ -410,14 +414,16 @@ def show_value(value: Value) -> str:
 
 
 def show_mark(name: str, dimensions: tuple[int, ...]) -> str:
-    """Return marked dimensions in notation: ``mark_dynamic=0``, or ``mark_dynamic=(0, 1)`` for
-    several.
-    """
+    """Return marked dimensions as the text of example inputs: ``mark_dynamic=0``, or
+    ``mark_dynamic=(0, 1)`` for several."""
     return f"{name}={dimensions[0] if len(dimensions) == 1 else dimensions}"
 
 
 def show_size(size: Size, outer: int = 0) -> str:
-    """Return a size in notation."""
+    """Return the text of a size, such as ``2*b``.
+
+    ``outer`` is the precedence of the surrounding operator, for parentheses.
+    """
     if isinstance(size, FixedSize):
         return str(size.value)
     if isinstance(size, SymbolicSize):

@@ -1,6 +1,6 @@
-"""Parse the notation of probes.
+"""Parse the text of example inputs, such as ``f32[b, 16], mask=b8[b]``.
 
-Notation is Python with a few other tokens. The parser replaces these tokens, calls ``ast.parse``,
+The text is Python with a few other tokens. The parser replaces these tokens, calls ``ast.parse``,
 and converts the syntax tree. Errors have offsets in the original text.
 """
 
@@ -50,7 +50,7 @@ _SIZE_OPERATORS: dict[type[ast.operator], SizeOperator] = {
 
 
 def parse_probe(text: str) -> Notation:
-    """Parse the text of a probe.
+    """Parse the text of a probe comment (without ``# fullgraph:``), which states example inputs.
 
     Raises:
         NotationError: the text is invalid; the error has the offsets.
@@ -69,7 +69,7 @@ def parse_probe(text: str) -> Notation:
 
 
 def parse_value(text: str) -> Value:
-    """Parse one value in notation, for example from a string annotation.
+    """Parse the text of one value, such as ``f32[b, 16]`` in a string annotation.
 
     Raises:
         NotationError: the text is not a value.
@@ -82,7 +82,8 @@ def parse_value(text: str) -> Value:
 
 
 def parse_context(text: str) -> CallContext:
-    """Parse the context between the brackets of ``under(…)``.
+    """Parse the modes and settings between the parentheses of ``under(…)``, such as ``no_grad,
+    autocast=bf16``.
 
     Raises:
         NotationError: the text is not a context.
@@ -141,8 +142,9 @@ def _tokenize_text(text: str) -> Iterator[_Token]:
 
 
 def _split_at_names(tokens: list[_Token], end: _Token) -> list[list[_Token]]:
-    """Split a probe at names outside brackets that follow a value: ``init(4) f32[2] then f32[3]``
-    has four parts.
+    """Split a text of example inputs where a name outside of brackets follows a value.
+
+    ``init(4) f32[2] then f32[3]`` has four parts.
 
     Raises:
         NotationError: brackets do not match.
@@ -194,7 +196,10 @@ def _parse_python(tokens: list[_Token]) -> list[ast.expr]:
 
 
 def _python_token(token: _Token, before: list[_Token]) -> str:
-    """Return the Python code for a token that follows the tokens ``before``."""
+    """Return the Python code that stands for a token in the text passed to ``ast.parse``.
+
+    ``before`` are the preceding tokens.
+    """
     if token.kind == "device":
         return "." + token.text.replace(":", "_")
     if token.kind == "name" and keyword.iskeyword(token.text) and token.text not in _CONSTANTS:
@@ -212,14 +217,16 @@ def _python_token(token: _Token, before: list[_Token]) -> str:
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a probe: a call such as ``init(4)``, the word ``then``, or arguments."""
+    """A part of a text of example inputs: a call such as ``init(4)``, the word ``then``, or
+    arguments."""
 
     first: _Token
     items: list[ast.expr]
 
     @property
     def name(self) -> str:
-        """Name of the call, or ``then``; empty for arguments."""
+        """Name before the parentheses, such as ``init``; ``then`` for that word; empty for
+        arguments without a call."""
         match self.items:
             case [ast.Call(func=ast.Name(id=name))] if name != "Sym":
                 return self.first.text
@@ -229,7 +236,7 @@ class _Part:
 
     @property
     def arguments(self) -> list[ast.expr]:
-        """Arguments of the call, or those without a call."""
+        """Arguments of the call; for a part without a call, the arguments that it consists of."""
         match self.items:
             case [ast.Call(args=arguments)] if self.name:
                 return arguments
@@ -237,7 +244,8 @@ class _Part:
 
 
 class _ProbeReader:
-    """A reader of the parts of a probe from left to right."""
+    """A converter of the parts of a text of example inputs into parsed example inputs, from left to
+    right."""
 
     def __init__(self, values: _ValueReader, parts: deque[_Part], end: _Token) -> None:
         self.values = values
@@ -246,7 +254,7 @@ class _ProbeReader:
         self.before = ""
 
     def read(self) -> Notation:
-        """Return the whole probe."""
+        """Return the example inputs that the parts of the text state together."""
         init, method, inputs, context = None, "", None, None
         if self._next() == "init":
             init = self.values.read_arguments(self._take().arguments)
@@ -290,21 +298,24 @@ class _ProbeReader:
 
 
 class _ValueReader:
-    """A converter of Python expressions into values, arguments and contexts of one text."""
+    """A converter of Python syntax trees into the values, arguments and contexts of example
+    inputs."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.hints: dict[str, int] = {}
 
     def words(self, node: ast.expr) -> str:
-        """Return the text of an expression in the original notation."""
+        """Return the text of an expression as the user wrote it, before tokens were replaced for
+        ``ast.parse``."""
         return self.text[node.col_offset : node.end_col_offset]
 
     def error(self, message: str, node: ast.expr) -> NotationError:
         return NotationError(message, node.col_offset, node.end_col_offset or 0)
 
     def read(self, node: ast.expr) -> Value:
-        """Return the value that an expression describes."""
+        """Return the value of example inputs, such as a tensor or a list, that a Python expression
+        stands for."""
         match node:
             case ast.Constant(value=str() | bool() | float() | None as constant):
                 return LiteralValue(constant)
@@ -340,7 +351,7 @@ class _ValueReader:
         raise self.error(f"expected a value, found '{self.words(node)}'", node)
 
     def read_arguments(self, nodes: list[ast.expr]) -> Arguments:
-        """Return the arguments of a call."""
+        """Return the arguments that the expressions between a call's parentheses state."""
         positional: list[Value] = []
         named: dict[str, Value] = {}
         for node in nodes:
@@ -358,7 +369,8 @@ class _ValueReader:
         return Arguments(tuple(positional), tuple(named.items()))
 
     def read_context(self, nodes: list[ast.expr]) -> CallContext:
-        """Return the context of a call."""
+        """Return the modes and settings that the expressions between the parentheses of
+        ``under(…)`` state."""
         try:
             return CallContext.from_items([self._context_item(node) for node in nodes])
         except ContextError as error:
@@ -424,7 +436,8 @@ class _ValueReader:
         return numbers
 
     def _with_fact(self, tensor: TensorText, node: ast.expr) -> TensorText:
-        """Return the tensor with one of the properties in parentheses after it."""
+        """Return the tensor with one more property from the parentheses after it, such as
+        ``requires_grad``."""
         match node:
             case ast.Name(id=("requires_grad" | "grad_fn") as grad):
                 if tensor.grad:
@@ -475,7 +488,7 @@ class _ValueReader:
         raise self.error(f"expected a size such as 16 or b, found '{self.words(node)}'", node)
 
     def _read_hint(self, name: str, node: ast.expr) -> SymbolicSize:
-        """Return the symbolic size of ``name=4``."""
+        """Return the symbolic size that ``name=4`` states, with 4 as its number in the run."""
         size = self._read_size(node)
         if not isinstance(size, FixedSize):
             raise self.error(f"expected a number after {name}=, found '{self.words(node)}'", node)
@@ -486,7 +499,8 @@ class _ValueReader:
 
 
 def _has_subscript(node: ast.expr) -> bool:
-    """Whether an expression is a subscript, or an attribute or call of one, as tensors are."""
+    """Whether an expression is ``x[…]``, ``x[…].y`` or ``x[…](…)``, which stands for a tensor in
+    example inputs."""
     while isinstance(node, (ast.Attribute, ast.Call)):
         node = node.func if isinstance(node, ast.Call) else node.value
     return isinstance(node, ast.Subscript)

@@ -1,8 +1,7 @@
-"""Pairs of functions such as ``build`` and ``example_input``: one makes the model, the other its
-input.
+"""Pairs of functions of a file in which one builds a model and the other makes its example input.
 
 The two match by name (``build_x`` and ``example_input_x``, ``example_x``, ``x_input``), or because
-a table of the file names them side by side: ``("ResNet", "build_resnet", "example")``.
+a table of the file names them in one row: ``("ResNet", "build_resnet", "example")``.
 """
 
 from __future__ import annotations
@@ -45,7 +44,8 @@ class Pair:
 
 
 def find_pairs(source: FileDefinitions) -> tuple[Pair, ...]:
-    """Return the pairs of builder and example input in a file, in the order of the builders."""
+    """Return the pairs of a model builder and a function that makes its example input, in the order
+    of the builders."""
     lines = byte_lines(source.text)
     found: dict[tuple[str, str], Pair] = {}
     listed: set[str] = set()
@@ -149,7 +149,8 @@ def _builds_module(source: FileDefinitions, builder: str) -> bool:
 
 
 def _only_aliases(source: FileDefinitions, found: dict[tuple[str, str], Pair]) -> bool:
-    """Whether ``build`` is only another name of a builder with its own pair."""
+    """Whether the name ``build`` is assigned from another builder that has an example input of its
+    own."""
     value = source.assignments.get("build")
     return isinstance(value, ast.Name) and any(key[0] == value.id for key in found)
 

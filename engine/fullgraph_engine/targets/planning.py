@@ -1,4 +1,5 @@
-"""The order in which the sources of a target's inputs are tried."""
+"""Choose the sources of a target's example inputs (probes), in the order in which they are
+tried."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from .discovery import Target, WrittenProbe
 from .probes import Call, Enclosing, Namespace, NoProbe, Probe
 
 _MOST_ENCLOSING = 4
-"""Maximum number of calls by other targets, tried per target."""
+"""Maximum number of other targets to execute, per target, to see how they call it."""
 
 _MOST_EXAMPLES = 3
 """Maximum number of the file's example programs executed per target."""
@@ -26,7 +27,7 @@ def plan_probes(
     recording: Sequence[RecordedClass] = (),
     kinds: Sequence[ExampleKind] = ("main", "docstring"),
 ) -> list[Probe]:
-    """Return the probes (inputs to trace with) of a target, from the best available source.
+    """Return the probes (example inputs to trace with) of a target, from the best available source.
 
     The sources are, in order: probe comments, annotations and conventions of the file, recorded
     calls, a search for the inputs of a constructor call stated in a comment, calls by users of the
@@ -48,9 +49,8 @@ def _in_context(
     recording: Sequence[RecordedClass],
     kinds: Sequence[ExampleKind],
 ) -> list[Probe]:
-    """Return the probes of a target whose comment states only ``under(…)``, each in that
-    context.
-    """
+    """Return the probes (example inputs) of a target whose comment states only modes, ``under(…)``;
+    each probe is in these modes."""
     context = said.notation.context or CallContext()
     written = [one for one in target.written if one is not said or one.notation.init is not None]
     found = _probes_in_order(
@@ -157,7 +157,11 @@ def _searched_probes(target: Target, namespace: Namespace, others: Sequence[Targ
 def _outermost_users(
     target: Target, namespace: Namespace, others: Sequence[Target]
 ) -> list[Target]:
-    """Return the targets that use ``target``, without the targets that other users already call."""
+    """Return the confirmed targets that call ``target`` directly or indirectly and are not called
+    by targets themselves.
+
+    At most ``_MOST_ENCLOSING`` are returned.
+    """
     users = [
         other
         for other in others
@@ -170,7 +174,8 @@ def _outermost_users(
 
 
 def _stale_probes(target: Target, recording: Sequence[RecordedClass]) -> list[Probe]:
-    """Return a probe that reports an outdated recording, for a target without other probes."""
+    """Return a probe that reports outdated recorded calls of a target; empty if its recording is
+    not outdated."""
     found = recorded.find_recorded(target, recording)
     if found is None:
         return []

@@ -1,7 +1,6 @@
-"""The ways to call a target, in the order in which they are tried.
+"""Build the calls to trace: from probe comments, annotations and conventions of the file.
 
-``plan_written_probes`` decides from the text and from attribute look-ups; only ``Probe.build`` runs
-user code.
+``plan_written_probes`` only reads the text and looks up attributes; ``Probe.build`` runs user code.
 """
 
 from __future__ import annotations
@@ -31,13 +30,14 @@ ENCLOSING_SECONDS = 20.0
 """Maximum seconds to run code that calls the targets, in order to see their inputs."""
 
 _SITES = 4
-"""Maximum number of module-level calls traced per target."""
+"""Maximum number of module-level calls traced per target (function or module class)."""
 
 
 class NoProbe(ProbeError):
-    """Raised when a planned probe turns out to lack a call to trace.
+    """Raised when the code from which a target's inputs should be taken does not provide a call to
+    trace.
 
-    ``uncalled``: the code that uses the target ran without calling it.
+    ``uncalled``: the code that uses the target was executed without calling the target.
     """
 
     uncalled = False
@@ -45,7 +45,7 @@ class NoProbe(ProbeError):
 
 @dataclass
 class BuiltFurtherCall:
-    """A second or later call of a probe's object, with its own modes of torch."""
+    """A second or later call of the traced object, with its own inputs and modes of torch."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -57,18 +57,16 @@ class BuiltFurtherCall:
 
     @contextlib.contextmanager
     def enter(self) -> Iterator[None]:
-        """Run the block in the modes of the call. The module stays in its training or evaluation
-        mode.
-        """
+        """Execute the ``with`` block in the modes of the call; the module stays in its training or
+        evaluation mode."""
         switch_mode(self.function, self.context)
         with self.context.enter():
             yield
 
     @property
     def words(self) -> str:
-        """The call in notation: ``then f32[5, 16]``, with the method and modes if it has its
-        own.
-        """
+        """The call as the text of a probe comment: ``then f32[5, 16]``, with its method and modes
+        if they differ from the first call's."""
         inputs = tensors.describe_inputs(self.args, self.kwargs, self.dynamic, facts=True)
         called = f"{self.method}({inputs})" if self.method else inputs
         text = self.context.text
@@ -77,14 +75,16 @@ class BuiltFurtherCall:
 
 @dataclass
 class Call:
-    """A call to trace; ``function`` is an uncompiled ``nn.Module``, function or bound method.
+    """A call to trace: ``function`` (an uncompiled ``nn.Module``, function or bound method) with
+    its arguments.
 
-    ``init`` is the constructor call, in notation. ``source`` describes the origin of the call if
-    only making it reveals the origin; ``comment`` is then the probe comment to suggest.
-    ``is_doubtful``: the call may raise although the program is correct; ``otherwise`` may then make
-    another one. ``same_as`` is the target whose run makes this call, if it was observed there.
-    ``iterated`` gives the type of each argument that was an iterable and has been unpacked, by
-    parameter. ``uncalled``: the call has another source because the target's users did not call it.
+    ``init`` is the constructor call as text. ``source`` describes the origin of the call, if it is
+    known only after the call was built; ``comment`` is then a probe comment to suggest.
+    ``is_doubtful``: the call may raise although the program is correct; ``otherwise`` then builds
+    another one, if it is not None. ``same_as`` is the target whose run makes this call, if it was
+    observed there. ``iterated`` gives the type of each argument that was an iterable and has been
+    unpacked, by parameter. ``uncalled``: the target's callers did not call it, so the inputs are
+    from another source.
     """
 
     function: Callable[..., Any]
@@ -100,37 +100,42 @@ class Call:
     iterated: Mapping[str, type] = field(default_factory=dict)
     uncalled: bool = False
     context: CallContext = field(default_factory=CallContext)
-    """Modes of torch in which the call is made."""
+    """Modes and settings of torch, such as ``no_grad``, in which the call is made."""
     then: tuple[BuiltFurtherCall, ...] = ()
     """Further calls of the same object, made in this order after the first one."""
     unusual: str = ""
-    """Why guessed inputs are unusual although the code accepts them, in words."""
+    """Reason why guessed inputs are unusual although the code accepts them, in words; empty if they
+    are not."""
     shortened: str = ""
-    """Sizes of guessed inputs that are smaller than usual, in words."""
+    """Sizes of guessed inputs that are smaller than usual because the code loops over them, in
+    words; empty for none."""
     guess_note: str = ""
-    """Sentence about guessed inputs with which the code raises, as with all others."""
+    """Note to the user that the code raises with the guessed inputs and with all others that were
+    tried; empty otherwise."""
     is_stated: bool = False
-    """True if the inputs come from notation, which states which tensors require grad."""
+    """True if the inputs were built from text such as ``f32[4](requires_grad)``, which states which
+    tensors require grad."""
 
     @property
     def inputs(self) -> str:
-        """The inputs of all calls in notation."""
+        """Inputs of all calls as the text of a probe comment (example inputs)."""
         first = tensors.describe_inputs(self.args, self.kwargs, self.dynamic, facts=self.is_stated)
         return " ".join([first, *(one.words for one in self.then)])
 
     @property
     def all_dynamic(self) -> tuple[DynamicDimension, ...]:
-        """The symbolic dimensions in the inputs of all calls."""
+        """Symbolic dimensions, such as ``b`` in ``f32[b, 16]``, in the inputs of all calls."""
         return (*self.dynamic, *(wish for one in self.then for wish in one.dynamic))
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One way to call a target: inputs that it can be traced with.
+    """One set of example inputs with which a target (a function or module class) can be traced, and
+    how to make them.
 
-    ``waits``: the call may not exist until the previous probe's run has called ``count_further``.
-    ``after`` names the targets whose runs should end first, ``users`` the targets that call this
-    one. Probes with the same users share one run of the users.
+    ``waits``: it is used only if a run with an earlier probe reports through ``count_further`` that
+    the call exists. ``after`` names targets whose runs should end first, ``users`` the targets that
+    call this one. Probes with the same users share one execution of the users.
     """
 
     info: ProbeInfo
@@ -140,55 +145,61 @@ class Probe:
     after: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     written: WrittenProbe | None = None
-    """The comment that states the inputs, if a comment does."""
+    """Comment in the file that states the inputs; None if they have another origin."""
     _enclosing: Callable[[], Sequence[Enclosing]] | None = field(default=None, repr=False)
 
     def build(self, namespace: Namespace) -> Call:
-        """Make the callable and its inputs. Runs user code, whose exceptions propagate.
+        """Make the callable and its inputs, with the globals ``namespace`` of the executed file.
+        Runs user code, whose exceptions propagate.
 
         Raises:
-            ProbeError: the inputs do not fit the target; the message is one sentence for the user.
+            ProbeError: the inputs do not fit the target; the message is one sentence for the
+                user.
         """
         return self._build(namespace)
 
     def count_further(self, namespace: Namespace) -> int:
-        """Return how many of the waiting probes after this one have a call to make.
+        """Return the number of later probes of the target, among those with ``waits``, for which a
+        call exists.
 
         Runs user code; an exception that it raises ends the count.
         """
         return self._further(namespace) if self._further is not None else 0
 
     def enclosing(self) -> Sequence[Enclosing]:
-        """Calls of the code that uses the target, as far as they are known."""
+        """Callers (other targets or programs) to execute in order to observe the target's inputs;
+        empty for other sources of inputs."""
         return self._enclosing() if self._enclosing is not None else ()
 
 
 @dataclass(frozen=True)
 class Enclosing:
-    """A call of code that uses the wanted target, made to observe how it calls the target.
+    """A caller of a wanted target (another target, or a program), executed to observe the inputs of
+    the target.
 
-    ``is_program``: the code is an executed program, not another target.
+    ``is_program``: the caller is a program, such as a ``__main__`` block.
     """
 
     name: str
     probe: Probe
     seconds: float = field(default_factory=lambda: ENCLOSING_SECONDS)
-    """Maximum seconds from the start to the first call of the wanted target."""
+    """Maximum seconds from the start of the caller to the first call of the wanted target."""
     further_seconds: float = field(default_factory=lambda: ENCLOSING_SECONDS)
-    """Maximum seconds of a second execution, which looks for calls with other signatures."""
+    """Maximum seconds of a second execution of the caller, which looks for calls with other dtypes,
+    ranks or flags of the inputs."""
     is_program: bool = False
     is_doubtful: bool = False
-    """True if the code may be outdated, so that its calls may raise although the target is
-    correct.
-    """
+    """True if the caller may be outdated code, whose calls may raise although the target is
+    correct."""
 
 
 def is_confirmed(target: Target, namespace: Namespace) -> bool:
-    """Whether the executed module defines the target as the file's text suggests.
+    """Whether the executed module contains the target as a function or module class, as its text
+    suggests.
 
-    False for a class without probe comment that does not derive from ``nn.Module``, for a name that
-    cannot be called, and for an overwritten definition. A missing name returns True: its statement
-    failed, and the run should report it.
+    Return False for a class without probe comment that does not derive from ``nn.Module``, for a
+    name that cannot be called, and for an overwritten definition. A missing name returns True: its
+    statement failed, and the run should report it.
     """
     if target.pairs or target.kind == "call" or target.definition not in namespace:
         return True
@@ -248,8 +259,8 @@ def unwrap_compiled(function: Any) -> Any:
 
 
 def plan_written_probes(target: Target, namespace: Namespace) -> list[Probe]:
-    """Return the probes that the file states: in comments, else in annotations, else by
-    conventions.
+    """Return the probes (example inputs) that the file states: in comments, else in annotations,
+    else by conventions.
 
     Conventions are names such as ``get_inputs`` and ``example_input_array``.
     """
@@ -288,9 +299,8 @@ def _from_comments(target: Target, namespace: Namespace) -> list[Probe]:
 
 
 def _inputs_of(target: Target, written: WrittenProbe) -> Arguments | None:
-    """Return the inputs that a comment states, completed from annotations; None if one is
-    missing.
-    """
+    """Return the inputs that a comment states, completed from shapes in annotations; None if a
+    required input has neither."""
     said = written.notation
     ours = said.method in ("", target.method, target.subject)
     if not ours:
@@ -304,7 +314,7 @@ def _inputs_of(target: Target, written: WrittenProbe) -> Arguments | None:
 def _with_annotated_shapes(
     parameters: tuple[AnnotatedParameter, ...], given: Arguments
 ) -> Arguments | None:
-    """Return ``given`` completed with annotated shapes.
+    """Return the arguments ``given``, with missing ones added from annotated shapes.
 
     None if a required parameter has neither a given value nor an annotated shape.
     """
@@ -336,9 +346,9 @@ def _in_order(
     named: dict[str, Value],
     chosen: set[str],
 ) -> Arguments:
-    """Return the arguments, passed by position where possible.
+    """Return arguments, passed by position where possible.
 
-    ``chosen`` names the arguments that stay keywords.
+    ``chosen`` names the arguments that must stay keyword arguments.
     """
     rest = [
         parameter
@@ -368,15 +378,16 @@ def _from_annotations(target: Target, namespace: Namespace) -> list[Probe]:
 
 
 def call_of(target: Target, said: Notation, namespace: Namespace) -> Call:
-    """Build the call that a probe in notation states. Runs user code, whose exceptions
-    propagate.
+    """Build the call that a probe comment states (``said`` is its parsed text).
+
+    Runs user code, whose exceptions propagate.
     """
     return _WrittenBuilder(target, said, said.inputs or Arguments())(namespace)
 
 
 @dataclass(frozen=True)
 class _WrittenBuilder:
-    """A builder of the call that a probe in notation states."""
+    """A callable that builds the call that a probe comment (example inputs) states."""
 
     target: Target
     notation: Notation
@@ -422,9 +433,8 @@ class _WrittenBuilder:
 
 
 def put_in_context(call: Call, context: CallContext) -> Call:
-    """Return the call with the modes of ``context``, and switch its module to training or
-    evaluation mode.
-    """
+    """Return the call with the modes and settings of ``context`` added, and switch its module to
+    training or evaluation mode."""
     call.context = _check_context(context, call.function).with_device(
         _device_type((call.args, call.kwargs))
     )
@@ -433,9 +443,8 @@ def put_in_context(call: Call, context: CallContext) -> Call:
 
 
 def switch_mode(function: Any, context: CallContext) -> None:
-    """Switch the module behind a function to the context's training or evaluation mode, if it has
-    one.
-    """
+    """Switch the module of a method, or a module, to the training or evaluation mode of
+    ``context``, if the context states one."""
     module = _module_of(function)
     if context.training is not None and module is not None:
         module.train(context.training)
@@ -447,9 +456,10 @@ def _module_of(function: Any) -> Any:
 
 
 def _check_context(context: CallContext, function: Any) -> CallContext:
-    """
+    """Return the context (modes and settings of torch) if the function and this torch support it.
+
     Raises:
-        ProbeError: the function, or this torch, does not have what the context names.
+        ProbeError: they do not have a mode or setting that the context names.
     """
     if context.training is not None and _module_of(function) is None:
         word = "train" if context.training else "eval"
@@ -491,7 +501,8 @@ def _check_inputs(target: Target, function: Any, built: Built) -> None:
 
 
 def _signature_owner(function: Any) -> Any:
-    """Return the callable whose signature counts: for a module its ``forward``."""
+    """Return the callable whose signature the inputs must fit: the ``forward`` of a module, else
+    the function itself."""
     return function.forward if _is_module(function) else function
 
 
@@ -519,7 +530,12 @@ def _build_subject(
     init: Arguments | None,
     sizes: dict[str, int] | None = None,
 ) -> tuple[Any, str]:
-    """Return the callable of a target, and its constructor's arguments in notation."""
+    """Return a target's callable, for a class a new instance, and the constructor's arguments as
+    text.
+
+    ``init`` are the constructor's arguments (None: without any), and ``sizes`` the numbers of
+    symbolic sizes in them.
+    """
     found = _named_callable(target, namespace, target.subject)
     if not isinstance(found, type):
         if init is not None:
@@ -547,11 +563,12 @@ def _build_subject(
 def fit_inputs(
     function: Any, value: Any, *, is_pair: bool = False
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return a value as positional and keyword arguments of ``function``.
+    """Return a value that user code provides as inputs, split into positional and keyword arguments
+    of ``function``.
 
-    The value may be one argument, a sequence of them, a dictionary of keywords, or a sequence and
-    keywords: ``[x, {"mask": m}]`` or ``[[x], {"mask": m}]``. ``is_pair`` prefers the last form if
-    several fit.
+    The value may be one argument, a sequence of arguments, a dictionary of keywords, or a sequence
+    and keywords: ``[x, {"mask": m}]`` or ``[[x], {"mask": m}]``. ``is_pair`` prefers the last form
+    if several fit.
     """
     called = _signature_owner(function)
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
@@ -596,7 +613,11 @@ def _uses_init_from(target: Target, namespace: Namespace) -> bool:
 
 
 def _is_constructible(target: Target, namespace: Namespace) -> bool:
-    """Whether a class can be constructed although the file states no arguments."""
+    """Whether a class can be constructed although no comment states arguments.
+
+    It can if a function of the file returns them, or if it requires only configuration objects or
+    nothing.
+    """
     found = namespace.get(target.subject)
     if not isinstance(found, type):
         return True
@@ -606,10 +627,10 @@ def _is_constructible(target: Target, namespace: Namespace) -> bool:
 
 
 def _configuration_classes(found: type, namespace: Namespace) -> dict[str, type] | None:
-    """Return the configuration classes that a constructor requires, by parameter.
+    """Return the configuration class for each parameter that a constructor requires.
 
-    They come from annotations (``config: BertConfig``) or from the ``config_class`` of pretrained
-    models. None if the constructor requires other arguments.
+    The classes come from annotations (``config: BertConfig``) or from the ``config_class`` of
+    pretrained models. None if the constructor requires other arguments.
     """
     made: dict[str, type] = {}
     for parameter in _required_init(found):
@@ -624,9 +645,8 @@ def _configuration_classes(found: type, namespace: Namespace) -> dict[str, type]
 
 
 def _parameter_class(found: type, parameter: str, namespace: Namespace) -> Any:
-    """Return the class that annotates a parameter of the constructor; the annotation may be a
-    string.
-    """
+    """Return the class in the annotation of a constructor's parameter, also if the annotation is a
+    string; None without one."""
     annotation = inspect.signature(found).parameters[parameter].annotation
     if isinstance(annotation, str):
         annotation = namespace.get(annotation)
@@ -639,9 +659,10 @@ def _parameter_class(found: type, parameter: str, namespace: Namespace) -> Any:
 def _from_conventions(
     target: Target, namespace: Namespace, init: Arguments | None = None
 ) -> list[Probe]:
-    """Return the probes of the first convention that the file follows, such as ``get_inputs``.
+    """Return the probes (example inputs) of the first convention that the file follows, such as a
+    function ``get_inputs``.
 
-    For module-level calls, each call is a probe.
+    For module-level calls of the target, each call is a probe.
     """
     if target.is_method:
         return []
@@ -697,13 +718,15 @@ def _input_attributes(target: Target, namespace: Namespace) -> list[str]:
 
 
 def are_from_attributes(found: Sequence[Probe]) -> bool:
-    """Whether the inputs of the probes are attributes of the instance, such as ``dummy_inputs``."""
+    """Whether the example inputs are attributes of the module instance, such as
+    ``dummy_inputs``."""
     return any(isinstance(one._build, _Attribute) for one in found)
 
 
 @dataclass(frozen=True)
 class _Returned:
-    """A builder of a call with the result of the file's function ``get_inputs()``."""
+    """A callable that builds a call with the inputs that the file's function ``get_inputs()``
+    returns."""
 
     target: Target
     init: Arguments | None
@@ -718,7 +741,8 @@ class _Returned:
 
 @dataclass(frozen=True)
 class _Attribute:
-    """A builder of a call with the instance's ``example_input_array`` or ``dummy_inputs``."""
+    """A callable that builds a call with the instance's ``example_input_array`` or ``dummy_inputs``
+    as inputs."""
 
     target: Target
     attribute: str
@@ -744,7 +768,8 @@ class _Attribute:
 
 @dataclass(frozen=True)
 class _Paired:
-    """A builder of a call of the model from ``build()`` with the result of ``example_input()``."""
+    """A callable that builds a call of the model from the file's ``build()``, with the result of
+    ``example_input()``."""
 
     target: Target
     builder: str
@@ -781,7 +806,8 @@ def _value_of_name(namespace: Namespace, name: str) -> Any:
 
 @dataclass(frozen=True)
 class _GetModule:
-    """A builder of the call that ``Model(…).get_module()`` returns."""
+    """A callable that builds a call with the model and inputs that ``Model(…).get_module()``
+    returns together."""
 
     target: Target
 
@@ -816,7 +842,8 @@ class _GetModule:
 
 @dataclass(frozen=True)
 class _Called:
-    """A builder of a call that the file makes at module level, with the same arguments."""
+    """A callable that builds a call that the file makes at module level: the same callable with the
+    same arguments."""
 
     target: Target
     site: CallSite
@@ -866,9 +893,8 @@ def _take_argument(args: tuple[Any, ...], kwargs: dict[str, Any], at: int, *name
 
 
 def _exported_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """Return the call that ``torch.export.export(m, args, kwargs=None, *, dynamic_shapes=None)``
-    traces.
-    """
+    """Return the call that ``torch.export.export`` would trace, from the arguments that the file
+    passes to it."""
     inputs = _take_argument(args, kwargs, 0, "args", "example_inputs")
     named = _take_argument(args, kwargs, 1, "kwargs") or {}
     found = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
@@ -879,7 +905,8 @@ def _exported_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _dynamic_shapes(call: Call, shapes: Any) -> tuple[DynamicDimension, ...]:
-    """Return the symbolic dimensions that ``dynamic_shapes`` of an export states for a call."""
+    """Return the symbolic dimensions of a call's inputs that the ``dynamic_shapes`` argument of an
+    export declares."""
     if not shapes:
         return ()
     called = _signature_owner(call.function)
@@ -928,9 +955,10 @@ def _collect_dynamic(path: str, value: Any, spec: Any, found: list[DynamicDimens
 
 
 def _onnx_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """Return the call that ``torch.onnx.export(model, args, f, kwargs=…)`` traces.
+    """Return the call that ``torch.onnx.export`` would trace, from the arguments that the file
+    passes to it.
 
-    A dictionary at the end of ``args`` holds keywords.
+    A dictionary at the end of its ``args`` holds keywords.
     """
     inputs = _take_argument(args, kwargs, 0, "args")
     named = dict(kwargs.get("kwargs") or {})
@@ -944,9 +972,8 @@ def _onnx_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def _jit_traced_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """Return the call that ``torch.jit.trace(func, example_inputs, example_kwarg_inputs=…)``
-    traces.
-    """
+    """Return the call that ``torch.jit.trace`` would trace, from the arguments that the file passes
+    to it."""
     inputs = _take_argument(args, kwargs, 0, "example_inputs")
     named = dict(kwargs.get("example_kwarg_inputs") or {})
     if inputs is None:
@@ -957,9 +984,10 @@ def _jit_traced_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 def _summarized_call(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, batch: bool
 ) -> Call:
-    """Return the call that ``torchinfo.summary(model, input_size | input_data)`` makes.
+    """Return the call that ``torchinfo.summary`` would make, from the arguments that the file
+    passes to it.
 
-    With ``batch``, a batch dimension is added, as ``torchsummary`` does.
+    With ``batch``, a batch dimension is added to the input sizes, as ``torchsummary`` does.
     """
     import torch
 

@@ -1,6 +1,7 @@
-"""Probes from the file itself: calls that its ``__main__`` block and examples in docstrings make.
+"""Example inputs from calls that the file itself makes, in its ``__main__`` block and in examples
+of docstrings.
 
-Such a program is executed to observe its calls, like an enclosing target (see ``enclosing``): in
+Such a program is executed to observe its calls, as a caller of the target (see ``enclosing``): in
 the sandbox, for a short time, without output, up to the wanted call. A training loop ends with its
 first step.
 """
@@ -24,12 +25,11 @@ from .probes import Call, Enclosing, Namespace, Probe
 from .silence import silence_output
 
 SECONDS = 6.0
-"""Maximum wall time in seconds until the first wanted call."""
+"""Maximum wall time in seconds that a program of the file runs until it calls a wanted target."""
 
 FURTHER_SECONDS = 2.0
-"""Maximum seconds until calls with other signatures, and until any call after training starts: a
-training loop repeats the same calls.
-"""
+"""Maximum seconds to look for calls with other dtypes, ranks or flags of their inputs. The limit
+also applies after training starts, because a training loop repeats the same calls."""
 
 
 def enclosing_programs(
@@ -37,7 +37,8 @@ def enclosing_programs(
     definition: str,
     users: Sequence[tuple[str, Sequence[Example]]],
 ) -> list[Enclosing]:
-    """Return the example programs that may call a definition of the file.
+    """Return the example programs of a file that may call its definition ``definition``, as callers
+    to execute.
 
     ``users`` are targets whose own runs have ended, each with the examples that reach it.
     """
@@ -56,9 +57,12 @@ def enclosing_programs(
 def enclosing_program(
     name: str, build: Callable[[Namespace], Call], *, doubtful: bool
 ) -> Enclosing:
-    """Return the program that ``build`` executes, which may call a definition of the file.
+    """Return a program of the file, such as its ``__main__`` block, as a caller of the wanted
+    target.
 
-    ``doubtful``: the program may be outdated, so that its calls may raise.
+    ``build`` executes the program; it raises at the wanted call, or returns after the last
+    statement. ``name`` describes the program within a sentence. ``doubtful``: the program may be
+    outdated, so that its calls may raise although the target is correct.
     """
     probe = Probe(ProbeInfo("harvest", inputs=""), build)
     return Enclosing(name, probe, SECONDS, FURTHER_SECONDS, is_program=True, is_doubtful=doubtful)
@@ -66,10 +70,11 @@ def enclosing_program(
 
 @dataclass(frozen=True)
 class _PlannedExample:
-    """A builder that executes an example program to observe the calls in it.
+    """A callable that executes an example program (such as a ``__main__`` block) to observe the
+    calls in it.
 
     ``through`` names the targets through which the example reaches the wanted one. If the inputs of
-    one of them came from a search, this execution would not reach the wanted one.
+    one of these targets came from a search, executing the example does not help.
     """
 
     example: Example
@@ -85,7 +90,7 @@ class _PlannedExample:
 def _execute_example(example: Example, namespace: Namespace) -> None:
     """Execute a ``__main__`` block as Python would, or a docstring's example as doctest would.
 
-    The block binds names that functions of the file may use, so it uses their namespace. Its
+    It runs in the file's globals, because functions of the file may use names that it binds. Its
     changes persist only if it reaches the wanted call.
     """
     path = str(namespace.get("__file__", ""))
@@ -98,9 +103,8 @@ def _execute_example(example: Example, namespace: Namespace) -> None:
 
 
 def _assumed_names(namespace: Namespace) -> Namespace:
-    """Return ``namespace`` with names that examples assume: the file's package, and torch's usual
-    names.
-    """
+    """Return modules by the names that examples use without importing them: ``torch``, ``nn``,
+    ``F``, ``np`` and the file's package."""
     import torch
 
     package = str(namespace.get("__name__", "")).partition(".")[0]
@@ -120,7 +124,7 @@ def _rename_code(code: Any, name: str) -> Any:
 
 @contextlib.contextmanager
 def program_sandbox(name: str) -> Iterator[None]:
-    """Limit a program that this block executes to observe its calls.
+    """Restrict the program ``name`` that the ``with`` block executes to observe its calls.
 
     It runs with real tensors, without output and worker processes, and with short training loops.
     """
@@ -130,7 +134,8 @@ def program_sandbox(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def restore_state(namespace: Namespace) -> Iterator[None]:
-    """Restore the file's globals after the block, unless it ended at the wanted call."""
+    """Restore the file's globals after the ``with`` block, unless the block ended at the wanted
+    call."""
     import torch
 
     names = dict(namespace)
@@ -154,7 +159,8 @@ def restore_state(namespace: Namespace) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _as_main(namespace: Namespace, wanted: bool) -> Iterator[None]:
-    """Set ``__name__`` and ``sys.argv`` as in a program during this block."""
+    """Set ``__name__`` and ``sys.argv`` as for a program during the ``with`` block; without
+    ``wanted``, do nothing."""
     if not wanted:
         yield
         return
@@ -168,9 +174,8 @@ def _as_main(namespace: Namespace, wanted: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_oracle() -> Iterator[None]:
-    """Use real tensors in this block, where fake tensors lack values: example code often reads
-    sizes from data.
-    """
+    """Use real tensors in the ``with`` block, because example code often reads sizes from data,
+    which fake tensors lack."""
     from ..tracing.tensors import RunTensorMode
 
     mode = tensors.fake_mode()
@@ -186,9 +191,8 @@ def _no_oracle() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _short_training(name: str) -> Iterator[None]:
-    """End a training loop in this block after its first steps, because later ones repeat the same
-    calls.
-    """
+    """End a training loop in the ``with`` block after its first steps, because later ones repeat
+    the same calls."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     first: float | None = None
@@ -210,7 +214,8 @@ def _short_training(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def load_in_process() -> Iterator[None]:
-    """Load data in this process, because the sandbox forbids workers of data loaders."""
+    """Make data loaders in the ``with`` block load in this process, because the sandbox forbids
+    worker processes."""
     from torch.utils.data import DataLoader
 
     original = DataLoader.__init__

@@ -1,4 +1,5 @@
-"""Probes from a recorded program: the calls that ``fullgraph record`` stored for a class."""
+"""Example inputs from a recorded program: the calls that ``fullgraph record`` stored for a module
+class."""
 
 from __future__ import annotations
 
@@ -19,17 +20,21 @@ from .probes import BuiltFurtherCall, Call, Namespace, Probe, put_in_context, un
 from .tensors import ProbeError
 
 MOST = 3
-"""Maximum number of call recorded call signatures traced per class."""
+"""Maximum number of recorded calls traced per class, each with other dtypes, ranks or flags of its
+inputs."""
 
 
 def find_recorded(target: Target, recorded: Sequence[RecordedClass]) -> RecordedClass | None:
-    """Return what was recorded for the class of a target; None without a recording."""
+    """Return the recorded calls of a target's module class; None if none were recorded."""
     found = (one for one in recorded if one.name == target.definition and one.calls)
     return next(found, None) if target.kind == "module" and not target.get_module else None
 
 
 def signature_text(function: Any) -> str:
-    """Return the parameters of a method as text, without ``self``, and which have defaults."""
+    """Return the parameters of a method as text, without ``self``.
+
+    It shows which have defaults, but not their values.
+    """
     try:
         parameters = list(inspect.signature(function).parameters.values())[1:]
     except (TypeError, ValueError):
@@ -45,14 +50,15 @@ def signature_text(function: Any) -> str:
 
 
 class _Unspecified:
-    """A default value in the text of a signature, which does not depend on the value."""
+    """A placeholder shown as ``…`` for any default value in the text of a signature."""
 
     def __repr__(self) -> str:
         return "…"
 
 
 def is_stale(found: RecordedClass, namespace: Namespace) -> bool:
-    """Whether the parameters of the constructor or ``forward`` changed since the recording."""
+    """Whether the parameters of the constructor or of ``forward`` differ from those at the time of
+    recording."""
     kind = namespace.get(found.name)
     if not isinstance(kind, type):
         return False
@@ -116,7 +122,8 @@ class _Recorded:
             yield BuiltFurtherCall(module, built.args, built.kwargs, built.dynamic, context)
 
     def context(self, text: str) -> CallContext:
-        """Return the context (modes and settings of torch) of a recorded call.
+        """Return the modes and settings of torch that the text of a recorded call states, such as
+        ``no_grad``.
 
         Raises:
             ProbeError: the text cannot be parsed.
@@ -139,7 +146,8 @@ class _Recorded:
 
 
 class _Names(Mapping[str, Any]):
-    """A mapping of the names in a file, and of all modules that can be imported."""
+    """A mapping from names in recorded arguments to objects: globals of the file, else importable
+    modules."""
 
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace

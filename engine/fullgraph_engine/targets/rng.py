@@ -1,4 +1,5 @@
-"""Random number state, seeded equally for every run so that findings do not vary."""
+"""State of the random number generators, seeded equally for every run so that findings do not
+vary."""
 
 from __future__ import annotations
 

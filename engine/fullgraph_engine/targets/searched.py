@@ -1,8 +1,8 @@
-"""Probes found by trial, for classes whose inputs are unknown.
+"""Example inputs found by trial calls, for module classes whose inputs are unknown.
 
-The search runs once, in the run that traces the class. The run's report includes the comment that
-it found, and later runs receive it. An edit therefore costs one trial as long as the comment still
-works.
+The search runs once, in the process that traces the class. Its report includes the inputs as the
+text of a probe comment, and later runs receive this text. An edit therefore costs one trial call
+while the text still works.
 """
 
 from __future__ import annotations
@@ -27,27 +27,31 @@ if TYPE_CHECKING:
     from .synthesis import InputSearch
 
 SECONDS, TENTATIVE = 6.0, 1.0
-"""Processor seconds of a search for inputs, normally and while the text is tentative."""
+"""Processor seconds of a search for inputs: normally, and for a tentative text (an edit that the
+engine only tries out)."""
 
 known: dict[str, str] = {}
-"""Probe comments that earlier searches found, by the name of the target."""
+"""Inputs that earlier searches found, as texts of probe comments, by the name of the target."""
 
 shortened: dict[str, str] = {}
-"""Sizes of the inputs in ``known`` that are smaller than usual, in words."""
+"""Sizes in found inputs, in words, that are smaller than usual because the code loops over them, by
+the name of the target."""
 
 settled: set[str] = set()
-"""Names of targets traced with their comment in ``known``; no other call is tried for them."""
+"""Names of targets that were traced with their inputs in ``known``; no other source of inputs is
+tried for them."""
 
 unfound: dict[str, FoundProbe] = {}
-"""Results of failed searches, by the name of the target."""
+"""Results of searches that found no inputs, by the name of the target."""
 
 
 tentative = False
-"""True while the text is tentative, so that searches must be short."""
+"""True if the text is tentative (an edit that the engine only tries out), so that searches must be
+short."""
 
 
 def remember_found(found: Iterable[FoundProbe]) -> None:
-    """Store the results of searches that ran in other processes."""
+    """Store the results of searches for example inputs that other processes made."""
     for one in found:
         if one.comment:
             known[one.target], shortened[one.target] = one.comment, one.shortened
@@ -58,9 +62,8 @@ def remember_found(found: Iterable[FoundProbe]) -> None:
 
 
 def can_be_searched(target: Target, namespace: Namespace) -> bool:
-    """Whether inputs can be searched for: the target must be a module class without
-    ``get_module()``.
-    """
+    """Whether the inputs of a target can be searched for: it must be a module class without
+    ``get_module()``."""
     import torch
 
     found = namespace.get(target.subject)
@@ -74,10 +77,10 @@ def can_be_searched(target: Target, namespace: Namespace) -> bool:
 
 
 def searched_probes(target: Target, namespace: Namespace, users: Sequence[Target]) -> list[Probe]:
-    """Return the probe of a target without known inputs: by calls of its searched users, or its own
-    search.
+    """Return the probe (example inputs) of a target whose inputs must be searched for.
 
-    ``users`` are the targets that call it and whose inputs are unknown too.
+    If targets that call it (``users``) have unknown inputs too, their inputs are searched for, and
+    their call of the target is observed. Otherwise its own inputs are searched for.
     """
     if not can_be_searched(target, namespace):
         return []
@@ -107,7 +110,7 @@ def _searched_probe(target: Target) -> Probe:
 
 @dataclass(frozen=True)
 class _Searched:
-    """A builder of a call whose inputs are searched for.
+    """A builder of a target's call, whose inputs it searches for by trial calls.
 
     ``init`` is the constructor call that a comment states, if any.
     """
@@ -163,7 +166,11 @@ class _Searched:
         return call
 
     def _search_digest(self, search: InputSearch) -> str:
-        """Return a digest of everything that the result of the search depends on."""
+        """Return a digest of the code that the result of the search depends on, by which a search
+        that would fail again is recognized.
+
+        Empty if the file does not parse.
+        """
         path = str(search.guesses.namespace.get("__file__", ""))
         try:
             own = source.read_definitions("".join(linecache.getlines(path))).rests_on(
@@ -200,9 +207,10 @@ def _imported_files() -> Iterator[str]:
 def find_replacement(
     target: Target, said: notation.Notation, namespace: Namespace, built: bool
 ) -> str:
-    """Return a comment similar to ``said``, which raises, that works; empty if none is found.
+    """Return inputs similar to the inputs ``said`` of a comment, with which the target raises;
+    empty if no similar ones work.
 
-    Runs user code. ``built``: the constructor succeeded.
+    The result is the text of a probe comment. Runs user code. ``built``: the constructor succeeded.
     """
     if said.method not in ("", target.method) or not can_be_searched(target, namespace):
         return ""
@@ -221,8 +229,10 @@ def find_replacement(
 def with_search_fallback(
     target: Target, first: Sequence[Probe], search: Sequence[Probe]
 ) -> list[Probe]:
-    """Return the probes ``first``; the first of them falls back to ``search`` if it cannot make a
-    call.
+    """Return the probes ``first`` (inputs from observed calls), of which the first searches for
+    inputs if its call cannot be observed.
+
+    ``search`` are the probes that search for inputs; if empty, ``first`` is returned unchanged.
     """
     if not first or not search:
         return list(first)
@@ -254,9 +264,9 @@ class _Otherwise:
 
 
 def _build_uncalled(search: Probe, namespace: Namespace, before: str = "") -> Call:
-    """Return a call found by search, for a target that its users did not call.
+    """Return a call with inputs from a search, for a target that its callers did not call.
 
-    ``before`` explains in a sentence why the users did not call it.
+    ``before`` is a sentence that explains why they did not, for the note to the user.
     """
     try:
         call = search.build(namespace)
@@ -270,15 +280,15 @@ def _build_uncalled(search: Probe, namespace: Namespace, before: str = "") -> Ca
 
 @dataclass(frozen=True)
 class _Either:
-    """A builder that observes calls by the target's users, or else searches inputs for the target
-    alone.
-    """
+    """A builder of a target's call that observes a call by the target's users; if there is none, it
+    searches for inputs."""
 
     target: Target
     above: tuple[Enclosing, ...]
 
     def known_users(self) -> tuple[Enclosing, ...]:
-        """Return the users for which a search found inputs."""
+        """Return the callers of the target for which a search found inputs, so that they can be
+        executed."""
         return tuple(one for one in self.above if known.get(one.name))
 
     def __call__(self, namespace: Namespace) -> Call:

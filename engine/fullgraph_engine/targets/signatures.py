@@ -1,4 +1,4 @@
-"""Binding of calls to signatures, and explanations of mismatches."""
+"""Check whether calls fit the signatures of functions, and explain to the user why they do not."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Misfit:
-    """A mismatch between a call and a signature: ``reason`` is Python's message with the accepted
-    parameters.
+    """An explanation why a call does not fit a signature: Python's message, and the parameters that
+    the function accepts.
 
-    ``keyword`` is the unexpected keyword, empty for other mismatches.
+    ``keyword`` is the unexpected keyword; empty for other reasons.
     """
 
     reason: str
@@ -21,7 +21,8 @@ class Misfit:
 
 
 def find_misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Misfit | None:
-    """Return why a call does not fit a signature; None if it fits or the signature is unknown."""
+    """Return why a call with these arguments does not fit a function; None if it fits or the
+    signature is unknown."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Suppression of output while user code runs only to observe its calls."""
+"""Suppress output while user code runs only so that its calls can be observed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def silence_output() -> Iterator[None]:
-    """Suppress the output, warnings and log messages of user code in this block."""
+    """Suppress output, warnings and log messages in the ``with`` block."""
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

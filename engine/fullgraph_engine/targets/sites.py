@@ -1,4 +1,4 @@
-"""Module-level calls that show the inputs of a model or function.
+"""Module-level calls of a file that show with which inputs a model or function is called.
 
 ``torch.compile(f)(x)``, ``compiled = torch.compile(model); compiled(x)``, ``torch.export.export``,
 ``torch.onnx.export``, ``torch.jit.trace`` and ``torchinfo.summary`` request a trace explicitly. A
@@ -20,11 +20,10 @@ Form = Literal["call", "export", "onnx", "trace", "summary", "torchsummary"]
 
 @dataclass(frozen=True)
 class CallSite:
-    """A module-level call, with the called ``subject`` and its ``arguments`` as expressions of the
-    file.
+    """A module-level call in a file: the called ``subject`` and its ``arguments``, as expressions.
 
-    ``owner`` is the called function or class of the file, empty for anything else. ``explicit``
-    means that the call requests compilation.
+    ``owner`` is the called function or class of the file, empty for anything else. ``explicit``:
+    the call requests compilation.
     """
 
     form: Form
@@ -38,9 +37,11 @@ class CallSite:
 
 @dataclass(frozen=True)
 class CompiledName:
-    """A callable passed to ``torch.compile``; ``bound`` is the name that the result is assigned to.
+    """A callable that the file passes to ``torch.compile`` at module level; ``bound`` is the name
+    of the result.
 
-    ``owner`` is the function or class of the file that it is, or is an instance of; else empty.
+    ``owner`` is the function or class of the file that the callable is, or is an instance of; else
+    empty.
     """
 
     owner: str
@@ -69,9 +70,10 @@ _FIRST_PARAMETER = ("model", "mod", "func", "f")
 def is_compile(
     source: FileDefinitions, expression: ast.expr, known: dict[str, _Bound] | None = None
 ) -> bool:
-    """Whether an expression compiles what it is called with.
+    """Whether an expression is a function that compiles its argument: ``torch.compile``, or
+    ``torch.compile(mode=…)`` without a model.
 
-    It is ``torch.compile``, ``torch.compile(…)`` without a model, or a ``partial`` of it.
+    A ``functools.partial`` of it counts too. ``known`` has the values of module-level names.
     """
     if isinstance(expression, ast.Name) and known is not None and expression.id in known:
         return known[expression.id].compiler
@@ -91,9 +93,8 @@ def is_compile(
 
 
 def _call_subject(call: ast.Call) -> ast.expr | None:
-    """Return the model or function that a call receives: its first argument or the equivalent
-    keyword.
-    """
+    """Return the model or function that a call such as ``torch.compile(model)`` receives: its first
+    argument or keyword; else None."""
     if call.args:
         return None if isinstance(call.args[0], ast.Starred) else call.args[0]
     for keyword in call.keywords:
@@ -104,7 +105,7 @@ def _call_subject(call: ast.Call) -> ast.expr | None:
 
 @dataclass(frozen=True)
 class _Bound:
-    """The value that a module-level name has at some point of the file."""
+    """The callable that a module-level name refers to at some point of the file."""
 
     owner: str = ""
     compiled: bool = False
@@ -112,7 +113,8 @@ class _Bound:
 
 
 def find_sites(source: FileDefinitions) -> tuple[list[CallSite], list[CompiledName]]:
-    """Return the module-level calls and compiled names of a file, in the order of the text."""
+    """Return the module-level calls of a file, and the names that it assigns from
+    ``torch.compile``, in text order."""
     finder = _SiteFinder(source)
     for statement in source.statements:
         finder.statement(statement)
@@ -178,9 +180,8 @@ class _SiteFinder:
         return _call_subject(expression)
 
     def owner(self, expression: ast.expr) -> str:
-        """Return the function or class of this file that an expression refers to or is an instance
-        of; else "".
-        """
+        """Return the name of the file's function or class that an expression refers to or is an
+        instance of; else ""."""
         expression = self.source.without_moves(expression)
         if isinstance(expression, ast.Name):
             if expression.id in self.bound:
@@ -235,7 +236,8 @@ class _SiteFinder:
 
 
 def _statement_calls(statement: ast.stmt) -> Iterator[ast.Call]:
-    """Yield the calls of a simple statement, outer ones first, without nested scopes."""
+    """Yield the calls in a simple statement, outer ones first; skip calls inside lambdas and
+    comprehensions."""
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop(0)

@@ -29,7 +29,7 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 @dataclass
 class FileDefinitions:
-    """The definitions of one file.
+    """The classes, functions and assignments at module level of one file.
 
     Statements under ``if``, ``try`` and ``with`` count as module level. A ``__main__`` block does
     not, since importing the file does not execute it.
@@ -49,7 +49,8 @@ class FileDefinitions:
 
     @functools.cached_property
     def mentions(self) -> dict[str, frozenset[str]]:
-        """For each definition and assignment, the names of the others that its code mentions."""
+        """Names of other definitions and assignments that the code of each definition or assignment
+        mentions, by its name."""
         nodes: dict[str, ast.AST] = dict(self.assignments)
         nodes.update((node.name, node) for node in self.definitions)
         return {
@@ -62,9 +63,9 @@ class FileDefinitions:
         }
 
     def reached_names(self, names: Iterable[str], past: Container[str] = ()) -> set[str]:
-        """Return the names and everything that their code mentions, directly or indirectly.
+        """Return ``names``, and all names that their code mentions, directly or indirectly.
 
-        Mentions by definitions in ``past`` are skipped.
+        The code of definitions in ``past`` is not followed.
         """
         seen = set(names)
         waiting = list(seen)
@@ -77,9 +78,9 @@ class FileDefinitions:
         return seen
 
     def rests_on(self, name: str) -> str:
-        """Return a digest of the code that a definition depends on.
+        """Return a digest of the code of the file that a definition depends on.
 
-        It covers everything that the definition mentions, the module-level statements, and the
+        The code is everything that the definition mentions, the module-level statements, and the
         heads of the other definitions.
         """
         reached = self.reached_names([name])
@@ -90,7 +91,8 @@ class FileDefinitions:
         return hashlib.sha256("".join(map(ast.dump, nodes)).encode()).hexdigest()
 
     def full_dotted_name(self, expression: ast.expr) -> str:
-        """Return the full dotted name of an expression through the imports, or "".
+        """Return the full dotted name of an expression, resolved through the file's imports; "" if
+        it is not a dotted name.
 
         ``nn.Linear`` is ``torch.nn.Linear`` after ``from torch import nn``.
         """
@@ -160,9 +162,8 @@ class FileDefinitions:
         )
 
     def without_moves(self, expression: ast.expr) -> ast.expr:
-        """Return an expression without calls that return the same module: ``Net()`` for
-        ``Net().to(d).eval()``.
-        """
+        """Return an expression without calls that return the module itself: ``Net()`` for
+        ``Net().to(d).eval()``."""
         while (
             isinstance(expression, ast.Call)
             and isinstance(expression.func, ast.Attribute)
@@ -198,9 +199,10 @@ def read_definitions(text: str) -> FileDefinitions:
 
 @functools.lru_cache(maxsize=2)
 def parse_module(text: str) -> ast.Module:
-    """Return the syntax tree of a text, shared between callers, which must not change it.
+    """Return the syntax tree of a text. Equal texts share a tree, so callers must not change it.
 
-    Everything that stops Python from parsing the text is raised as a SyntaxError.
+    Raises:
+        SyntaxError: Python cannot parse the text, for any reason.
     """
     try:
         return ast.parse(text)
@@ -213,18 +215,17 @@ def parse_module(text: str) -> ast.Module:
 
 
 class PerStatement(Generic[Read]):
-    """A cache of information about a module's statements, computed on demand, one statement at a
-    time.
+    """A cache of facts about a module's statements, which are computed by ``read`` for one
+    statement at a time, when needed.
 
-    Callers ask for few statements of a long file.
+    Callers need the facts of only a few statements of a long file.
     """
 
     def __init__(self, tree: ast.Module | None, read: Callable[[ast.Module], Read]) -> None:
         self._read = read
         self._first: list[int] = []
-        """First zero-based line of each group of statements; statements that share a line form one
-        group.
-        """
+        """First zero-based line of each group of statements; a group is one statement, or several
+        that share a line."""
         self._parts: list[ast.Module] = []
         self._known: dict[int, Read] = {}
         last = -1
@@ -237,15 +238,13 @@ class PerStatement(Generic[Read]):
             last = max(last, (node.end_lineno or node.lineno) - 1)
 
     def part_at(self, line: int) -> Read:
-        """Return the information about the statement around a zero-based line, or the last one
-        before it.
-        """
+        """Return the facts about the module-level statement at a zero-based line; between
+        statements, about the one before."""
         return self._read_part(bisect.bisect_right(self._first, line) - 1)
 
     def parts_of(self, lines: Iterable[int]) -> Iterator[Read]:
-        """Return the information about the statements around zero-based lines; without lines, about
-        all.
-        """
+        """Return the facts about the module-level statements at these zero-based lines; without
+        lines, about all statements."""
         numbers = {bisect.bisect_right(self._first, line) - 1 for line in lines}
         return map(self._read_part, sorted(numbers) or range(len(self._parts)))
 
@@ -309,7 +308,7 @@ def _collect_definitions(source: FileDefinitions, body: list[ast.stmt]) -> None:
 
 
 def is_main_guard(test: ast.expr) -> bool:
-    """Whether a test is ``__name__ == "__main__"`` in either order."""
+    """Whether a condition is ``__name__ == "__main__"`` or ``"__main__" == __name__``."""
     if not isinstance(test, ast.Compare) or len(test.comparators) != 1:
         return False
     sides = (test.left, test.comparators[0])
@@ -323,7 +322,7 @@ def _subscripted_value(expression: ast.expr) -> ast.expr:
 
 
 def _is_abstract(function: Function) -> bool:
-    """Whether a function only raises an exception because subclasses must implement it."""
+    """Whether a function does nothing but raise, as methods do that subclasses must implement."""
     for decorator in function.decorator_list:
         name = decorator.attr if isinstance(decorator, ast.Attribute) else decorator
         if name == "abstractmethod" or (isinstance(name, ast.Name) and name.id == "abstractmethod"):
@@ -366,7 +365,7 @@ def dotted_name(expression: ast.expr) -> str:
 
 
 def range_of(node: ast.expr | ast.stmt | ast.alias) -> Range:
-    """Return the whole range of a node."""
+    """Return the source range of a syntax node, from its first to its last character."""
     return Range(
         Position(node.lineno - 1, node.col_offset),
         Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or node.col_offset),
@@ -387,7 +386,7 @@ def name_range(node: Function | ast.ClassDef, lines: tuple[bytes, ...]) -> Range
 
 
 def body_range(node: Function | ast.ClassDef) -> Range:
-    """Return the range of a definition with its decorators."""
+    """Return the source range of a whole function or class, including its decorators."""
     start = Position(node.lineno - 1, node.col_offset)
     for decorator in node.decorator_list:
         # The ``@`` precedes the expression on the same line; only the line matters.
@@ -404,9 +403,8 @@ def byte_lines(text: str) -> tuple[bytes, ...]:
 
 
 def _definition_heads(node: Function | ast.ClassDef) -> list[ast.AST]:
-    """Return the nodes in the head of a definition: a function's parameters, a class's bases and
-    fields.
-    """
+    """Return the nodes of a definition that other code depends on: a function's parameters, a
+    class's bases and fields."""
     if not isinstance(node, ast.ClassDef):
         return [node.args]
     heads = [

@@ -1,6 +1,6 @@
-"""Conversion between notation, such as ``f32[b, 16]``, and values: the inputs of a run.
+"""Build the inputs of a call from text such as ``f32[b, 16]``, and describe inputs as such text.
 
-``torch`` is imported inside the functions, so that static discovery works without it.
+``torch`` is imported inside the functions, so that targets can be found without it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 
 class ProbeError(Exception):
-    """Raised for inputs in notation that cannot be built; the message is one sentence for the user.
+    """Raised for example inputs that cannot be built, for example ``f32[-1]``; the message is one
+    sentence for the user.
 
     ``about`` is the wrong word of the text; empty if several are wrong.
     """
@@ -52,7 +53,8 @@ class ProbeError(Exception):
 
 @dataclass
 class DynamicDimension:
-    """A symbolic dimension of an input; ``path`` is the input's position, such as ``args[0]``."""
+    """A symbolic dimension of an input, such as ``b`` in ``f32[b, 16]``; ``path`` is the input's
+    position, such as ``args[0]``."""
 
     path: str
     tensor: torch.Tensor
@@ -62,7 +64,8 @@ class DynamicDimension:
 
 @dataclass
 class Built:
-    """Positional and keyword arguments made from notation."""
+    """Positional and keyword arguments that were built from the text of example inputs, with their
+    symbolic dimensions."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -72,7 +75,10 @@ class Built:
 def build_inputs(
     arguments: Arguments, sizes: dict[str, int], namespace: AnyMapping[str, Any]
 ) -> Built:
-    """Make the values that ``arguments`` describe, in the tensor mode (fake or real) of the caller.
+    """Make the values that parsed example inputs describe; tensors are fake inside a fake mode,
+    otherwise real.
+
+    ``sizes`` are the numbers of symbolic sizes, and ``namespace`` has the globals of the file.
 
     Raises:
         ProbeError: a name is not defined in the file.
@@ -86,7 +92,8 @@ def build_inputs(
 
 
 def build_value(value: Value) -> Any:
-    """Make a value that contains no names of the file, in the tensor mode of the caller."""
+    """Make the value that parsed text such as ``f32[4, 16]`` describes; it must not use names of
+    the file."""
     return _Builder({}, {}).value(value, "")
 
 
@@ -159,7 +166,8 @@ class _Builder:
 
 
 def _requiring_grad(tensor: torch.Tensor, text: TensorText) -> torch.Tensor:
-    """Return a tensor that requires grad: the tensor itself, or a copy made by an operation."""
+    """Return a tensor that requires grad as the text states: the tensor itself (a leaf), or the
+    result of an operation on it."""
     if not tensor.dtype.is_floating_point and not tensor.dtype.is_complex:
         words = f"A tensor of {text.dtype} cannot require grad; only floating-point ones can."
         raise ProbeError(words, text.grad)
@@ -245,7 +253,7 @@ def example_tensor(
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """Return the dtype with this name in notation.
+    """Return the dtype with a short name such as ``f32``.
 
     Raises:
         ProbeError: this torch does not have the dtype.
@@ -259,8 +267,9 @@ def dtype_of(name: str) -> torch.dtype:
 
 
 def _can_hold_data(device: torch.device) -> bool:
-    """Whether tensors on a device can be filled randomly: not if this torch lacks the fake device's
-    backend.
+    """Whether tensors on a device can be filled with random data.
+
+    They cannot if a fake device is used whose backend this torch lacks.
     """
     import torch
 
@@ -279,7 +288,7 @@ def _can_hold_data(device: torch.device) -> bool:
 
 
 def fake_mode() -> object | None:
-    """Return the active FakeTensorMode, if any."""
+    """Return the active FakeTensorMode; None if tensors are real."""
     from ..torch_internals.dispatcher import active_modes
     from ..torch_internals.fake_tensors import FakeTensorMode
 
@@ -300,9 +309,10 @@ def describe_inputs(
     *,
     facts: bool = False,
 ) -> str:
-    """Return the inputs of a target in notation: ``f32[b=4, 16], mask=b8[4]``.
+    """Return the inputs of a call as the text of a probe comment: ``f32[b=4, 16], mask=b8[4]``.
 
-    With ``facts``, the text includes which tensors require grad and which dimensions are marked.
+    ``dynamic`` are the symbolic dimensions. With ``facts``, the text includes which tensors require
+    grad and which dimensions are marked.
     """
     names = {(id(one.tensor), one.dim): one.symbol for one in dynamic}
     if facts:
@@ -376,7 +386,8 @@ def _show_container(value: Any, names: dict[tuple[int, int], str], seen: set[int
 
 
 def _is_plainly(value: Any, other: Any) -> bool:
-    """Whether two values of plain Python types are equal, without calling user code."""
+    """Whether two values of builtin types are equal, compared without calling user code; False for
+    other types."""
     plain = (bool, int, float, str, type(None))
     return type(value) is type(other) and type(value) in plain and value == other
 
@@ -407,7 +418,11 @@ def _show_tensor(tensor: torch.Tensor, names: dict[tuple[int, int], str]) -> str
 
 
 def _tensor_facts(tensor: torch.Tensor, symbolic: AnySet[int]) -> list[str]:
-    """Return a tensor's properties in notation, without marks of symbolic dimensions."""
+    """Return a tensor's properties as the text of a probe comment states them, such as
+    ``requires_grad``.
+
+    Marks of the dimensions ``symbolic`` are left out.
+    """
     import torch
 
     facts = []

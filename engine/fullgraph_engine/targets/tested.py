@@ -1,4 +1,5 @@
-"""Probes from tests of the workspace: calls that tests make of the file's classes and functions.
+"""Example inputs from tests of the workspace: calls that tests make of the file's classes and
+functions.
 
 A test file is executed as a program (see ``programs``) by the pytest of the user's environment:
 only the tests that mention the wanted definition, up to its call.
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import pytest
 
 _MOST_TESTS = 6
-"""Maximum number of tests per test file executed for one target."""
+"""Maximum number of tests per test file to execute for one target (function or module class)."""
 
 _OPTIONS = (
     *("-o", "addopts=", "-o", "filterwarnings=", "--capture=no"),
@@ -35,9 +36,11 @@ apply.
 
 
 def enclosing_tests(name: str, users: Sequence[str], path: str) -> list[Enclosing]:
-    """Return the test files that may call the definition ``name`` of the file at ``path``.
+    """Return the test files that may call the definition ``name`` of the file at ``path``, as
+    callers to execute.
 
-    Test files that mention the definition come before files that only mention its ``users``.
+    Test files that mention the definition come before files that only mention its ``users``
+    (definitions that call it).
     """
     files = [
         (file, wanted, number)
@@ -57,9 +60,10 @@ def enclosing_tests(name: str, users: Sequence[str], path: str) -> list[Enclosin
 
 
 def mentioning_tests(text: str, names: Sequence[str]) -> list[str]:
-    """Return the pytest ids, without the file name, of tests that mention one of the names.
+    """Return the pytest ids of the tests in a file that mention one of the names; the ids lack the
+    file name.
 
-    Return all tests of the file if only a fixture or helper mentions one.
+    Return the ids of all tests if only a fixture or helper mentions one.
     """
     tree, wanted = _parse_tests(text), frozenset(names)
     if not _mentions_names(tree, wanted):
@@ -102,7 +106,7 @@ def _test_nodes(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
 
 @dataclass(frozen=True)
 class _PlannedTests:
-    """A builder that executes tests to observe the calls in them."""
+    """A callable that executes tests of one file to observe the calls in them."""
 
     file: Path
     tests: tuple[str, ...]
@@ -133,10 +137,10 @@ def _execute_tests(file: Path, tests: Sequence[str], namespace: Namespace) -> No
 
 @dataclass
 class _Ended:
-    """A pytest plugin that records exceptions of tests.
+    """A pytest plugin that records the exception of the first failed test.
 
-    It ends pytest on exceptions that do not come from the tests, which pytest would treat as
-    failures.
+    Exceptions that the engine raises to stop at a call also end pytest, which would otherwise treat
+    them as failures and continue.
     """
 
     raised: BaseException | None = field(default=None)

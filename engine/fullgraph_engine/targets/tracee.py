@@ -1,4 +1,4 @@
-"""The target, inputs and settings that one run traces."""
+"""The target, inputs and settings that one run (a process that traces) uses."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from .probes import Call, Probe
 
 @dataclass(frozen=True)
 class Tracee:
-    """A target of an executed text, with the probe that states how to call it.
+    """A target of an executed file (a function or module class), with the example inputs to call it
+    with.
 
-    ``path`` and ``text`` belong to the file; ``namespace`` is the executed module's.
+    ``path`` and ``text`` belong to the file; ``namespace`` has the globals of the executed file.
     """
 
     target: Target
@@ -26,15 +27,18 @@ class Tracee:
     text: str = field(repr=False)
     mode: Mode = "auto"
     found: tuple[FoundProbe, ...] = ()
-    """Probe comments that searches found for targets of the file in other runs."""
+    """Inputs that searches in other runs found for targets of the file, as texts of probe
+    comments."""
     tentative: bool = False
-    """True for a tentative text, for which searches are short."""
+    """True for a tentative text (an edit that the engine only tries out), for which searches are
+    short."""
     alter: Callable[[Call], Call] | None = field(default=None, repr=False)
-    """Function that changes the call, for example to take another execution path; or None."""
+    """Function that changes the call before it is traced, for example to take another execution
+    path; None for no change."""
 
     @property
     def fake(self) -> bool:
-        """Whether the run begins with fake tensors, which lack data."""
+        """Whether the trace begins with fake tensors, which lack data."""
         return self.mode != "real"
 
     def call(self) -> Call:
@@ -52,10 +56,11 @@ class Tracee:
         return call if self.alter is None else self.alter(call)
 
     def find_replacement(self, *, built: bool) -> str:
-        """Return a comment with which the target runs, if its current probe comment raises.
+        """Return inputs with which the target runs, if it raises with the inputs of its probe
+        comment.
 
-        Empty if the search finds none. Runs user code. ``built``: the call was made, so the comment
-        raised only when the target ran.
+        The result is the text of a probe comment; empty if the search finds none. Runs user code.
+        ``built``: the call was built, so that only the target's own code raised.
         """
         written = self.probe.written
         if written is None or self.tentative:

@@ -13,7 +13,7 @@ _MOST_FILES, _MOST_FOUND = 400, 4
 _SECONDS = 0.25
 """Maximum wall time in seconds of one search for files."""
 _LARGEST = 200_000
-"""Maximum size in bytes of a file to read."""
+"""Maximum size in bytes of a workspace file to read."""
 _MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _MOST_PARENTS = 4
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -22,7 +22,8 @@ _OTHERS = re.compile(r"\..*|__pycache__|node_modules|site-packages|build|dist|v?
 
 
 def texts_that_call(name: str, path: str) -> list[str]:
-    """Return the texts of files near ``path`` that call ``name``, nearest first.
+    """Return the contents of files near ``path`` that call ``name``, such as a training script,
+    nearest first.
 
     Empty if ``path`` is in an installed package.
     """
@@ -54,9 +55,8 @@ def tests_that_import(path: str) -> list[tuple[Path, str]]:
 
 
 def _matching_texts(path: str, wanted: re.Pattern[str] = _ANY) -> Iterator[tuple[Path, bytes]]:
-    """Yield files near ``path`` whose name matches ``wanted``, up to a limit, with their
-    content.
-    """
+    """Yield files near ``path`` whose names match ``wanted``, each with its contents, until a limit
+    of number or time is reached."""
     here = Path(path)
     if not here.is_absolute() or _INSTALLED.intersection(here.parts):
         return
@@ -72,9 +72,8 @@ def _matching_texts(path: str, wanted: re.Pattern[str] = _ANY) -> Iterator[tuple
 
 
 def _python_files(path: Path) -> Iterator[Path]:
-    """Yield Python files in the folder of ``path``, below it, and above it up to the project's
-    root.
-    """
+    """Yield Python files: in the folder of ``path``, then in folders below it and above it, up to
+    the project's root."""
     folder = path.parent
     yield from (file for file in _files_below(folder) if file != path)
     for parent in _parent_folders(folder):

@@ -1,4 +1,5 @@
-"""Start, connect, limit and end worker processes, with one back end per way of starting them.
+"""Start, connect, limit and end the processes that execute user code, with one back end per way of
+starting them.
 
 Everything that depends on the operating system is in this package: forks, sockets that pass
 descriptors, ``/proc``, resource limits, in-memory files and signals. The rest of the engine uses
@@ -33,33 +34,33 @@ BackendName = Literal["fork", "spawn"]
 
 
 class ProcessOwner(Protocol):
-    """A receiver of the pid and the end of one process."""
+    """An object that receives the pid and the end of one process."""
 
     def set_pid(self, pid: int) -> None:
-        """Record the pid of the process; 0 while it is unknown."""
+        """Record the pid of the process; a pid of 0 means that it is unknown."""
 
     def handle_end(self, code: int | None) -> None:
-        """Record that the process has ended.
-
-        ``code`` is as in ``subprocess``: negative for a signal. It is None if unknown.
-        """
+        """Handle the end of the process with exit code ``code``: negative for a signal, None if
+        unknown."""
 
 
 class ForkedProcessOwner(ProcessOwner, Protocol):
-    """A receiver of the pid and the end of a process that another process forks on command, or of
-    the failure to fork it."""
+    """An object that receives the pid and the end of a process that another process forks on
+    command, or the failure of the fork."""
 
     def handle_refusal(self, error: int) -> None:
-        """Record that the fork failed because the system lacks resources; ``error`` is the
-        errno."""
+        """Handle that the process could not be forked, because the system lacks resources;
+        ``error`` is the errno."""
 
 
 @dataclass(frozen=True)
 class LaunchedProcess:
-    """A process that was started or requested; ``pid`` is 0 until its owner receives it.
+    """A process that was started, or requested from another process; ``pid`` is 0 until its owner
+    receives it.
 
     ``begun`` is false for a process that first imports torch and then reports its start.
-    ``taken_over`` is true for a module process that itself continues as a run.
+    ``taken_over`` is true if the process that executed the user's file continues as the requested
+    run.
     """
 
     channels: Channels
@@ -69,7 +70,8 @@ class LaunchedProcess:
 
 
 class RunSource(Protocol):
-    """A process that starts runs on command, such as a module process."""
+    """A process that forks runs on command; each run traces one target (a function or module
+    class)."""
 
     @property
     def channels(self) -> Channels: ...
@@ -77,43 +79,55 @@ class RunSource(Protocol):
     def launch(
         self, command: LaunchRun, probe: ProbeInfo, owner: ForkedProcessOwner
     ) -> LaunchedProcess | None:
-        """Start a run of the target in ``command`` with the inputs ``probe``. Return None if this
-        process has ended.
+        """Start the run that ``command`` describes, with the inputs ``probe``; ``owner`` receives
+        its pid and end.
+
+        Return None if this process has ended.
 
         Raises:
             OSError: the system lacks resources for another process.
         """
 
     def close(self) -> None:
-        """Stop sending commands to the process, so that it ends."""
+        """Close the channel for commands to the process that starts runs, so that it ends."""
 
 
 class EnclosingProcess(RunSource, Protocol):
-    """A process that executes callers of targets and keeps a snapshot of itself at each call. The
-    snapshots fork the runs."""
+    """A process that executes callers of targets, and forks a waiting copy of itself (a snapshot)
+    at each call of a target.
+
+    Runs that trace a call are forked from its snapshot.
+    """
 
     def handle_message(self, message: ChildForked | ForkFailed | ChildExited) -> None:
-        """Pass the start or end of a run, which a snapshot reported, to the run's owner."""
+        """Pass the start or the end of a run to the run's owner.
+
+        It was reported by the waiting copy of this process (snapshot) that forked the run.
+        """
 
 
 class ModuleProcess(RunSource, Protocol):
-    """A process that executes a user's file as a module and then starts the runs of its targets."""
+    """A process that executes a user's file as a module, and then starts the runs that trace its
+    targets."""
 
     @property
     def pid(self) -> int: ...
     @property
     def begun(self) -> bool:
-        """Whether the process is ready; False while a new interpreter still imports torch."""
+        """Whether the process executes the file already; False while a new interpreter still
+        imports torch."""
 
     @property
     def source(self) -> int:
-        """Pid of the saved process, with imports executed, that this process is forked from; 0 if
+        """Pid of the process, kept after the file's imports, that this process is forked from; 0 if
         the engine's main process forked it."""
 
     def launch_enclosing(
         self, command: LaunchEnclosingRun, owner: ForkedProcessOwner
     ) -> EnclosingProcess | None:
-        """Start a process that executes callers of targets and keeps a snapshot at each call.
+        """Start a process that executes callers of targets, and forks a waiting copy of itself at
+        each call of a target.
+
         Return None if this process has ended or cannot fork.
 
         Raises:
@@ -123,20 +137,21 @@ class ModuleProcess(RunSource, Protocol):
     def handle_message(
         self, message: ChildForked | ForkFailed | ChildExited | LateImports | RunsPlanned
     ) -> None:
-        """Use a message of the process about its forked runs, late imports or planned runs."""
+        """Handle a message of the process about runs that it forked, its imports, or the runs that
+        it can launch."""
 
     def discard_source(self) -> None:
-        """End the saved process that this process was forked from, because it has executed other
+        """End the kept process that this process was forked from, because it has executed other
         imports than the file has."""
 
     def repeat_calls(self, calls: OperatorCalls) -> None:
-        """Send the operator results of a run to the saved process, so that processes forked from it
-        later reuse them."""
+        """Make the process kept after the imports repeat operator calls of a run, to fill torch's
+        fake tensor cache for later forks."""
 
 
 class ProcessBackend(Protocol):
-    """A way to start processes that execute a module or perform another order: ``fork`` or
-    ``spawn``."""
+    """A way to start processes that execute a user's file or perform another order: by fork, or as
+    new interpreters."""
 
     @property
     def name(self) -> BackendName: ...
@@ -144,36 +159,43 @@ class ProcessBackend(Protocol):
     def execute_module(
         self, job: ModuleOrder, owner: ForkedProcessOwner, *, keep: bool
     ) -> ModuleProcess:
-        """Start a process that executes a user's file. ``keep``: whether it may be kept after the
-        imports, for later versions of the file.
+        """Start a process that executes a user's file, as ``job`` describes; ``owner`` receives its
+        pid and end.
+
+        ``keep``: it may be kept after the imports, for later versions of the file.
 
         Raises:
             OSError: the system lacks resources for another process.
         """
 
     def perform_order(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
-        """Start a process for an order other than a ``ModuleOrder``.
+        """Start a process for another order than executing a user's file, such as a minimization.
 
         Raises:
             OSError: the system lacks resources for another process.
         """
 
     def prepare(self, waiting: int | None) -> None:
-        """Start processes in advance for ``waiting`` runs; None means that no request is active and
-        the next one is expected."""
+        """Start interpreters in advance for ``waiting`` runs; None if no request is active, to
+        prepare for the next one."""
 
     def make_room(self) -> bool:
-        """End an idle process to free resources. Return False if there is none."""
+        """End a process that waits for work, to free resources. Return False if there is none."""
 
     def uses_folder(self, scratch: str) -> bool:
-        """Whether a saved process still uses the folder ``scratch``; that process's end removes the
-        folder."""
+        """Whether a process kept for later versions of a file still uses the temporary folder
+        ``scratch``.
+
+        The back end then removes the folder when that process ends.
+        """
 
 
 def choose_backend(wanted: str) -> BackendName:
-    """Return the back end to use for an option: "fork", "spawn" or "auto" (fork where it is safe).
+    """Return the back end to use, "fork" or "spawn", for the option ``wanted``: "fork", "spawn" or
+    "auto".
 
-    macOS has ``fork``, but its system libraries may crash in the child (bpo-33725).
+    With "auto", it is "fork" where forking is safe. macOS has ``fork``, but its system libraries
+    may crash in the child (bpo-33725).
     """
     return "fork" if wanted != "spawn" and can_fork() else "spawn"
 

@@ -29,24 +29,25 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class BranchResult(Generic[T]):
-    """The result of a function that was evaluated in another process: its value, or the reason
-    ``lost`` why it is missing."""
+    """The result of a function evaluated in another process: its ``value``, or in ``lost`` the
+    reason for its absence."""
 
     value: T | None = None
     lost: str = ""
     late: bool = False
-    """True if the value is missing because the time limit was reached."""
+    """True if the time limit was reached before the function returned."""
     used: float = 0.0
-    """Seconds of processor time that the answer took, if another run computed it; 0 if a child of
-    this process did."""
+    """Seconds of processor time that the function used in another run; 0 if a child of this process
+    evaluated it, whose time the system adds."""
 
 
 class Branches:
-    """A callable that evaluates functions in forked processes.
+    """A callable that evaluates functions in forked processes, so that they do not change this
+    process.
 
     ``forking`` is called with True before a fork and with False after it, in both processes. All
     forks end before ``until``, a time of ``time.monotonic``. ``answers`` are results that earlier
-    runs computed.
+    processes computed, by function name.
     """
 
     def __init__(
@@ -60,11 +61,12 @@ class Branches:
         self._answers = {answer.name: answer for answer in answers}
 
     def __call__(self, work: Callable[[], T], seconds: float, name: str = "") -> BranchResult[T]:
-        """Evaluate ``work`` in a forked process, within ``seconds`` of processor time, or return
-        the earlier answer called ``name``.
+        """Return the result of ``work``, evaluated in a forked process within ``seconds`` of
+        processor time.
 
-        A low-priority process may wait long for a processor, so the limit of elapsed time is
-        higher.
+        If an earlier process already evaluated the function called ``name``, return that result.
+        The limit of elapsed time is higher than ``seconds``, since a low-priority process may wait
+        for a processor.
         """
         known = self._answers.get(name)
         if known is not None:
@@ -120,17 +122,17 @@ def evaluate_here(work: Callable[[], T]) -> BranchResult[T]:
 
 
 def describe_end(code: int | None) -> str:
-    """Return a clause that explains how a process ended before it returned an answer."""
+    """Return a clause on how a process ended before it sent the result of a function; ``code`` is
+    its exit code."""
     return f"it {processes.describe_exit(code)}"
 
 
 class Replay:
-    """A callable that evaluates functions where forking is impossible, or in advance of a later
-    run.
+    """A callable that evaluates functions without forks, by repeating the run once per function.
 
-    This process evaluates one function itself, reports the answer and ends. Then the same run is
-    repeated with that answer, until it has all answers. With ``last``, functions without an answer
-    are not evaluated. ``tell`` sends messages to the engine's main process.
+    This process evaluates one function, sends the result with ``tell`` and ends. Then the same run
+    is repeated with that result, until all are known. With ``last``, functions without a result are
+    not evaluated.
     """
 
     def __init__(
@@ -147,8 +149,11 @@ class Replay:
     def __call__(  # noqa: RET503 - it ends with the process
         self, work: Callable[[], T], seconds: float, name: str = ""
     ) -> BranchResult[T]:
-        """Return the answer called ``name`` that an earlier process computed. Otherwise compute it,
-        report it and end this process."""
+        """Return the result that an earlier process computed for the function called ``name``.
+
+        If there is none, evaluate ``work``, send its result to the main process, and end this
+        process.
+        """
         answer = self._answers.get(name)
         if answer is not None:
             return unpack_answer(answer)
@@ -171,20 +176,23 @@ class Replay:
 
 
 def unpack_answer(answer: BranchAnswer) -> BranchResult[Any]:
-    """Decode an answer that another process has computed; its value is None if it is missing."""
+    """Decode the result of a function that another process evaluated.
+
+    Its value is None if the result is missing.
+    """
     value = _loads(base64.b64decode(answer.packed)) if answer.packed else None
     return BranchResult(value, answer.lost, answer.late, answer.used)
 
 
 def late_words(seconds: float) -> str:
-    """Return a clause for the user: the answer is missing because it took longer than
+    """Return a clause for the user: the result is missing because it took longer than
     ``seconds``."""
     return f"it did not end within {seconds:.1f} seconds"
 
 
 def silence_output() -> None:
-    """Discard everything that this process prints from now on, since it would repeat earlier
-    output."""
+    """Discard all further output of this process, because it repeats what another process has
+    printed."""
     void = _open("/dev/null", os.O_WRONLY)
     for stream in (1, 2):
         _dup2(void, stream)

@@ -1,5 +1,5 @@
-"""Create the descriptors that connect the engine's main process with a process that executes user
-code."""
+"""Create the pipes and sockets that connect the engine's main process with a process that executes
+user code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import descriptors, packets
 
 @dataclass
 class Channels:
-    """The main process's ends of the channels to one process that executes user code."""
+    """The main process's ends of the pipes and sockets to one process that executes user code."""
 
     reports: int
     stdout: int
@@ -26,22 +26,23 @@ class Channels:
 
 @dataclass
 class ProcessEnds:
-    """The ends of the channels to the engine's main process, in a process that executes user
-    code."""
+    """A process's own ends of the pipes and sockets that connect it with the engine's main
+    process."""
 
     report: int
     stdout: int
     stderr: int
     box: int
     control: int = -1
-    """Descriptor from which the process reads commands; -1 in a run."""
+    """Descriptor from which the process reads commands; -1 in a process that only traces one
+    target."""
     paper: int = -1
-    """Descriptor of a file with the ``ModuleOrder`` for a process that is forked after the imports;
-    otherwise -1."""
+    """Descriptor of a file with the ``ModuleOrder``, in a process forked for a new version of the
+    user's file; otherwise -1."""
     keep_control: int = -1
     keep_report: int = -1
-    """Descriptors for commands and reports while the process is saved after its imports; -1 if it
-    must not be saved."""
+    """Descriptor for reports of a process kept after the file's imports; -1 if it must not be kept.
+    ``keep_control`` is the one for commands to it."""
 
     def open_descriptors(self) -> list[int]:
         return [descriptor for descriptor in vars(self).values() if descriptor >= 0]
@@ -66,7 +67,10 @@ class ProcessEnds:
 
 
 def open_channels() -> tuple[Channels, ProcessEnds]:
-    """Create the channels of a new process. Programs that the process executes do not inherit them.
+    """Create the pipes and sockets for a new process; return the main process's ends and the
+    process's ends.
+
+    Programs that the process starts do not inherit them.
 
     Raises:
         OSError: too many descriptors are open.

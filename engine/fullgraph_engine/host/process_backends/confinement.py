@@ -1,5 +1,5 @@
-"""Combine the sandbox layers of the kernel: detect which ones exist, and apply them to processes
-that execute user code."""
+"""Combine the sandbox layers of the kernel: detect which exist, and apply them to processes that
+execute user code."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ Part = Literal[
     "capabilities",
     "credentials",
 ]
-"""Names of the sandbox layers that can be left out, in order to measure their effect."""
+"""Name of a sandbox layer that can be left out, in order to measure its effect."""
 
 _left_out: set[Part] = set()
 
 
 def leave_out(parts: Iterable[str]) -> None:
-    """Do not apply these layers of the sandbox in this process and all processes forked from it.
+    """Do not apply the named sandbox layers in this process and all processes forked from it.
 
     Raises:
         ValueError: a name is not a layer of the sandbox.
@@ -56,7 +56,7 @@ def is_left_out(part: Part) -> bool:
 
 @dataclass(frozen=True)
 class Confinement:
-    """The sandbox that all processes started by an engine share.
+    """The sandbox layers that all processes of an engine share, and the state of each.
 
     ``collector`` is the pid of the first process in the engine's pid namespace; 0 without such a
     namespace.
@@ -73,18 +73,18 @@ class Confinement:
 
 @dataclass(frozen=True)
 class _KernelSupport:
-    """The sandbox layers that the kernel supports, as tested in another process."""
+    """The sandbox layers that this kernel supports, according to a test in a temporary process."""
 
     entered: Entered
     level: SandboxLevel
 
 
 def begin_confinement(scratch: str, allowed: Allowed) -> Confinement:
-    """Detect the available layers of the sandbox, and enter the namespaces that all later processes
-    inherit.
+    """Detect the available sandbox layers, and enter the namespaces that all processes started
+    later inherit.
 
-    Call it before a second thread starts. ``scratch`` is the engine's temporary folder, for the
-    test.
+    Call it before a second thread starts. ``scratch`` is the engine's temporary folder, which the
+    test uses.
     """
     seen = _test_kernel(scratch, allowed)
     collector = 0
@@ -97,8 +97,8 @@ def begin_confinement(scratch: str, allowed: Allowed) -> Confinement:
 
 @dataclass(frozen=True)
 class Confined:
-    """The sandbox layers that apply to a process, and the folders whose changes only the process
-    sees."""
+    """The sandbox layers that apply to one process, and its private folders, whose changes only
+    this process sees."""
 
     layers: tuple[SandboxLayer, ...]
     private: tuple[str, ...] = ()
@@ -111,8 +111,8 @@ def confine_process(
     undone.
 
     Files may be written below ``root`` and in ``allowed`` folders. ``memory`` is the MiB of shared
-    memory. ``programs``: whether programs may be started. Changes below ``private`` folders are
-    discarded with the process, if the kernel supports overlays.
+    memory. ``programs``: programs may be started. Changes below ``private`` folders are discarded
+    with the process, if the kernel supports overlays.
     """
     folders = caches.writable_folders(allowed)
     mounts = namespaces.Mounts(_LEFT_OUT, _LEFT_OUT)
@@ -224,8 +224,8 @@ def _sandbox_level(
 
 
 def _allowed_words(allowed: Allowed) -> str:
-    """Describe the allowed operations, with "is" or "are", for use in a sentence; empty if nothing
-    is allowed."""
+    """Return the operations that the user allows as a phrase with "is" or "are", for a sentence;
+    empty if nothing is allowed."""
     parts = ["the network"] if allowed.network else []
     parts += ["programs"] if allowed.programs else []
     parts += [f"writing below {one.path}" for one in caches.allowed_folders(allowed)]

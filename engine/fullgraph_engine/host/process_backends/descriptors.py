@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _ROOM = 24
-"""Number of descriptors, at the end of the descriptor table, that the engine reserves for
+"""Number of file descriptors, at the end of the descriptor table, that the engine reserves for
 itself."""
 
 _F_GETPATH, _LONGEST_PATH = 50, 1024
@@ -27,13 +27,14 @@ _write, _unlink, _rmtree = os.write, os.unlink, shutil.rmtree
 
 
 def list_open() -> set[int]:
-    """Return all open descriptors of this process."""
+    """Return the numbers of all open file descriptors of this process."""
     folder = "/proc/self/fd" if _LINUX else "/dev/fd"
     return {int(name) for name in os.listdir(folder)}  # noqa: PTH208 - also in a hurry
 
 
 def move_to_end(descriptor: int) -> int:
-    """Move a descriptor to the end of the table, with close-on-exec set.
+    """Move a descriptor to the end of the descriptor table, with close-on-exec set; return its new
+    number.
 
     So ``os.closerange(3, 1000)``, which daemons and some tests call, does not close it.
     """
@@ -48,7 +49,7 @@ def move_to_end(descriptor: int) -> int:
 
 
 def path_of(folder: int) -> str:
-    """Return the path of an open folder."""
+    """Return the path of a folder that is open as the descriptor ``folder``."""
     if _LINUX:
         return f"/proc/self/fd/{folder}"
     found = fcntl.fcntl(folder, _F_GETPATH, bytes(_LONGEST_PATH))
@@ -56,8 +57,8 @@ def path_of(folder: int) -> str:
 
 
 def held_by_files(folder: str) -> int:
-    """Return the bytes on disk of all files below a folder; folders that cannot be read do not
-    count."""
+    """Return the bytes that all files below a folder occupy on disk; folders that cannot be read do
+    not count."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -92,7 +93,7 @@ def is_readable(descriptor: int, milliseconds: int = 0) -> bool:
 
 
 def close_all(descriptors: Iterable[int]) -> None:
-    """Close descriptors, ignoring errors."""
+    """Close file descriptors, ignoring errors."""
     for descriptor in descriptors:
         try:
             _close(descriptor)
@@ -111,37 +112,39 @@ def in_memory(name: str) -> int:
 
 @dataclass(frozen=True)
 class Inheritance:
-    """The descriptors that a new program inherits: options for ``Popen``, and the numbers in the
-    new process."""
+    """File descriptors prepared for a new program: options for ``Popen``, and the numbers that the
+    descriptors have in the program."""
 
     numbers: tuple[int, ...]
     popen: dict[str, Any]
 
 
 def prepare_inheritance(descriptors: Iterable[int]) -> Inheritance:
-    """Prepare descriptors for inheritance by a program that starts in its own session.
+    """Prepare descriptors for inheritance by a program to be started with ``Popen``; return the
+    options for ``Popen``.
 
-    Interrupts from the terminal do not reach such a program.
+    The program gets its own session, so that interrupts from the terminal do not reach it.
     """
     given = tuple(descriptors)
     return Inheritance(given, {"pass_fds": given, "start_new_session": True})
 
 
 def adopt_inherited(numbers: Iterable[int]) -> list[int]:
-    """Return the descriptors that the started program inherited, from the numbers that it
-    received."""
+    """Return the descriptors that this program inherited; ``numbers`` were passed to it by
+    :func:`prepare_inheritance`."""
     return list(numbers)
 
 
 def fill_standard() -> None:
-    """Open descriptors 0 to 2 if they are closed, so that the engine's pipes get other numbers."""
+    """Open descriptors 0 to 2 on the null device if they are closed, so that the engine's pipes do
+    not get these numbers."""
     while (descriptor := _open(os.devnull, os.O_RDWR)) <= 2:
         pass
     _close(descriptor)
 
 
 def attach_streams(stdout: int, stderr: int) -> None:
-    """Use these descriptors as standard output and error, with an empty standard input.
+    """Use these descriptors as standard output and error, and an empty standard input.
 
     The stream objects are new too. So user code's changes to ``sys.stdout`` before the fork, and
     text in its buffer, do not affect this process.
@@ -156,8 +159,8 @@ def attach_streams(stdout: int, stderr: int) -> None:
 
 
 def detach_streams() -> None:
-    """Discard what this process prints from now on, and close its former output, so that readers
-    see the end."""
+    """Discard what this process prints from now on, and close its former output, so that its reader
+    sees the end."""
     attach_streams(_open(os.devnull, os.O_WRONLY), _open(os.devnull, os.O_WRONLY))
 
 

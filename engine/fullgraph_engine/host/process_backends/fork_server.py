@@ -1,4 +1,5 @@
-"""Fork children on command in a process that contains user code, and report how they end."""
+"""Fork children on command in a process that contains user code, and report how the children
+end."""
 
 from __future__ import annotations
 
@@ -28,15 +29,15 @@ _fork, _waitpid, _exit, _poll = os.fork, os.waitpid, os._exit, select.poll
 _getpid, _setsid = os.getpid, os.setsid
 _WITHOUT_PIDFD = 20
 _REST = 100
-"""Milliseconds without commands after which background work starts. Meanwhile the kernel frees the
-memory of ended processes."""
+"""Milliseconds without commands after which background work starts. The kernel uses the time to
+free the memory of ended processes."""
 _LEAST_ENDS = 4
-"""Minimum number of descriptors that accompany a command. Fewer arrive if the process has too many
-open."""
+"""Minimum number of file descriptors that arrive with a complete command. Fewer arrive if this
+process has too many open."""
 _pidfd_open = getattr(os, "pidfd_open", None)
 
 Forks = LaunchRun | LaunchEnclosingRun | ForkGeneration
-"""Commands for which a process forks a child."""
+"""A command for which a process forks a child."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class _Child:
 
 
 class ForkServer:
-    """A loop that waits for commands and forks a child for each.
+    """A loop that waits for commands of the engine's main process and forks a child for each.
 
     ``forking`` is called with True before a fork and with False after it, in both processes.
     """
@@ -60,11 +61,12 @@ class ForkServer:
         self._control, self._report = socket.socket(fileno=control), report
         self._forking = forking
         self.onward: socket.socket | None = None
-        """Socket to the process that continues an enclosing run, for commands that later snapshots
-        handle; None if there is none."""
+        """Socket to the process that continues the user's code, if this process waits as a copy
+        (snapshot) at a call. Commands for copies made at later calls are sent there. None in other
+        processes."""
         self.is_own: Callable[[Forks], bool] = lambda _: True
         self._children: dict[int, _Child] = {}
-        """Children that have not ended yet, by pid."""
+        """Forked children whose end was not reported yet, by pid."""
 
     def wait(
         self,
@@ -73,7 +75,7 @@ class ForkServer:
         repeat: Callable[[bytes], Iterator[None]] = lambda _: iter(()),
     ) -> tuple[Forks, ProcessEnds]:
         """Fork a child for each command until the engine's main process ends. Return only in a
-        child, with its command and descriptors.
+        child, with its command and channels.
 
         ``ahead`` is called for a command to import modules in advance. ``repeat`` is called with
         operator calls to repeat; its iterator advances one step at a time while the server is idle
@@ -138,8 +140,10 @@ class ForkServer:
             followed = True
 
     def fork(self, command: Forks, ends: ProcessEnds | None = None) -> bool:
-        """Fork a child for a command. Return True in the child, which then uses the descriptors
-        ``ends``, and False in the parent."""
+        """Fork a child for a command. Return True in the child, and False in the parent.
+
+        The child uses the channels ``ends``; if None, the channels that arrived with the command.
+        """
         parent = _getpid()
         descriptors.flush_streams()
         self._forking(True)
@@ -184,7 +188,7 @@ class ForkServer:
             _exit(0)
 
     def _disown(self) -> None:
-        """Close, in a forked child, the descriptors that belong to its parent."""
+        """Close descriptors in a forked child that only its parent needs."""
         open_ones = [child.ended for child in self._children.values() if child.ended >= 0]
         descriptors.close_all(open_ones)
         self._children.clear()
@@ -194,9 +198,8 @@ class ForkServer:
 
 
 def fork_worker(work: Callable[[int], None]) -> tuple[int, int]:
-    """Fork a process that calls a function with its report descriptor and then ends.
-
-    Returns its pid and the other end of the report channel.
+    """Fork a process that calls ``work`` with a descriptor for reports, and then ends. Return its
+    pid and the descriptor that receives the reports.
 
     Raises:
         OSError: the system lacks resources for another process.

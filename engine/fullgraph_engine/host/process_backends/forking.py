@@ -1,5 +1,5 @@
-"""Back end with forks: the engine's main process forks module processes, which fork their own
-runs."""
+"""Back end with forks: the engine's main process forks a process per user file, which forks the
+runs of its targets."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _MOST_PATHS = 100
 
 
 class Forking:
-    """The back end that forks the engine's main process, which has one thread and has imported
-    torch."""
+    """The back end that forks the engine's main process, which has imported torch and has a single
+    thread."""
 
     name: BackendName = "fork"
 
@@ -99,8 +99,8 @@ class Forking:
         return self.shelf.uses_folder(scratch)
 
     def fork(self, order: Order, ends: ProcessEnds, owner: ProcessOwner) -> int:
-        """Fork the engine's main process; the child performs ``order`` and exits. Return the
-        child's pid."""
+        """Fork a child of the engine's main process that performs ``order`` (such as executing a
+        file) and exits; return its pid."""
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -122,7 +122,7 @@ class Forking:
 
 
 class ForkedSource:
-    """The main process's handle of a process that forks runs on command."""
+    """A handle, in the engine's main process, of a process that forks runs on command."""
 
     def __init__(self, ours: Channels, control: socket.socket | None = None) -> None:
         self.channels = ours
@@ -170,16 +170,20 @@ class ForkedSource:
 
 
 class ForkedModule(ForkedSource):
-    """The main process's handle of a module process and of the saved process that it was forked
-    from, if there is one."""
+    """A handle, in the engine's main process, of a process that executes a user's file and forks
+    runs on command.
+
+    It also refers to the process kept after the file's imports that this one was forked from, if
+    there is one.
+    """
 
     def __init__(self, backend: Forking, ours: Channels, owner: ForkedProcessOwner) -> None:
         super().__init__(ours)
         self.pid, self.begun = 0, True
         self._backend, self._owner = backend, owner
         self._preamble: Preamble | None = None
-        """Saved process with executed imports that this process is forked from or may become; None
-        without one."""
+        """Process kept after the file's imports that this process is forked from, or may become;
+        None without one."""
 
     def begin(self, job: ModuleOrder, ends: ProcessEnds, *, keep: bool) -> None:
         backend, owner = self._backend, self._owner

@@ -35,11 +35,11 @@ _close = os.close
 def restrict_process(
     writable: tuple[str, ...], devices: tuple[str, ...], *, network: bool = False
 ) -> SandboxLayer:
-    """Restrict this process and all processes forked from it, as far as the kernel supports it;
-    this cannot be undone.
+    """Restrict writing, TCP and signals for this process and its forks, as far as the kernel
+    supports it; this cannot be undone.
 
     All changes are allowed below ``writable`` folders. ``devices``, and files below them, may be
-    written. ``network``: whether TCP is allowed.
+    written. ``network``: TCP is allowed.
     """
     libc = _libc
     if libc is None:

@@ -12,13 +12,14 @@ from types import FrameType
 
 MIB = 1 << 20
 MEMORY_SLACK = 1.25
-"""Factor on the memory limit of a process; a process with more resident memory than the product is
+"""Factor on the memory limit of a process. A process with more resident memory than the product is
 ended."""
 _TIME_IS_UP = (signal.SIGALRM, signal.SIGPROF)
 _LAST_WORDS = 64 * MIB
 _GENERATIONS = 4
-"""Maximum depth of forks: a saved process with imports, a module process, an enclosing run and its
-run. Each may use its own limit beyond the memory of its parent."""
+"""Maximum depth of forks: a process kept after the imports, the process that executes the file, an
+enclosing run (a run of callers), and a run forked from it. Each may use its own limit beyond the
+memory of its parent."""
 _setrlimit, _getrlimit = resource.setrlimit, resource.getrlimit
 _signal, _sigmask = signal.signal, signal.pthread_sigmask
 _setitimer, _valid = signal.setitimer, frozenset(signal.valid_signals())
@@ -26,9 +27,11 @@ _setitimer, _valid = signal.setitimer, frozenset(signal.valid_signals())
 # Real-time signals, because programs use SIGALRM and SIGUSR1 themselves.
 _LINUX = sys.platform.startswith("linux")
 INTERRUPT: int = signal.SIGRTMAX - 5 if _LINUX else signal.SIGUSR2
-"""Signal from the engine's main process: the time limit is reached, so record the stack."""
+"""Signal from the engine's main process: record the stack and stop, because the time limit is
+reached."""
 LAST_WORD: int = signal.SIGRTMAX - 6 if _LINUX else signal.SIGUSR1
-"""Signal from the engine's main process: the process is about to be killed, so record the stack."""
+"""Signal from the engine's main process: record the stack, because the process is about to be
+killed."""
 
 
 def data_size() -> int:
@@ -74,10 +77,10 @@ def _lower_limit(kind: int, soft: int, hard: int) -> None:
 
 
 def reset_signals(interrupted: Callable[[int, FrameType | None], None]) -> None:
-    """Reset signal handlers, masks and timers, and call ``interrupted`` for signals from the
-    engine's main process.
+    """Reset signal handlers, masks and timers, and handle the signals of the engine's main process.
 
-    ``interrupted`` gets the signal, ``INTERRUPT`` or ``LAST_WORD``, and the current frame.
+    ``interrupted`` is called with the signal, ``INTERRUPT`` or ``LAST_WORD``, and the current
+    frame.
     """
     _setitimer(signal.ITIMER_REAL, 0)
     for number in _valid - _FIXED:
@@ -97,8 +100,8 @@ _FIXED = frozenset((signal.SIGKILL, signal.SIGSTOP))
 
 
 def end_within(used: float | None, passed: float) -> None:
-    """Make signals end this process after ``used`` seconds of processor time or ``passed`` seconds
-    of elapsed time.
+    """Make signals end this process after ``used`` seconds of processor time (None: unlimited) or
+    ``passed`` seconds of elapsed time.
 
     The process limits itself, because the sandbox prevents its parent from killing it.
     """
@@ -123,11 +126,12 @@ def ignore_interrupts() -> None:
 
 
 def end_after(seconds: int) -> None:
-    """Make a timer end this process after ``seconds``, whatever code it is executing."""
+    """End this process after ``seconds``, by a timer that works even while C code runs."""
     faulthandler.dump_traceback_later(seconds, exit=True, file=os.open(os.devnull, os.O_WRONLY))
 
 
 def give_way(niceness: int) -> None:
-    """Increase the niceness of this process by ``niceness``, where the system supports it."""
+    """Lower the priority of this process: increase its niceness by ``niceness``, where the system
+    supports it."""
     if hasattr(os, "nice"):
         os.nice(niceness)

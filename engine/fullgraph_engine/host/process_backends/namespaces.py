@@ -54,10 +54,11 @@ class _KernelRefusal(Exception):
 
 @dataclass(frozen=True)
 class Entered:
-    """The namespaces that a process has entered.
+    """The Linux namespaces that a process has entered.
 
-    ``held`` has flags from ``PID``, ``NETWORK`` and ``IPC``. ``user``: whether a user namespace was
-    necessary. ``lack`` is a clause on why a namespace is missing; empty if all were entered.
+    ``held`` has flags from ``PID``, ``NETWORK`` and ``IPC``. ``user``: a user namespace was
+    necessary to enter them. ``lack`` is a clause on why a namespace is missing; empty if all were
+    entered.
     """
 
     held: int = 0
@@ -66,11 +67,11 @@ class Entered:
 
 
 def enter_namespaces(kinds: int = ALL) -> Entered:
-    """Enter new namespaces of the given kinds: all together or some, without or with a user
-    namespace. Return what succeeded.
+    """Enter new Linux namespaces of the given kinds, and return the ones that could be entered.
 
-    A failure may leave this process unusable. So call this in a temporary process, then call
-    ``reenter_namespaces`` with the result.
+    All together are tried first, then some, without and with a user namespace. A failure may leave
+    this process unusable. So call this in a temporary process, then call :func:`reenter_namespaces`
+    with the result.
     """
     if _libc is None:
         return Entered(lack="only Linux has it")
@@ -95,8 +96,9 @@ def enter_namespaces(kinds: int = ALL) -> Entered:
 
 
 def reenter_namespaces(entered: Entered) -> None:
-    """Enter new namespaces in the way that succeeded in another process; in a user namespace, keep
-    the user and group ids.
+    """Enter new namespaces in the way that ``entered``, from another process, shows to work.
+
+    In a user namespace, the user and group ids stay the same.
 
     Raises:
         OSError, _KernelRefusal: the kernel does not permit it.
@@ -118,7 +120,7 @@ def reenter_namespaces(entered: Entered) -> None:
 
 
 def _keep_for_programs() -> None:
-    """Keep the capability to mount file systems for programs that are started later."""
+    """Keep the capability to mount file systems in programs that this process starts later."""
     only = 1 << _SYS_ADMIN
     _set_capabilities(only, only)
     assert _libc is not None
@@ -126,7 +128,9 @@ def _keep_for_programs() -> None:
 
 
 def start_collector() -> int:
-    """Start the first process of the entered pid namespace; return its pid.
+    """Start the first process of the pid namespace that was entered; return its pid.
+
+    It only adopts orphans. When it ends, the kernel kills all other processes of the namespace.
 
     Raises:
         OSError: the system lacks resources for another process.
@@ -162,8 +166,8 @@ def _collect_orphans() -> None:
 
 @dataclass(frozen=True)
 class Mounts:
-    """The result of restricting mounts: clauses on why files are still writable, and why shared
-    memory is still shared.
+    """The result of making file systems read-only: clauses on why files are still writable, and why
+    ``/dev/shm`` is still shared.
 
     Both are empty on success.
     """
@@ -179,11 +183,11 @@ def restrict_mounts(
     root: str, shared_memory: int, allowed: tuple[str, ...] = (), private: tuple[str, ...] = ()
 ) -> Mounts:
     """Make all file systems read-only for this process and its forks, except ``root`` and the
-    ``allowed`` folders, with ``shared_memory`` MiB of shared memory.
+    ``allowed`` folders.
 
-    The process gets a writable view of each ``private`` folder. Changes stay in memory, at most
-    ``shared_memory`` MiB, and are discarded with the process. Kernels without overlays do not
-    provide such views.
+    ``/dev/shm`` becomes empty, with ``shared_memory`` MiB. The process gets a writable view of each
+    ``private`` folder: changes stay in memory, at most ``shared_memory`` MiB, and are discarded
+    with the process. Kernels without overlays do not provide such views.
     """
     if _libc is None:
         return Mounts("only Linux has it", "only Linux has it")
@@ -321,7 +325,8 @@ def _set_attributes(path: str, added: int, removed: int, *, below: bool) -> None
 
 
 def _reenter_folder() -> None:
-    """Enter the working folder again by its path, since a mount may have hidden it."""
+    """Change to the current working folder again, by its path, because a new mount may hide the old
+    one."""
     try:
         os.chdir(os.getcwd())  # noqa: PTH109
     except OSError:
@@ -329,7 +334,8 @@ def _reenter_folder() -> None:
 
 
 def _proc_is_of_others() -> bool:
-    """Whether ``/proc`` shows another pid namespace than the one of this process."""
+    """Whether ``/proc`` shows the processes of another pid namespace than the one of this
+    process."""
     try:
         with open("/proc/self/status", "rb") as status:  # noqa: PTH123
             return any(line.startswith(b"NSpid:") and len(line.split()) > 2 for line in status)

@@ -21,8 +21,8 @@ _KNOWS_SENDERS = sys.platform.startswith("linux")
 
 
 def report_channel() -> tuple[int, int]:
-    """Create a channel for messages to the engine's main process. Return its end for reading and
-    the end for writing."""
+    """Create a channel on which a process sends messages to the engine's main process; return its
+    end for reading and its end for writing."""
     if not _KNOWS_SENDERS:
         return os.pipe()
     ours, child_end = socket.socketpair()
@@ -31,10 +31,10 @@ def report_channel() -> tuple[int, int]:
 
 
 def read_report(descriptor: int, most: int) -> tuple[bytes, int]:
-    """Read data from a report channel. Return it with the pid of its writer in this pid namespace;
-    0 if unknown.
+    """Read data from a report channel; return the data and the pid of its writer, 0 if unknown.
 
-    The data is empty at the end of the channel.
+    The data is empty at the end of the channel. The kernel provides the pid, so user code cannot
+    forge it.
 
     Raises:
         OSError: as in ``os.read``.
@@ -56,8 +56,8 @@ def read_report(descriptor: int, most: int) -> tuple[bytes, int]:
 
 
 def control_pair() -> tuple[socket.socket, int]:
-    """Create a pair of sockets for commands. Return the parent's socket and the descriptor for the
-    child."""
+    """Create connected sockets for commands to a process: the parent's socket, and a descriptor for
+    the child."""
     ours, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     return ours, child_end.detach()
 

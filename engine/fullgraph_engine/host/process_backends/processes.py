@@ -1,4 +1,4 @@
-"""Adopt, find, measure and end processes together with their descendants."""
+"""Adopt, find, measure and end processes, together with their descendants."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _prctl = ctypes.CDLL(None).prctl if _LINUX else None
 
 
 def adopt_orphans() -> bool:
-    """Make this process the parent of descendants whose own parent ends, even if they called
+    """Make this process the parent of any descendant whose own parent ends, even if it called
     ``setsid``."""
     return _prctl is not None and _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
@@ -54,34 +54,39 @@ def die_with(parent: int) -> None:
 
 
 def die_with_server() -> None:
-    """Make the kernel kill the engine's main process when the server ends, even while the engine is
-    stopped by a signal.
+    """Make the kernel kill the engine's main process when the server ends, even while a signal has
+    stopped the engine.
 
-    Otherwise the engine would only notice that its pipe is closed.
+    Otherwise the engine would end only when it reads that its pipe is closed, and a stopped process
+    reads nothing.
     """
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def watch_parent(parent: int) -> None:
-    """Wait until the parent of this process changes, then end this process. It is for systems whose
-    kernel cannot do this."""
+    """End this process as soon as its parent process has ended.
+
+    It polls for a change of parent, for systems where the kernel cannot signal this. The function
+    returns only by ending the process.
+    """
     while _getppid() in (parent, 0):
         _sleep(_LOOK_EVERY)
     _kill(_getpid(), signal.SIGKILL)
 
 
 class _Reserve:
-    """A reserved descriptor, which is released while the process table is read.
+    """A file descriptor kept open so that it can be closed when the process table must be read.
 
-    Without it, an engine without free descriptors could neither measure nor end its processes.
+    Without it, an engine that has used up its descriptors could neither measure nor end its
+    processes.
     """
 
     def __init__(self) -> None:
         self._descriptor = -1
 
     def hold(self) -> None:
-        """Open the descriptor, so that it can be released when needed."""
+        """Open the descriptor again, after the process table was read."""
         self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def __enter__(self) -> None:
@@ -97,7 +102,8 @@ _reserve = _Reserve()
 
 
 class ProcessTable(Protocol):
-    """The processes of this machine at one time, without zombies."""
+    """The processes of this machine at one time, without zombies, and which process is the parent
+    of which."""
 
     parents: dict[int, int]
     stopped: set[int]
@@ -142,7 +148,8 @@ class _FromProc:
 
 
 def is_exiting(pid: int) -> bool:
-    """Whether a process has ended or is ending; known only on Linux."""
+    """Whether a process has ended or is ending; always False where the system does not show it (all
+    but Linux)."""
     try:
         stat = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:
@@ -161,8 +168,7 @@ def _state_and_parent(stat: bytes) -> tuple[bytes, int]:
 
 
 class FromPs:
-    """A process table from the ``ps`` command, with POSIX columns and the resident memory in
-    KiB."""
+    """A process table read from the ``ps`` command, for systems without ``/proc``."""
 
     def __init__(self) -> None:
         self.parents: dict[int, int] = {}
@@ -205,7 +211,7 @@ def find_descendants(root: int, parents: dict[int, int]) -> list[int]:
 
 
 def kill_trees(roots: Iterable[int]) -> None:
-    """Kill processes and all their descendants, if they are descendants of this process.
+    """Kill processes and all their descendants, provided that they are descendants of this process.
 
     A pid may come from a process that executes user code, and be forged. The search repeats until
     it finds nothing new, because a process may fork meanwhile. On systems other than Linux, orphans
@@ -234,14 +240,16 @@ def kill_process(pid: int) -> None:
 
 
 def interrupt_process(pid: int, *, late: bool) -> None:
-    """Send a descendant the signal to record its stack, because its time is up (``late``) or
-    because it will be killed."""
+    """Signal a descendant to record its stack.
+
+    ``late``: its time limit is reached, so it should also stop; otherwise it is about to be killed.
+    """
     if is_below(pid):
         signal_process(pid, INTERRUPT if late else LAST_WORD)
 
 
 def is_below(pid: int) -> bool:
-    """Whether a process is a descendant of this one, so that it may be signaled."""
+    """Whether a process is a descendant of this one; only descendants may be signaled."""
     if not _LINUX:
         return pid in find_descendants(_getpid(), read_processes().parents)
     own = _getpid()
@@ -256,8 +264,10 @@ def is_below(pid: int) -> bool:
 
 
 def signal_process(pid: int, number: int) -> None:
-    """Send the signal ``number``. Ignore missing processes, processes of other users, and pids up
-    to 1."""
+    """Send the signal ``number`` to a process.
+
+    Do nothing if it does not exist, belongs to another user, or has a pid of 0 or 1.
+    """
     if pid <= 1:  # kill(2) interprets 0 as its own process group
         return
     try:
@@ -278,20 +288,22 @@ def process_exists(pid: int) -> bool:
 
 
 def was_killed(code: int | None) -> bool:
-    """Whether SIGKILL ended a process with exit code ``code``, as the kernel does when memory runs
-    out."""
+    """Whether an exit code (negative for a signal) means SIGKILL, which the kernel sends when
+    memory runs out."""
     return code == -signal.SIGKILL
 
 
 def signal_name(code: int) -> str:
-    """Return the name of the signal that ended a process, from its negative exit code."""
+    """Return the name of a signal, such as ``SIGSEGV``, from the negative exit code of the process
+    that it ended."""
     with contextlib.suppress(ValueError):
         return signal.strsignal(-code) or f"signal {-code}"
     return f"signal {-code}"
 
 
 def describe_exit(code: int | None) -> str:
-    """Describe how a process ended, from its exit code, as a verb phrase."""
+    """Return a verb phrase such as ``exited with status 1`` for an exit code, which is negative for
+    a signal and None if unknown."""
     if code is None:
         return "exited for an unknown reason"
     if code < 0:
@@ -300,7 +312,9 @@ def describe_exit(code: int | None) -> str:
 
 
 def hold_reserve() -> None:
-    """Reserve a descriptor that is released while the process table is read.
+    """Keep one file descriptor open, to be closed while the process table is read.
+
+    Without it, an engine that has used up its descriptors could not measure its processes.
 
     Raises:
         OSError: all descriptors are in use.
@@ -309,9 +323,9 @@ def hold_reserve() -> None:
 
 
 def give_way(pid: int) -> None:
-    """Give the whole session of a process the niceness of the process.
+    """Give all processes in the session of a process the same niceness as that process.
 
-    Where the kernel groups processes by session, niceness only counts within the group.
+    Where the kernel schedules processes in groups, niceness only counts within a session.
     """
     try:
         nice = os.getpriority(os.PRIO_PROCESS, pid)
@@ -329,15 +343,16 @@ def _signal_group(pid: int) -> None:
 
 @dataclass(frozen=True)
 class ProcessorTime:
-    """Seconds that a process, without its children, has used a processor, and seconds that its main
-    thread has waited for one while other processes used it."""
+    """Processor time of one process, without its children: seconds used, and seconds that its main
+    thread waited for a processor."""
 
     used: float = 0.0
     waited: float = 0.0
 
 
 def read_processor_time(pid: int) -> ProcessorTime | None:
-    """Return the processor time of a process; None if it has ended or the system does not tell."""
+    """Return the processor time of a process; None if it has ended or the system does not provide
+    it."""
     folder = _PROC / str(pid)
     try:
         stat = (folder / "stat").read_bytes()
@@ -354,7 +369,7 @@ def read_processor_time(pid: int) -> ProcessorTime | None:
 
 @dataclass(frozen=True)
 class Usage:
-    """The number of processes in a process tree, and their memory."""
+    """The number of processes in a tree of processes, and their memory."""
 
     processes: int
     memory: int
@@ -362,8 +377,8 @@ class Usage:
     each."""
 
     def beyond(self, shared: int) -> int:
-        """Return the resident bytes without the ``shared`` bytes that every process of the tree
-        inherited by fork."""
+        """Return the bytes of memory without pages that forks share: ``shared`` bytes are
+        subtracted for each process."""
         return self.memory - self.processes * shared
 
 
@@ -422,7 +437,7 @@ def count_threads() -> int:
 
 
 def wake_on_end() -> int:
-    """Return a descriptor that becomes readable when a child of this process ends."""
+    """Return a descriptor that becomes readable whenever a child process ends."""
     wake, woken = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(woken, False)
@@ -432,7 +447,7 @@ def wake_on_end() -> int:
 
 
 def collect_ended() -> Iterator[tuple[int, int]]:
-    """Yield the children that ended since the last call, with their exit codes."""
+    """Yield the pid and exit code of each child process that ended since the last call."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -444,7 +459,7 @@ def collect_ended() -> Iterator[tuple[int, int]]:
 
 
 def wait_for_all() -> None:
-    """Wait until all children have ended."""
+    """Wait until all child processes have ended."""
     with contextlib.suppress(ChildProcessError):
         while True:
             os.waitpid(-1, 0)

@@ -42,7 +42,7 @@ _ALL_BITS = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Is:
-    """A test of a system call's argument: whether its low 32 bits, masked with ``bits``, are one of
+    """A test of one argument of a system call: its low 32 bits, masked with ``bits``, are one of
     ``values``.
 
     ``negated`` inverts the test. ``upper`` tests the high 32 bits of a pointer instead.
@@ -67,7 +67,7 @@ def _null_pointer(argument: int) -> tuple[Is, ...]:
 
 
 _ITSELF: Rule = ((Is(0, (0,)),),)
-"""Rule that allows a call only if its first argument, a pid, is 0 (the calling process)."""
+"""Rule that allows a system call only if its first argument, a pid, is 0 (the calling process)."""
 _RLIMIT_NPROC = 6
 _NAMESPACES = 0x7E020000
 """Mask of the CLONE_NEW… flags of clone(2)."""
@@ -267,11 +267,11 @@ read-only file system does."""
 
 
 def restrict_calls(*, programs: bool, metadata: bool, network: bool = False) -> str:
-    """Apply the filter to this process and all processes forked from it; this cannot be undone.
+    """Deny system calls that traced code does not need, in this process and its forks; this cannot
+    be undone.
 
-    Return the reason for a failure, or an empty string. ``programs``: whether programs may be
-    started. ``metadata``: whether the metadata of files may be changed. ``network``: whether TCP
-    and UDP are allowed.
+    Return the reason for a failure, or an empty string. ``programs``: programs may be started.
+    ``metadata``: the metadata of files may be changed. ``network``: TCP and UDP are allowed.
     """
     if not sys.platform.startswith("linux"):
         return "only Linux has it"
@@ -292,8 +292,11 @@ def restrict_calls(*, programs: bool, metadata: bool, network: bool = False) -> 
 
 @functools.cache  # forked processes use it too
 def filter_program(machine: str, *, programs: bool, metadata: bool, network: bool = False) -> bytes:
-    """Return the BPF program of the filter for a machine such as "x86_64"; the other arguments are
-    as in ``restrict_calls``."""
+    """Return the BPF program that allows or denies system calls, for a machine such as "x86_64".
+
+    ``programs``: programs may be started. ``metadata``: the metadata of files may be changed.
+    ``network``: TCP and UDP are allowed.
+    """
     architecture, numbers = _MACHINES[machine]
     rules = dict(_RULES)
     if not programs:
@@ -334,20 +337,27 @@ def filter_program(machine: str, *, programs: bool, metadata: bool, network: boo
 
 
 def _encode_instruction(code: int, value: int, if_so: int = 0, if_not: int = 0) -> bytes:
-    """Encode a BPF instruction. If it compares, it skips ``if_so`` or ``if_not`` instructions,
-    depending on the result."""
+    """Encode one BPF instruction.
+
+    A comparison skips ``if_so`` instructions if it is true, and ``if_not`` if it is false.
+    """
     return struct.pack("HBBI", code, if_so, if_not, value)
 
 
 def _encode_call(number: int, body: list[bytes]) -> list[bytes]:
-    """Encode the rule ``body`` so that it applies only to system call ``number``. The number
-    remains loaded for the next one."""
+    """Encode a rule's instructions ``body`` so that they apply only to system call ``number``.
+
+    The call's number stays in the register for later rules.
+    """
     return [_encode_instruction(_IF_EQUAL, number, 0, len(body)), *body]
 
 
 def _encode_rule(rule: Rule) -> list[bytes]:
-    """Encode a rule as instructions that allow the call; if no alternative holds, execution
-    continues after them."""
+    """Encode a rule as BPF instructions that allow the system call if one of its alternatives is
+    met.
+
+    Otherwise execution continues after them.
+    """
     code: list[bytes] = []
     for tests in rule:
         # Encode backwards, because each jump needs the distance to the end.
@@ -359,7 +369,10 @@ def _encode_rule(rule: Rule) -> list[bytes]:
 
 
 def _encode_test(test: Is, behind: int) -> list[bytes]:
-    """Encode a test. If it fails, it skips the ``behind`` instructions after it."""
+    """Encode a test of a system call's argument as BPF instructions.
+
+    If the test fails, execution skips the ``behind`` instructions after it.
+    """
     offset = _ARGUMENTS + 8 * test.argument + (4 if test.upper else 0)
     code = [_encode_instruction(_LOAD, offset)]
     if test.bits != _ALL_BITS:

@@ -1,6 +1,8 @@
-"""Spares: interpreters with torch imported, which wait for an order.
+"""Spares: Python interpreters that were started in advance, have imported torch, and wait for an
+order.
 
-A spare receives a single order, as the name of a file that contains it.
+A spare performs a single order (such as executing a user's file), which it receives as the name of
+a file.
 """
 
 from __future__ import annotations
@@ -27,15 +29,17 @@ _exit, _read = os._exit, os.read
 
 @dataclass
 class Spare:
-    """A handle of a spare (a waiting interpreter), held by the process that started it."""
+    """A handle of a spare (a waiting interpreter with torch imported), in the process that started
+    it."""
 
     pid: int
     channels: Channels
     control: int
-    """Descriptor for sending lines to the spare; -1 after it was closed."""
+    """Descriptor of the pipe for commands to the waiting interpreter; -1 after it was closed."""
 
     def send_order(self, order: wire.Order, folder: str) -> None:
-        """Write an order to a file in ``folder`` and send its path to the spare.
+        """Write an order to a file in ``folder`` and send its path to the waiting interpreter,
+        which then performs the order.
 
         Raises:
             OSError: the folder is not writable.
@@ -51,21 +55,26 @@ class Spare:
             return
 
     def close(self) -> None:
-        """Close the pipe for commands; a spare that waits for an order then ends."""
+        """Close the pipe for commands.
+
+        The interpreter then ends, unless it has received an order.
+        """
         if self.control >= 0:
             os.close(self.control)
             self.control = -1
 
     def discard(self) -> None:
-        """Close all descriptors that lead to the spare."""
+        """Close this process's ends of the pipes to the waiting interpreter."""
         self.close()
         self.channels.close()
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """The startup parameters of a spare; ``unset`` names the environment variables that the engine
-    set only for the start."""
+    """The parameters that a new interpreter is started with.
+
+    ``unset`` names environment variables to remove after the start.
+    """
 
     given: tuple[int, ...]
     parent: int
@@ -74,8 +83,10 @@ class Beginning:
 
 
 class Starter:
-    """A starter of spares. They all have the same hash seed, so that sets of strings have the same
-    order."""
+    """A starter of spares: interpreters that import torch in advance and wait for an order.
+
+    All get the same hash seed, so that sets of strings have the same order in each.
+    """
 
     def __init__(self, pipeline: str, permissions: Permissions) -> None:
         self._pipeline, self._permissions = pipeline, permissions
@@ -86,7 +97,7 @@ class Starter:
             self._own[_HASH_SEED] = str(secrets.randbelow(1 << 32))
 
     def start(self) -> Spare:
-        """Start a spare interpreter, which needs seconds to import torch before it accepts an
+        """Start an interpreter that imports torch, which takes seconds, and then waits for an
         order.
 
         Raises:
@@ -130,7 +141,8 @@ class Starter:
 
 
 def decode_beginning(text: str) -> tuple[ProcessEnds, int, Permissions]:
-    """Decode the startup parameters: the descriptors, the parent's pid and the permissions."""
+    """Decode the parameters of a new interpreter: its channels to the main process, the parent's
+    pid and the permissions of user code."""
     found: Beginning = from_plain(Beginning, json.loads(text))
     for name in found.unset:
         os.environ.pop(name, None)
@@ -139,7 +151,8 @@ def decode_beginning(text: str) -> tuple[ProcessEnds, int, Permissions]:
 
 
 def next_order(control: int) -> wire.Order:
-    """Wait for the order that the main process sends; exit if the pipe for commands closes."""
+    """Wait until the main process sends an order, and return it; exit if the pipe for commands
+    closes."""
     path = Path(os.fsdecode(_read_line(control)))
     found: wire.Order = wire.decode_message(path.read_bytes())
     path.unlink()

@@ -1,8 +1,8 @@
-"""Back end without forks: each process is a waiting interpreter (a spare) that executes the module
-itself.
+"""Back end without forks: each process is an interpreter started in advance (a spare) that executes
+the user's file itself.
 
-It costs one execution of the module per run, and memory per spare. As with forks, runs do not
-affect each other.
+It costs one execution of the file per run, and memory per spare. As with forks, runs do not affect
+each other.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ if TYPE_CHECKING:
 
 
 _IDLE = 2
-"""Number of spare interpreters that wait while no request is active; the next edit most likely
-needs them at once."""
+"""Number of spares (interpreters with torch imported) that wait while no request is active; the
+next edit most likely needs them at once."""
 
 
 class Spares:
-    """A pool of spares: interpreters with torch imported, which wait for an order."""
+    """A pool of spares: interpreters that were started in advance, have imported torch and wait for
+    an order."""
 
     def __init__(self, starter: Starter) -> None:
         self._starter = starter
@@ -62,17 +63,18 @@ class Spares:
         return spare
 
     def take(self) -> Spare:
-        """Remove and return the oldest spare, which has had the most time to start."""
+        """Remove and return the oldest waiting interpreter, which is the most likely to have
+        imported torch already."""
         return self._idle.popleft() if self._idle else self._starter.start()
 
     def forget(self, spare: Spare) -> None:
-        """Remove a spare that ended before it received an order."""
+        """Remove an interpreter that ended before it received an order."""
         if spare in self._idle:
             self._idle.remove(spare)
             spare.discard()
 
     def end(self) -> bool:
-        """Kill all waiting spares. Return False if there were none."""
+        """Kill all waiting interpreters. Return False if there were none."""
         there_were = bool(self._idle)
         while self._idle:
             spare = self._idle.popleft()
@@ -82,7 +84,8 @@ class Spares:
 
 
 class Spawning:
-    """The back end that starts a new interpreter for each module process and each run."""
+    """The back end that uses a new interpreter for each execution of a user's file, and for each
+    run."""
 
     name: BackendName = "spawn"
 
@@ -90,7 +93,7 @@ class Spawning:
         self.host, self._spares = host, spares
         self._most = 1
         self._broken = False
-        """True if a spare ended during its startup. Until the next request, no more spares are
+        """True if an interpreter ended while it started. Until the next request, no more are
         started in advance."""
         for spare in spares:
             self._keep_spare(spare)
@@ -108,8 +111,11 @@ class Spawning:
         return LaunchedProcess(spare.channels, spare.pid, begun=False)
 
     def start_ordered(self, order: Order, folder: str, owner: ProcessOwner) -> Spare:
-        """Send an order to a waiting spare and return it; ``folder`` contains the order until the
-        spare has read it."""
+        """Send an order to a waiting interpreter, and return the interpreter.
+
+        ``folder`` contains the order until the interpreter has read it; ``owner`` receives its pid
+        and end.
+        """
         spare = self._spares.take()
         try:
             spare.send_order(order, folder)
@@ -121,8 +127,8 @@ class Spawning:
         return spare
 
     def prepare(self, waiting: int | None) -> None:
-        """Start spares for ``waiting`` runs (None: for the next request), at most one per
-        concurrent run."""
+        """Start interpreters in advance for ``waiting`` runs, at most as many as run concurrently;
+        None means for the next request."""
         most = min(_IDLE if waiting is None else waiting, self._most)
         while len(self._spares) < most and not self._broken:
             try:
@@ -146,8 +152,10 @@ class Spawning:
 
 
 class SpawnedModule:
-    """A spare interpreter that executes the module and then becomes its first run. Other spares
-    repeat the execution for the other runs."""
+    """An interpreter that executes the user's file and then continues as its first run.
+
+    For each other run, another interpreter executes the file again.
+    """
 
     def __init__(self, backend: Spawning, job: ModuleOrder, owner: ProcessOwner) -> None:
         self._backend, self._job = backend, job
@@ -171,7 +179,8 @@ class SpawnedModule:
         return LaunchedProcess(spare.channels, spare.pid, begun=False)
 
     def launch_enclosing(self, command: LaunchEnclosingRun, owner: ForkedProcessOwner) -> None:
-        """Return None, since an enclosing run needs forks."""
+        """Return None: without forks, callers of targets cannot be executed once for several
+        targets."""
 
     def handle_message(
         self, message: ChildForked | ForkFailed | ChildExited | LateImports | RunsPlanned
@@ -183,7 +192,7 @@ class SpawnedModule:
         """Do nothing: without forks, no process is saved after its imports."""
 
     def repeat_calls(self, calls: OperatorCalls) -> None:
-        """Do nothing: without forks, no process is saved that could reuse the operator results."""
+        """Do nothing: without forks, no process is kept whose fake tensor cache could be filled."""
 
     def close(self) -> None:
         if self._spare is not None:

@@ -38,12 +38,11 @@ class _Running:
 
 
 class TrialPool:
-    """A pool of processes that call ``work`` on one text each (a trial). A trial's result is None
-    if it failed.
+    """A pool of processes that each call ``work`` on one text (a trial).
 
-    ``forking`` is called with True before a process is started or ended and with False after it, in
-    both processes. One trial may use ``seconds`` and ``memory`` (MiB). All trials end before
-    ``until``, in ``time.monotonic``.
+    The result of a failed trial is None. ``forking`` is called with True before a process is
+    started or ended and with False after it, in both processes. One trial may use ``seconds`` and
+    ``memory`` (MiB). All trials end before ``until``, in ``time.monotonic``.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class TrialPool:
         return self.capacity - len(self._running)
 
     def submit(self, text: str) -> int:
-        """Start a process that calls ``work`` on ``text`` (a trial). Return the trial's number.
+        """Start a process that calls ``work`` on ``text``; return a number for the call.
 
         Raises:
             OSError: the system lacks a process or a pipe.
@@ -77,10 +76,11 @@ class TrialPool:
         return self._number
 
     def wait(self) -> tuple[int, bytes | None]:
-        """Wait for the next trial to end; return its number and the result of ``work``.
+        """Wait until the next of the started calls has ended; return its number and its result,
+        None if it failed.
 
         Raises:
-            LookupError: no trial is running.
+            LookupError: no call is running.
         """
         while True:
             if not self._running:
@@ -106,8 +106,8 @@ class TrialPool:
                     return number, None
 
     def kill(self, number: int) -> None:
-        """Discard the trial with this number, and kill its process and the processes that it
-        started."""
+        """Kill the process of the call with this number, and the processes that it started; its
+        result is discarded."""
         trial = self._running.pop(number, None)
         if trial is None:
             return
@@ -147,11 +147,11 @@ class TrialPool:
 
 
 class SpawnedTrialPool(TrialPool):
-    """A pool of trials (see ``TrialPool``) in waiting interpreters instead of forks; ``work`` must
-    be picklable.
+    """A pool that calls ``work`` on texts in interpreters started in advance, where forks are
+    unavailable.
 
-    ``order`` creates the order of a trial from the pickled work, a text and the limits. ``folder``
-    stores orders until they are read.
+    ``work`` must be picklable. ``order`` creates the order of one call from the pickled work, a
+    text and the limits. ``folder`` stores orders until they are read.
     """
 
     def __init__(
@@ -187,7 +187,8 @@ class SpawnedTrialPool(TrialPool):
 
 
 def perform_trial(trial: TrialOrder, report: int) -> NoReturn:
-    """Execute a function that an order names, in this spare process; send its result and exit."""
+    """Call the function that an order names on a program's text, in this interpreter; send the
+    result and exit."""
     try:
         work: Work = pickle.loads(base64.b64decode(trial.work))
         write_answer(report, lambda: work(trial.text), trial.seconds, trial.memory)
@@ -196,8 +197,8 @@ def perform_trial(trial: TrialOrder, report: int) -> NoReturn:
 
 
 def write_answer(writing: int, work: Callable[[], bytes], seconds: float, memory: int) -> None:
-    """Call ``work`` within the limits ``seconds`` and ``memory``, and write its result to the
-    descriptor ``writing``."""
+    """Call ``work`` within the limits ``seconds`` and ``memory`` (MiB), and write the bytes that it
+    returns to the descriptor ``writing``."""
     silence_output()
     _write(writing, _BEGUN)
     limits.end_within(None, seconds)

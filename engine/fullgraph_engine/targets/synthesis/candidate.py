@@ -1,4 +1,5 @@
-"""Candidates of the search for inputs: constructor and call arguments of a module, immutable."""
+"""Candidates of the search for example inputs: immutable constructor and call arguments of a module
+class, to be tried."""
 
 from __future__ import annotations
 
@@ -20,15 +21,14 @@ from ..notation import (
 
 Step = Union[str, int]
 Path = tuple[Step, ...]
-"""Position of a value in a candidate: ``("init", "dims", 0)`` is the first item of the
-constructor's argument ``dims``. In a call or dictionary in notation the steps are also numbers, in
-the order of the text.
-"""
+"""Position of a value in a candidate (constructor and call arguments to try): ``("init", "dims",
+0)`` is the first item of the constructor's argument ``dims``. Inside a nested call or dictionary,
+steps are also numbers, in text order."""
 
 
 @dataclass(frozen=True)
 class InputCandidate:
-    """Arguments of a constructor and a call, by parameter name.
+    """Arguments of a constructor and of a call to try, by parameter name.
 
     The values of ``*args`` are named ``*0``, ``*1``.
     """
@@ -37,13 +37,12 @@ class InputCandidate:
     inputs: tuple[tuple[str, Value], ...] = ()
 
     def arguments_of(self, side: Step) -> tuple[tuple[str, Value], ...]:
-        """Return names and values of the constructor's arguments if ``side`` is ``"init"``, else of
-        the call's.
-        """
+        """Return names and values of arguments: the constructor's if ``side`` is ``"init"``, else
+        the call's."""
         return self.init if side == "init" else self.inputs
 
     def get(self, path: Path) -> Value | None:
-        """Return the value at a path (its position); None if it is missing."""
+        """Return the value at a position such as ``("init", "dims", 0)``; None if it is missing."""
         side, name, *steps = path
         found = dict(self.arguments_of(side)).get(str(name))
         for step in steps:
@@ -54,7 +53,8 @@ class InputCandidate:
         return found
 
     def with_value(self, path: Path, value: Value) -> InputCandidate:
-        """Return a copy with the value at a path replaced, or with one more argument."""
+        """Return a copy with the value at a position replaced, or with an argument added if there
+        is none at the position."""
         side, name, *steps = path
         pairs = dict(self.arguments_of(side))
         if steps:
@@ -64,7 +64,7 @@ class InputCandidate:
         return self._with_arguments(side, pairs)
 
     def without_argument(self, path: Path) -> InputCandidate:
-        """Return a copy without the argument at this path."""
+        """Return a copy without the argument at this position."""
         side, name = path
         pairs = {key: value for key, value in self.arguments_of(side) if key != name}
         return self._with_arguments(side, pairs)
@@ -74,19 +74,21 @@ class InputCandidate:
         return replace(self, init=made) if side == "init" else replace(self, inputs=made)
 
     def values(self) -> Iterator[tuple[Path, Value]]:
-        """Yield every value with its path (its position), outer values before nested ones."""
+        """Yield the position and value of every value, outer values before the values inside
+        them."""
         for side, pairs in (("init", self.init), ("inputs", self.inputs)):
             for name, value in pairs:
                 yield from _walk_values((side, name), value)
 
     def input_tensors(self) -> Iterator[tuple[Path, TensorText, tuple[int, ...]]]:
-        """Yield the tensors among the inputs with their paths and shapes."""
+        """Yield the position, text form and shape of each tensor among the call's arguments."""
         for path, value in self.values():
             if isinstance(value, TensorText) and path[0] == "inputs":
                 yield path, value, shape_of_text(value)
 
     def with_shape(self, path: Path, shape: Iterable[int], dtype: str = "") -> InputCandidate:
-        """Return a copy with another shape for the tensor at a path, and optionally a dtype."""
+        """Return a copy with another shape for the tensor at a position, and with the given dtype
+        unless ``dtype`` is empty."""
         value = self.get(path)
         assert dtype or isinstance(value, TensorText)
         kind = dtype or (value.dtype if isinstance(value, TensorText) else "")
@@ -95,7 +97,8 @@ class InputCandidate:
 
 @dataclass(frozen=True)
 class NumberSite:
-    """The position of an integer in a candidate: a constant, or with ``dim`` a size of a tensor."""
+    """The position of an integer in a candidate (arguments to try): a constant, or with ``dim`` a
+    size of a tensor."""
 
     path: Path
     dim: int | None
@@ -110,9 +113,8 @@ class NumberSite:
 
 
 def number_sites(candidate: InputCandidate) -> list[NumberSite]:
-    """Return the positions of all integers, first in the inputs because these are the easiest to
-    change.
-    """
+    """Return the positions of all integers in a set of arguments: first in the inputs, because
+    these are the easiest to change."""
     found: list[NumberSite] = []
     for path, value in candidate.values():
         if isinstance(value, TensorText):
@@ -124,17 +126,17 @@ def number_sites(candidate: InputCandidate) -> list[NumberSite]:
 
 
 def make_tensor_text(dtype: str, *shape: int) -> TensorText:
-    """Return a tensor in notation with the given sizes, without symbolic sizes."""
+    """Return a tensor in text form, such as ``f32[2, 16]``, with the given dtype and sizes."""
     return TensorText(dtype, tuple(FixedSize(size) for size in shape))
 
 
 def shape_of_text(value: TensorText) -> tuple[int, ...]:
-    """Return the shape of a tensor in notation whose sizes are all numbers."""
+    """Return the shape of a tensor in text form; all its sizes must be numbers."""
     return tuple(size.value for size in value.sizes if isinstance(size, FixedSize))
 
 
 def with_size(value: TensorText, dim: int, number: int) -> TensorText:
-    """Return a tensor in notation with the size of dimension ``dim`` replaced by ``number``."""
+    """Return a tensor in text form with ``number`` as the size of dimension ``dim``."""
     shape = list(shape_of_text(value))
     shape[dim] = number
     return make_tensor_text(value.dtype, *shape)
@@ -157,7 +159,8 @@ def _walk_values(path: Path, value: Value) -> Iterator[tuple[Path, Value]]:
 
 
 def with_field(reference: Reference, name: str, value: Value) -> Reference:
-    """Return ``Config(a=1)`` with a keyword argument added or replaced."""
+    """Return a constructor call in text form, such as ``Config(a=1)``, with a keyword argument
+    added or replaced."""
     call = reference.call or Arguments()
     named = dict(call.named)
     named[name] = value
@@ -165,9 +168,10 @@ def with_field(reference: Reference, name: str, value: Value) -> Reference:
 
 
 def candidate_of(said: Notation, positional: tuple[str, ...]) -> InputCandidate:
-    """Return the candidate that a probe in notation states; the inverse of ``notation_of``.
+    """Return the constructor and call arguments that parsed example inputs state; the inverse of
+    ``notation_of``.
 
-    ``positional`` names the parameters of inputs passed by position.
+    ``positional`` names the parameters of inputs that are passed by position.
     """
     init, inputs = said.init or Arguments(), said.inputs or Arguments()
     stars = tuple((f"*{at}", value) for at, value in enumerate(init.positional))
@@ -179,9 +183,10 @@ def candidate_of(said: Notation, positional: tuple[str, ...]) -> InputCandidate:
 def notation_of(
     candidate: InputCandidate, positional: tuple[str, ...], method: str = "forward"
 ) -> Notation:
-    """Return the probe in notation that states a candidate, with its first inputs by position.
+    """Return the example inputs that state a candidate's arguments, as the parsed text of a probe
+    comment.
 
-    ``positional`` names the parameters that can be passed by position.
+    ``positional`` names the parameters that can be passed by position; the first inputs are.
     """
     placed: list[Value] = []
     named = dict(candidate.inputs)

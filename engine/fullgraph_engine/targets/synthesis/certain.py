@@ -1,7 +1,8 @@
-"""Errors that the code raises with any plausible inputs, as opposed to errors of wrong guesses.
+"""Tell errors that the user's code raises with any plausible inputs from errors of wrongly guessed
+inputs.
 
-Such an error is reported to the user, so it has to be certain: it names something that does not
-exist, or it remains for all other sizes of the inputs and all other numbers of the constructor.
+Only the former are reported to the user. Such an error names something that does not exist, or it
+remains for all other sizes of the inputs and all other numbers of the constructor.
 """
 
 from __future__ import annotations
@@ -21,23 +22,25 @@ from .trial import TrialOutcome
 
 _ELEMENTWISE = frozenset(["add", "sub", "mul", "div", "__add__", "__mul__", "add_", "mul_"])
 _MOST_TRIALS = 48
-"""Maximum number of trials that test one error."""
+"""Maximum number of calls with other arguments to test whether one error depends on them."""
 
 
 _BUGS = (TypeError, AttributeError, NameError)
-"""Types of exceptions that constructors rarely raise due to their surroundings."""
+"""Types of exceptions by which a constructor fails because of a bug, rather than a missing file or
+network."""
 
 
 @dataclass(frozen=True)
 class CertainError:
-    """An error that does not depend on the inputs; ``notation`` states inputs that show it."""
+    """An error that the code raises with any inputs; ``notation`` has inputs, in parsed text form,
+    with which it can be seen."""
 
     notation: Notation
     obstacle: str
 
 
 def is_about_names(subject: SearchSubject, outcome: TrialOutcome) -> bool:
-    """Whether a trial failed because the code names something that does not exist.
+    """Whether a trial call failed because the code names something that does not exist.
 
     Attributes count if their owner is a Python module, or a complete ``nn.Module`` and the file
     never assigns the attribute. An input may lack an attribute because it was guessed.
@@ -57,13 +60,15 @@ def is_about_names(subject: SearchSubject, outcome: TrialOutcome) -> bool:
 
 
 def _is_complete(module: torch.nn.Module) -> bool:
-    """Whether a module's class is not a base class whose subclasses add attributes."""
+    """Whether a module's class is made for direct use, rather than a base class whose subclasses
+    add attributes."""
     kind = type(module)
     return "__init__" in vars(kind) and not kind.__subclasses__()
 
 
 def _is_guessed(name: str, candidate: InputCandidate) -> bool:
-    """Whether a name comes from a guessed argument, as in ``getattr(nn, activation)``."""
+    """Whether an undefined name in the code comes from a guessed argument, as in ``getattr(nn,
+    activation)``."""
     return any(
         isinstance(value, LiteralValue) and isinstance(value.value, str) and value.value in name
         for _, value in candidate.values()
@@ -71,7 +76,8 @@ def _is_guessed(name: str, candidate: InputCandidate) -> bool:
 
 
 def is_without_arguments(subject: SearchSubject, outcome: TrialOutcome) -> bool:
-    """Whether a trial failed due to a bug in a constructor that does not need arguments.
+    """Whether a trial call failed by a bug in a constructor without required arguments, so that no
+    guess can be wrong.
 
     Exceptions about the surroundings, such as missing files, and abstract classes do not count.
     """
@@ -85,8 +91,10 @@ def is_without_arguments(subject: SearchSubject, outcome: TrialOutcome) -> bool:
 
 
 def is_shape_error(subject: SearchSubject, outcome: TrialOutcome) -> bool:
-    """Whether a trial stopped in ``forward`` because two sizes differ, although its arguments are
-    plain: numbers for the constructor, one tensor for each input.
+    """Whether a trial call stopped in ``forward`` because two sizes differ, although its arguments
+    are plain.
+
+    Plain arguments are numbers for the constructor, and one tensor for each input.
     """
     candidate = outcome.candidate
     if outcome.phase != 1 or outcome.failed is None or outcome.unusual:
@@ -103,9 +111,10 @@ def is_certain(
     outcome: TrialOutcome,
     run: Callable[[InputCandidate], TrialOutcome],
 ) -> bool:
-    """Whether a shape error remains with other sizes; ``run`` tries a candidate.
+    """Whether the shape error of a trial call remains with other sizes, so that the code is wrong;
+    ``run`` tries other arguments.
 
-    The error has to be the same with other sizes of the inputs where the code gets that far. With
+    With other sizes of the inputs the error must be the same, where the code gets that far. With
     other numbers of the constructor, the code must not get any farther.
     """
     same = 0
@@ -129,7 +138,8 @@ def is_certain(
 def _variations(
     subject: SearchSubject, outcome: TrialOutcome
 ) -> Iterator[tuple[bool, InputCandidate]]:
-    """Yield candidates with one number changed, and whether it is a size of an input."""
+    """Yield arguments with one number changed; the first item is True if the number is a size of an
+    input."""
     candidate = outcome.candidate
     wrong = unequal_sizes(outcome) or ()
     for site in number_sites(candidate):
@@ -147,9 +157,8 @@ def _variations(
 
 
 def unequal_sizes(outcome: TrialOutcome) -> tuple[int, int] | None:
-    """Return the two sizes that should be equal in the call of torch that raised; None if the call
-    is of another kind.
-    """
+    """Return the two sizes that should be equal in the torch call that raised; None if it raised
+    for another reason."""
     call = outcome.failed
     given = (*call.args, *call.kwargs.values()) if call is not None else ()
     joins = call is not None and call.name in ("cat", "concat", "concatenate")
@@ -186,14 +195,14 @@ def unequal_sizes(outcome: TrialOutcome) -> tuple[int, int] | None:
 
 
 def _is_same_stop(one: TrialOutcome, other: TrialOutcome) -> bool:
-    """Whether two trials stopped at the same call of torch, with exceptions of one type."""
+    """Whether two trial calls raised exceptions of one type at the same call of torch."""
     names = [trial.failed.name if trial.failed is not None else "" for trial in (one, other)]
     same_call = names[0] == names[1] and one.calls == other.calls
     return same_call and one.path == other.path and one.place == other.place
 
 
 def _is_before(one: TrialOutcome, other: TrialOutcome) -> bool:
-    """Whether a trial stopped before another one did, in the same functions."""
+    """Whether a trial call stopped on an earlier line than another one, in the same functions."""
     for (function, line), (other_function, other_line) in zip(one.path, other.path):  # noqa: B905
         if function is not other_function:
             return False

@@ -1,4 +1,5 @@
-"""Constructor arguments found in calls of the class: ``ResNet(BasicBlock, [2, 2, 2, 2])``.
+"""Constructor arguments taken from calls of the class in source code: ``ResNet(BasicBlock, [2, 2,
+2, 2])``.
 
 The code is read without executing it. An argument is known if it is a literal or a name with one
 value at the call. The name may belong to the module or to the enclosing function. For a parameter
@@ -32,14 +33,14 @@ from ..tensors import ProbeError, look_up
 Namespace = Mapping[str, Any]
 Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 _Bound = Union[ast.expr, Literal["parameter"], None]
-"""Definition of a name: the assigned expression, ``"parameter"``, or None if unknown, for
-example for a name assigned twice.
-"""
+"""Definition of a name: the expression assigned to it, ``"parameter"``, or None if unknown, for
+example for a name assigned twice."""
 
 _MOST = 3
-"""Maximum number of constructor calls per class, and of calls of the function around each call."""
+"""Maximum number of constructor calls used per class, and of calls of the function that contains
+each."""
 _DEPTH = 4
-"""Maximum number of steps from parameters of functions to the arguments of their calls."""
+"""Maximum number of callers followed to find the value of a function's parameter."""
 _PLAIN = (int, float, str, bool, type(None))
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -57,10 +58,11 @@ def constructor_calls(
     namespace: Namespace,
     others: AnySequence[str] = (),
 ) -> list[dict[str, Value]]:
-    """Return the arguments, by parameter, of a few calls of a class in code, most complete first.
+    """Return the arguments of a few calls of a class that were found in code, by parameter; calls
+    with most arguments first.
 
-    ``parameters`` are the constructor's positional parameters. ``namespace`` has the globals of
-    the file with this ``text``. ``others`` are texts of files not imported here.
+    ``parameters`` are the constructor's positional parameters. ``namespace`` has the globals of the
+    file with this ``text``. ``others`` are texts of files that are not imported here.
     """
     found: list[tuple[int, int, dict[str, Value]]] = []
     for one in (text, *others):
@@ -82,9 +84,8 @@ def constructor_calls(
 
 @dataclass(frozen=True)
 class _Site:
-    """A call in the file, with the most deeply nested function around it, and the class of a
-    method.
-    """
+    """A call in the file, the innermost function that contains it, and the class if that function
+    is a method."""
 
     call: ast.Call
     function: Function | None
@@ -93,10 +94,11 @@ class _Site:
 
 @functools.lru_cache(maxsize=16)
 def _read_calls(text: str) -> tuple[dict[str, list[_Site]], dict[str, _Bound]]:
-    """Return the calls of a file by the last part of the called name, and the names that it
+    """Return the calls in a file, by the last part of the called name, and the names that the file
     assigns.
 
-    ``super().__init__`` and inheriting subclasses also count as constructor calls.
+    ``super().__init__(…)`` and subclasses that inherit the constructor also count as constructor
+    calls.
     """
     found: dict[str, list[_Site]] = {}
     inherited: list[tuple[str, str]] = []
@@ -146,7 +148,8 @@ def _last_part(called: ast.expr) -> str:
 
 
 def _call_arguments(call: ast.Call, parameters: AnySequence[str]) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the arguments of a call, each with its parameter, except after a starred argument."""
+    """Yield the name of a parameter and its argument for each argument of a call; stop at a starred
+    argument."""
     plain = itertools.takewhile(lambda node: not isinstance(node, ast.Starred), call.args)
     yield from zip(parameters, plain)  # noqa: B905 - the other parameters may have defaults
     yield from ((one.arg, one.value) for one in call.keywords if one.arg is not None)
@@ -157,9 +160,10 @@ def _call_arguments(call: ast.Call, parameters: AnySequence[str]) -> Iterator[tu
 
 @dataclass(frozen=True, eq=False)
 class _Frame:
-    """A call of the function that contains some code.
+    """One call of a function, in which names of the function's parameters have known values.
 
-    ``given`` has the arguments of the call, each with the call in which it is evaluated.
+    ``given`` has the expression passed for each parameter, with the call of the function around
+    that expression.
     """
 
     function: Function | None = None
@@ -176,13 +180,15 @@ class _ExpressionReader:
     sites: dict[str, list[_Site]]
     namespace: Namespace
     names: Mapping[str, _Bound]
-    """Names that the module assigns, if the module is not imported."""
+    """Names assigned in the file's module-level code; empty for an imported file."""
     _open: set[tuple[ast.expr, _Frame]] = field(default_factory=set)
-    """Expressions in evaluation, to detect names defined by themselves."""
+    """Expressions in evaluation, to detect a name defined by itself."""
 
     def frames(self, around: _Site, depth: int) -> Iterator[_Frame]:
-        """Yield the calls of the function around a call, or one unknown call if the file has
-        none.
+        """Yield the calls of the function that contains a call, or one call with unknown arguments
+        if the file has none.
+
+        ``depth`` limits how many callers are followed.
         """
         function, owner = around.function, around.owner
         if function is None:
@@ -203,9 +209,8 @@ class _ExpressionReader:
             yield _Frame(function, owner, {}, depth)
 
     def value(self, node: ast.expr, frame: _Frame) -> Value | None:
-        """Return the value of an expression in a function's call; None if that needs execution of
-        code.
-        """
+        """Return the value of an expression inside the function call ``frame``; None if that needs
+        execution of code."""
         if (node, frame) in self._open:
             return None
         self._open.add((node, frame))
@@ -303,7 +308,8 @@ class _ExpressionReader:
         return self._resolve_dotted_name(node, frame)
 
     def _evaluate_attribute(self, name: str, frame: _Frame) -> Value | None:
-        """Return the value of ``self.name`` if exactly one method assigns it, once; else None."""
+        """Return the value of ``self.name`` if the class assigns it exactly once; None
+        otherwise."""
         if frame.owner is None or frame.depth > _DEPTH:
             return None
         kept = [
@@ -375,7 +381,7 @@ def _assigned_bindings(body: Iterable[ast.stmt]) -> dict[str, _Bound]:
 
 
 def assignment_pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield each assigned target with its value, also for ``self.a, self.b = a, b``."""
+    """Yield each assigned name or attribute with its value, also for ``self.a, self.b = a, b``."""
     for target in node.targets:
         if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
             yield from zip(target.elts, node.value.elts)  # noqa: B905 - Python says so itself

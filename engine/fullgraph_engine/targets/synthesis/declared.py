@@ -1,7 +1,7 @@
-"""Defaults of command-line options that a file declares: ``parser.add_argument("--width",
+"""Defaults of command-line options that a file declares, as in ``parser.add_argument("--width",
 default=64)``.
 
-Click's declarations have the same form. Models read such options as attributes of one object.
+Declarations for Click have the same form. Models read such options as attributes of one object.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ _DECLARING = ("add_argument", "option")
 
 
 def declared_options(tree: ast.AST) -> dict[str, Value]:
-    """Return the default of each command-line option by name; without a default, the first of its
-    choices.
-    """
+    """Return the default of each command-line option by name; for an option without a default, the
+    first of its choices."""
     found: dict[str, Value] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and _called_name(node) in _DECLARING:

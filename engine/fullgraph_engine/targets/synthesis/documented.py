@@ -1,6 +1,8 @@
-"""Documented shapes of inputs: ``x: (B, C, H, W)`` in text, and ``B, N, C = x.shape`` in code.
+"""Shapes of inputs that the code documents: ``x: (B, C, H, W)`` in text, and ``B, N, C = x.shape``
+in code.
 
-A documented shape is only a first guess, as one made from the name of a parameter.
+A documented shape is only a first guess for a search, like a shape guessed from the name of a
+parameter.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Words = tuple[str, ...]
-"""The dimensions of one input as texts: names, numbers, sums and products of them."""
+"""Dimensions of one input as the code writes them: names, numbers, sums and products."""
 
 _WORD = r"(?:[\w.]+(?:\s*(?:[-+*/]|//)\s*[\w.]+)*|\.{3}|\*|\?|-1)"
 _SHAPE = re.compile(
@@ -29,10 +31,11 @@ _IS = r"(?::|=|->|,|\b(?:of|with|has|is|in)?\s*(?:the\s+)?shape\b)"
 def documented_shapes(
     function: ast.FunctionDef, text: str, others: Iterable[str]
 ) -> dict[str, Words]:
-    """Return the documented shapes of ``function``'s inputs, by parameter.
+    """Return the documented shapes of ``function``'s inputs, by parameter, as texts such as ``("B",
+    "2*C")``.
 
-    ``others`` are docstrings from elsewhere that may describe it, for example from its class. The
-    names of dimensions are not interpreted: see ``size_of``.
+    ``text`` is the source of its file. ``others`` are docstrings from elsewhere that may describe
+    the function, for example from its class. ``size_of`` turns the texts into numbers.
     """
     own = ast.get_docstring(function) or ""
     names = [one.arg for one in (*function.args.args[1:], *function.args.kwonlyargs)]
@@ -49,7 +52,8 @@ def documented_shapes(
 
 
 def size_of(word: str, named: Callable[[str], int]) -> int | None:
-    """Return the size of a dimension such as ``2*C``; None for words without a size.
+    """Return the size of a dimension written as text, such as ``2*C``; None for words without a
+    size.
 
     ``named`` returns the size for a name.
     """
@@ -81,7 +85,8 @@ def _compute_dimension(node: ast.expr, named: Callable[[str], int]) -> int | Non
 
 
 def _documented_shape(text: str, name: str) -> Words | None:
-    """Return the first shape that a text states after a parameter's name; None without one."""
+    """Return the first shape, such as ``(B, C, H, W)``, that a text states after the name of a
+    parameter; None without one."""
     for match in re.finditer(
         rf"(?<![\w.]){name}[`*]*\s*(?:\([^()]*\))?(?:\.shape|\.size\(\))?\s*{_IS}", text
     ):
@@ -126,9 +131,8 @@ def _shapes_in_comments(
 
 
 def _unpacked_shapes(function: ast.FunctionDef) -> Iterator[tuple[str, Words]]:
-    """Yield parameters and their shapes from ``B, N, C = x.shape``, while ``x`` is still the
-    argument.
-    """
+    """Yield parameters with the shapes that unpacking shows, as in ``B, N, C = x.shape``, before
+    ``x`` is reassigned."""
     changed: dict[str, int] = {}
     shapes: list[tuple[int, str, Words]] = []
     for node in ast.walk(function):

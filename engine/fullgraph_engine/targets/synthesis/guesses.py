@@ -1,7 +1,7 @@
 """Guesses for arguments from the names, annotations and defaults of parameters, most plausible
 first.
 
-Names follow conventions of the ecosystem (``num_heads``, ``in_channels``, ``input_ids``). A wrong
+Names follow conventions of PyTorch code (``num_heads``, ``in_channels``, ``input_ids``). A wrong
 guess costs one trial call, never a wrong finding.
 """
 
@@ -35,9 +35,9 @@ from .declared import declared_options
 from .documented import Words, documented_shapes, size_of
 
 BATCH, LENGTH, WIDTH, SIDE = 2, 16, 64, 32
-"""Sizes of inputs without other information. The width is a multiple of common group and head
-counts. All sizes differ, so that a size in an error message identifies its origin.
-"""
+"""Sizes of guessed inputs without other information: batch, sequence, features, and image side. The
+number of features is a multiple of common group and head counts. All sizes differ, so that a size
+in an error message identifies its origin."""
 
 Namespace = dict[str, Any]
 
@@ -89,7 +89,7 @@ _LIST = (
 
 @dataclasses.dataclass(frozen=True)
 class SignatureParameter:
-    """A parameter of a constructor or of ``forward``, from the executed class.
+    """A parameter of the constructor or of ``forward`` of an executed class.
 
     ``annotation`` is its evaluated annotation, None if missing or invalid.
     """
@@ -104,7 +104,8 @@ class SignatureParameter:
 def parameters_of(
     function: Any, skip: int = 1
 ) -> tuple[tuple[SignatureParameter, ...], bool, bool]:
-    """Return the parameters of a function, and whether it has ``*args`` and ``**kwargs``.
+    """Return the parameters of a function, then whether it has ``*args``, then whether it has
+    ``**kwargs``.
 
     The first ``skip`` parameters, by default ``self``, are left out.
     """
@@ -146,7 +147,7 @@ def _evaluate_annotation(annotation: Any, function: Any) -> Any:
 
 
 def name_of(found: Any, namespace: Namespace) -> str:
-    """Return the name with which notation refers to a class or function; empty if it has none."""
+    """Return the name by which the file can refer to a class or function; empty if it has none."""
     own = getattr(found, "__name__", "")
     if own and namespace.get(own) is found:
         return str(own)
@@ -168,7 +169,7 @@ def name_of(found: Any, namespace: Namespace) -> str:
 
 
 class Guesses:
-    """Guesses for the constructor and input arguments of one class of a file."""
+    """Guesses for the constructor's arguments and the inputs of one module class of a file."""
 
     def __init__(self, subject: Any, namespace: Namespace, method: str = "forward") -> None:
         self.subject, self.method = subject, method
@@ -176,7 +177,7 @@ class Guesses:
         self._configurations: list[type] | None = None
 
     def argument(self, parameter: SignatureParameter) -> list[Value]:
-        """Return guesses for an argument of the constructor, most plausible first."""
+        """Return values to try for an argument of the constructor, most plausible first."""
         found = [
             *self.of_type(parameter.annotation, parameter.name),
             *self._guess_by_name(parameter),
@@ -217,7 +218,8 @@ class Guesses:
             yield Reference("torch.float32")
 
     def of_type(self, annotation: Any, name: str, depth: int = 0) -> Iterator[Value]:
-        """Yield values of an annotated type, for a parameter or field called ``name``."""
+        """Yield guesses for a parameter or field called ``name`` whose annotation is the type
+        ``annotation``."""
         if annotation is None or depth > 3:
             return
         origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
@@ -301,7 +303,8 @@ class Guesses:
             yield from self.instances_of(kind, depth)
 
     def instances_of(self, kind: type, depth: int = 0) -> Iterator[Value]:
-        """Yield instances of a class, made with guessed constructor arguments."""
+        """Yield guesses for a parameter that must be an instance of a class: calls of the class
+        with guessed arguments."""
         name = name_of(kind, self.namespace)
         if not name or depth > 3 or inspect.isabstract(kind):
             return
@@ -329,10 +332,10 @@ class Guesses:
         yield LiteralValue(guess_number(parameter.name.lower()))
 
     def configurations(self, depth: int = 0, read: frozenset[str] = frozenset()) -> Iterator[Value]:
-        """Yield configuration objects: the class's own, the file's, and an object with any
-        attribute.
+        """Yield guesses for a parameter such as ``config``: configuration classes of the module
+        class and of the file, and an object with any attribute.
 
-        Configurations with the attributes in ``read`` come first.
+        Classes with the attributes in ``read`` come first.
         """
         for kind in self._classes_with_attributes(read) if read else ():
             yield from self.instances_of(kind, depth)
@@ -356,9 +359,8 @@ class Guesses:
         yield Mapping(())
 
     def _classes_with_attributes(self, read: frozenset[str]) -> list[type]:
-        """Return classes of the file, except modules, whose instances have the attributes in
-        ``read``.
-        """
+        """Return the file's classes, other than modules, whose instances have all attributes in
+        ``read``."""
         return [
             kind
             for _, kind in self._defined_classes()
@@ -374,12 +376,13 @@ class Guesses:
 
     @functools.cached_property
     def _tree(self) -> ast.Module:
-        """The syntax tree of the class; empty if its text is unknown."""
+        """Syntax tree of the module class; an empty module if its source is unknown."""
         return _parse_text(textwrap.dedent(self._class_source))
 
     @functools.cached_property
     def _read(self) -> dict[str, frozenset[str]]:
-        """Names of attributes that the constructor reads from each of its parameters."""
+        """Names of the attributes that the constructor reads from each parameter, such as
+        ``hidden_size`` from ``config``."""
         found: dict[str, set[str]] = {}
         for node in ast.walk(self._method_tree("__init__") or self._tree):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -388,7 +391,8 @@ class Guesses:
 
     @functools.cached_property
     def _taken_apart(self) -> dict[str, int]:
-        """Number of items of each parameter that the method only indexes or unpacks."""
+        """Number of items of each parameter that the called method only indexes or unpacks, so that
+        it must be a sequence."""
         counts: dict[str, int] = {}
         used: Counter[str] = Counter()
         for node in ast.walk(self._method_tree(self.method) or ast.Module([], [])):
@@ -408,7 +412,8 @@ class Guesses:
 
     @functools.cached_property
     def _called(self) -> frozenset[str]:
-        """Names of parameters that the constructor stores unchanged and other methods call."""
+        """Names of constructor parameters that other methods call, so that they must be
+        callable."""
         called = {
             node.func.attr
             for node in ast.walk(self._tree)
@@ -433,7 +438,7 @@ class Guesses:
         )
 
     def modules(self, name: str) -> Iterator[Value]:
-        """Yield modules for a parameter such as ``encoder`` or ``backbone``.
+        """Yield guesses for a parameter that must be a module, such as ``encoder`` or ``backbone``.
 
         Classes of the file with a similar name come first, then simple layers.
         """
@@ -445,9 +450,8 @@ class Guesses:
         yield Reference("torch.nn.Linear", Arguments((LiteralValue(WIDTH), LiteralValue(WIDTH))))
 
     def callables(self, name: str) -> Iterator[Value]:
-        """Yield layers and functions for a parameter such as ``act_layer`` or ``norm_layer``,
-        classes first.
-        """
+        """Yield guesses for a parameter that must be a layer class or function, such as
+        ``act_layer``; classes first."""
         if "norm" in name:
             classes = ["LayerNorm", "BatchNorm2d", "BatchNorm1d", "Identity"]
         elif "conv" in name:
@@ -471,9 +475,8 @@ class Guesses:
         )
 
     def classes(self, base: Any, name: str) -> Iterator[Value]:
-        """Yield classes of the file that derive from ``base``, first those named like the parameter
-        ``name``.
-        """
+        """Yield guesses for a parameter ``name`` that must be a subclass of ``base``: classes of
+        the file, similar names first."""
         base = base if isinstance(base, type) else torch.nn.Module
         found = [
             (key, kind)
@@ -485,9 +488,8 @@ class Guesses:
         yield from (Reference(key) for key, _ in found[:4])
 
     def texts(self, name: str) -> list[str]:
-        """Return strings that the class or file compares the parameter with, then common
-        strings.
-        """
+        """Return strings to try for a parameter: first strings that the class or file compares it
+        with, then common ones."""
         found = [
             *_compared_texts(re.escape(name), self._class_source),
             *_compared_texts(re.escape(name), self._file_text),
@@ -501,7 +503,8 @@ class Guesses:
         return [*dict.fromkeys(found), "", "none"]
 
     def layers(self, name: str) -> list[str]:
-        """Return names of layers, for a parameter used in ``getattr(nn, name)``."""
+        """Return names of layers in ``torch.nn`` to try for a parameter that the code uses in
+        ``getattr(nn, name)``."""
         found = [one.name for one in self.callables(name.lower()) if isinstance(one, Reference)]
         known = [one.rpartition(".")[2] for one in found if one.startswith("torch.nn.")]
         recurrent = ["LSTM", "GRU"] if re.search(r"rnn|recurrent|cell", name.lower()) else []
@@ -513,9 +516,8 @@ class Guesses:
 
     @functools.cached_property
     def declared(self) -> dict[str, Value]:
-        """Defaults of command-line options declared in the file or in files that construct the
-        class.
-        """
+        """Defaults of command-line options, by name, that the file or files that construct the
+        class declare."""
         found: dict[str, Value] = {}
         for text in (*reversed(self._other_texts), self._file_text):
             with contextlib.suppress(SyntaxError, ValueError):
@@ -525,9 +527,9 @@ class Guesses:
     def constructed_arguments(
         self, parameters: tuple[SignatureParameter, ...]
     ) -> list[dict[str, Value]]:
-        """Return constructor arguments found in calls of the class.
+        """Return constructor arguments found in calls of the class, by parameter, for each call.
 
-        They come only from this file if its calls have all required arguments.
+        Calls in other files are used only if no call in this file has all required arguments.
         """
         name = self.subject.__name__
         placed = [one.name for one in parameters if one.positional]
@@ -539,7 +541,7 @@ class Guesses:
 
     @functools.cached_property
     def _other_texts(self) -> list[str]:
-        """Texts of other files that construct the class."""
+        """Contents of other files of the workspace that construct the class."""
         return texts_that_call(self.subject.__name__, str(self.namespace.get("__file__", "")))
 
     @functools.cached_property
@@ -550,7 +552,8 @@ class Guesses:
             return ""
 
     def is_assigned(self, attribute: str) -> bool:
-        """Whether the file may assign an attribute: in an assignment, or by its name in quotes."""
+        """Whether the file may assign the attribute of some object: in an assignment, or by its
+        name in quotes."""
         spelled = re.escape(attribute)
         assigned = rf"\.{spelled}\s*(:[^=\n]+)?[-+*/|&]?=(?!=)|\.{spelled}\s*,|['\"]{spelled}['\"]"
         return re.search(assigned, self._file_text) is not None
@@ -563,7 +566,7 @@ class Guesses:
         width: int,
         numbers: typing.Mapping[str, int] | None = None,
     ) -> list[Value]:
-        """Return guesses for an input of ``forward``, most plausible first.
+        """Return values to try for an input of ``forward``, most plausible first.
 
         ``width`` is the assumed number of features. ``numbers`` are the integer arguments of the
         constructor, by parameter.
@@ -585,7 +588,8 @@ class Guesses:
 
     @functools.cached_property
     def _documented(self) -> dict[str, Words]:
-        """Documented shapes of the inputs by parameter, from the class and its bases."""
+        """Documented shapes of the inputs by parameter, such as ``("B", "C", "H", "W")``, from the
+        class and its bases."""
         found: dict[str, Words] = {}
         for kind in reversed(self.subject.__mro__):
             text = textwrap.dedent(_source_of(kind)) if self.method in vars(kind) else ""
@@ -605,7 +609,8 @@ class Guesses:
     def _documented_input(
         self, name: str, width: int, numbers: typing.Mapping[str, int], others: list[Value]
     ) -> Iterator[Value]:
-        """Yield inputs of the documented shape, otherwise equal to the first of the ``others``."""
+        """Yield guesses for an input with its documented shape; dtype and other properties are from
+        the first of ``others``."""
         words = self._documented.get(name)
         if words is None:
             return
@@ -648,7 +653,11 @@ _DIMENSIONS: tuple[tuple[str, int | None], ...] = (
 
 
 def _dimension_size(name: str, width: int, image: bool) -> int:
-    """Return a size for a dimension by its name: ``batch``, ``t``, ``num_nodes``."""
+    """Return a plausible size for a dimension from its name, such as ``batch``, ``t`` or
+    ``num_nodes``.
+
+    ``width`` is the assumed number of features; ``image``: the dimension belongs to an image.
+    """
     if name == "width" and image:
         return SIDE
     for pattern, size in _DIMENSIONS:
@@ -674,9 +683,10 @@ def _source_of(kind: Any) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _compared_texts(spelled: str, source: str) -> tuple[str, ...]:
-    """Return strings that source code compares a name with, cached for many candidates.
+    """Return the strings that source code compares a name with.
 
-    ``spelled`` is a regular expression for the name.
+    ``spelled`` is a regular expression for the name. Results are cached, because many arguments are
+    tried.
     """
     found: list[str] = []
     for match in re.finditer(rf"\b{spelled}\b\s*(?:==|!=|\bin\b|\bnot in\b)\s*([^\n:]*)", source):
@@ -695,19 +705,21 @@ def _is_own(node: ast.expr) -> TypeGuard[ast.Attribute]:
 
 
 def _is_of_torch(attribute: str) -> bool:
-    """Whether tensors or modules have an attribute with this name."""
+    """Whether every tensor or every module has an attribute with this name."""
     return hasattr(torch.Tensor, attribute) or hasattr(torch.nn.Module, attribute)
 
 
 def _attributes_of(kind: type) -> set[str]:
-    """Return the attribute names of instances, from the class and its constructor."""
+    """Return the names of the attributes that instances of a class have, judging by its body and
+    its constructor."""
     names = set(dir(kind)) | getattr(kind, "__dataclass_fields__", {}).keys()
     code = getattr(kind.__init__, "__code__", None)  # type: ignore[misc]
     return names | set(code.co_names if code is not None else ())
 
 
 def guess_number(name: str) -> int:
-    """Return an integer argument for a parameter, guessed from its name."""
+    """Return a plausible integer for a parameter, guessed from its name: for ``num_heads``, a small
+    number."""
     if re.fullmatch(_RANK, name):
         return 2
     if re.fullmatch(r"(in|input)_?(ch|chans?|channels?)|c_in|in_c|inc|nc", name):
@@ -719,7 +731,8 @@ def guess_number(name: str) -> int:
 
 
 def is_depth(name: str) -> bool:
-    """Whether a parameter's name means a number of repetitions, such as ``num_layers``."""
+    """Whether a parameter's name means a number of repetitions, such as ``num_layers``, which can
+    be small."""
     return bool(
         re.fullmatch(
             r".*(n|num)_?.*(layers?|blocks?|hidden_layers)|depth|n_layers?|(en|de)coder_layers",
@@ -729,7 +742,8 @@ def is_depth(name: str) -> bool:
 
 
 def is_width(name: str) -> bool:
-    """Whether a parameter name means a number of features: ``hidden_size``, ``d_model``."""
+    """Whether a parameter's name means a number of features, such as ``hidden_size`` or
+    ``d_model``."""
     name = name.lower()
     return not re.fullmatch(_RANK, name) and bool(
         re.fullmatch(
@@ -776,9 +790,8 @@ def _plain_types(annotation: Any) -> list[Any]:
 
 
 def input_like(parameter: SignatureParameter, width: int) -> list[Value]:
-    """Return guesses for an input of ``forward`` from its annotation and name, with ``width``
-    features.
-    """
+    """Return guesses for an input of ``forward``, from its annotation and name; ``width`` is the
+    assumed number of features."""
     name = parameter.name.lower()
     found: list[Value] = []
     for one in _plain_types(parameter.annotation):
@@ -854,7 +867,7 @@ def _input_by_name(name: str, width: int) -> list[Value]:
 
 
 def _shared_prefix(one: str, other: str) -> int:
-    """Return the number of characters at the beginning that two names share."""
+    """Return the length of the common beginning of two names."""
     count = 0
     for a, b in zip(one, other):  # noqa: B905 - up to the end of the shorter
         if a != b:
@@ -874,5 +887,5 @@ def _distinct_values(values: list[Value]) -> list[Value]:
 
 
 def compared_in(kind: type) -> list[str]:
-    """Return the strings that the code of a class compares anything with."""
+    """Return the strings that the code of a class compares with anything."""
     return list(dict.fromkeys(_compared_texts(r"\w+", _source_of(kind))))[:8]

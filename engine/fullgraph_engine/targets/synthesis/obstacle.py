@@ -1,4 +1,5 @@
-"""Obstacles: what a failed trial call shows about wrong values of its arguments."""
+"""Obstacles: facts about wrong argument values, which the exception of a failed trial call
+shows."""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ _MOST_FRAMES = 24
 
 @dataclass(frozen=True)
 class Unequal:
-    """Two numbers that should be equal: ``met`` came from the data, ``wanted`` from the code."""
+    """An obstacle to a trial call: two numbers should be equal.
+
+    ``met`` came from the data, ``wanted`` from the code.
+    """
 
     met: int
     wanted: int
@@ -33,7 +37,7 @@ class Unequal:
 
 @dataclass(frozen=True)
 class Indivisible:
-    """A number that should be a multiple of ``divisor``."""
+    """An obstacle to a trial call: a number should be a multiple of ``divisor``."""
 
     number: int
     divisor: int
@@ -41,7 +45,8 @@ class Indivisible:
 
 @dataclass(frozen=True)
 class WrongRank:
-    """A tensor with ``met`` dimensions (None if unknown) that should have ``wanted``."""
+    """An obstacle to a trial call: a tensor has ``met`` dimensions (None if unknown), and should
+    have ``wanted``."""
 
     met: int | None
     wanted: int
@@ -49,14 +54,16 @@ class WrongRank:
 
 @dataclass(frozen=True)
 class WrongCount:
-    """A tensor that the code split into more or fewer parts than ``wanted``."""
+    """An obstacle to a trial call: the code split a tensor, or unpacked a value, into a number of
+    parts other than ``wanted``."""
 
     wanted: int
 
 
 @dataclass(frozen=True)
 class WrongShape:
-    """Tensors of one shape that should have another shape."""
+    """An obstacle to a trial call: tensors with the shape ``met`` should have the shape
+    ``wanted``."""
 
     met: tuple[int, ...]
     wanted: tuple[int, ...]
@@ -64,7 +71,7 @@ class WrongShape:
 
 @dataclass(frozen=True)
 class WrongChoice:
-    """A value that should be one of the given choices."""
+    """An obstacle to a trial call: a value should be one of the given choices."""
 
     path: Path
     choices: tuple[Any, ...]
@@ -72,9 +79,8 @@ class WrongChoice:
 
 @dataclass(frozen=True)
 class WrongType:
-    """A value that should be an instance of one of the given types; empty if the types are
-    unknown.
-    """
+    """An obstacle to a trial call: the value at ``path`` should be an instance of one of the types
+    ``wanted``; empty if unknown."""
 
     path: Path
     wanted: tuple[type, ...]
@@ -82,26 +88,26 @@ class WrongType:
 
 @dataclass(frozen=True)
 class TooSmall:
-    """A size too small for a kernel or a patch."""
+    """An obstacle to a trial call: a size is too small, for example for a kernel or a patch."""
 
 
 @dataclass(frozen=True)
 class TooLarge:
-    """Arguments with which the module needs too much time or memory."""
+    """An obstacle to a trial call: the module needs too much time or memory with these
+    arguments."""
 
 
 @dataclass(frozen=True)
 class MissingArguments:
-    """Required parameters for which a call lacks arguments."""
+    """An obstacle to a trial call: arguments for these required parameters are missing."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Unexpected:
-    """A keyword argument that a function does not accept, or a second value for one of its
-    parameters.
-    """
+    """An obstacle to a trial call: a function does not accept a keyword argument, or gets two
+    values for a parameter."""
 
     name: str
 
@@ -130,8 +136,10 @@ def error_words(error: BaseException | None) -> str:
 
 
 def find_obstacles(outcome: TrialOutcome) -> list[Obstacle]:
-    """Return what a failed trial call shows, from the message and the raising statement, most
-    likely first.
+    """Return the facts about wrong argument values that a failed trial call shows, most likely
+    first.
+
+    They are derived from the exception's message and from the statement that raised.
     """
     error = outcome.error
     text = error_words(error)
@@ -166,9 +174,8 @@ def _of_signature(error: BaseException | None, text: str) -> Iterator[Obstacle]:
 
 
 def _named_choices(outcome: TrialOutcome, text: str) -> Iterator[Obstacle]:
-    """Yield the quoted texts of a message as a choice of values, since they often are the accepted
-    ones.
-    """
+    """Yield the quoted texts of an exception's message as the choices of a value, since they often
+    are the accepted values."""
     quoted = re.findall(r"(['\"`])(?=\w)([\w.+-]{1,40})\1", text)
     if not quoted or isinstance(outcome.error, (AttributeError, NameError, ImportError)):
         return
@@ -259,7 +266,7 @@ def _of_message(text: str) -> Iterator[Obstacle]:
 
 
 def _unequal_ends(met: list[int], wanted: list[int]) -> Iterator[Unequal]:
-    """Yield the pairs of unequal numbers among the last dimensions of two shapes."""
+    """Yield the pairs of sizes that differ, comparing two shapes from their last dimension."""
     for one, other in zip(reversed(met), reversed(wanted)):  # noqa: B905 - the common end
         yield from _unequal_sizes(one, other)
 
@@ -336,9 +343,8 @@ def _wrong_ranks(text: str) -> Iterator[WrongRank | WrongCount]:
 
 
 def _of_code(outcome: TrialOutcome) -> Iterator[Obstacle]:
-    """Yield obstacles from the condition of the ``assert``, or of the ``if`` around the ``raise``,
-    that failed.
-    """
+    """Yield facts about wrong argument values from the condition of a failed ``assert``, or of the
+    ``if`` that led to a ``raise``."""
     frames = outcome.frames[-_MOST_FRAMES:]
     for at, (frame, line, _) in reversed(list(enumerate(frames))):
         if any(part in frame.f_code.co_filename for part in _LIBRARY[1:]):
@@ -363,7 +369,8 @@ def _of_code(outcome: TrialOutcome) -> Iterator[Obstacle]:
 def _passed_argument(
     name: str, called: types.CodeType, caller: types.CodeType, line: int
 ) -> ast.expr | None:
-    """Return the expression that a call on a line passes for a parameter of a function; or None."""
+    """Return the expression that ``caller``, on a line, passes for a parameter of the function
+    ``called``; None if not found."""
     parameters = called.co_varnames[: called.co_argcount]
     tree = _code_tree(caller)
     if name not in parameters or tree is None:
@@ -380,8 +387,10 @@ def _passed_argument(
 
 @functools.lru_cache(maxsize=1024)
 def condition_at(code: types.CodeType, line: int) -> tuple[ast.expr, bool] | None:
-    """Return the test of the statement at a line, and the truth value that avoids the exception; or
-    None.
+    """Return the condition of the ``assert`` or ``if`` that raised at a line, and the truth value
+    that avoids the exception.
+
+    None if the line belongs to other code.
     """
     tree = _code_tree(code)
     if tree is None:
@@ -526,7 +535,8 @@ def _evaluate_in_frame(node: ast.expr, frame: types.FrameType) -> Any:
 
 
 def paths_of(node: ast.AST, frame: types.FrameType, outcome: TrialOutcome) -> list[Path]:
-    """Return the positions of a candidate's values that an expression in a stack frame contains."""
+    """Return the positions of tried arguments that occur in an expression, evaluated in a stack
+    frame of the trial call."""
     found: list[Path] = []
     for part in ast.walk(node):
         if isinstance(part, ast.Name):
@@ -540,9 +550,8 @@ def paths_of(node: ast.AST, frame: types.FrameType, outcome: TrialOutcome) -> li
 
 
 def implicated_paths(outcome: TrialOutcome) -> list[Path]:
-    """Return the positions of a candidate's values on the traceback's lines, deepest frame
-    first.
-    """
+    """Return the positions of tried arguments that occur on the lines of a trial call's traceback,
+    deepest frame first."""
     found: list[Path] = []
     for frame, line, _ in reversed(outcome.frames[-_MOST_FRAMES:]):
         text = linecache.getline(frame.f_code.co_filename, line, frame.f_globals)
@@ -567,9 +576,8 @@ def _paths_of_name(name: str, frame: types.FrameType, outcome: TrialOutcome) -> 
 
 
 def _paths_of_object(value: Any, outcome: TrialOutcome) -> list[Path]:
-    """Return the positions of an object among the candidate's values; numbers and texts match by
-    equality.
-    """
+    """Return the positions of an object among the arguments of a trial call; numbers and strings
+    match by equality."""
     found = []
     plain = isinstance(value, (int, str, float)) and not isinstance(value, bool)
     for path, made in outcome.made.items():
@@ -580,9 +588,8 @@ def _paths_of_object(value: Any, outcome: TrialOutcome) -> list[Path]:
 
 
 def _paths_of_attribute(attribute: str, outcome: TrialOutcome) -> list[Path]:
-    """Return positions of arguments named like an attribute, since modules usually keep the
-    name.
-    """
+    """Return the positions of arguments with the name of an attribute, since modules usually store
+    arguments under their names."""
     return [
         ("init", name)
         for name, _ in outcome.candidate.init
@@ -593,7 +600,11 @@ def _paths_of_attribute(attribute: str, outcome: TrialOutcome) -> list[Path]:
 def _paths_of_field(
     owner: str, name: str, frame: types.FrameType, outcome: TrialOutcome
 ) -> list[Path]:
-    """Return the positions of ``config.name`` for a configuration that the candidate contains."""
+    """Return the positions of the field ``name`` in constructor arguments that the local variable
+    ``owner`` refers to.
+
+    For ``config.name`` in the code, ``owner`` is ``config``.
+    """
     value = frame.f_locals.get(owner, _ABSENT)
     if value is _ABSENT or isinstance(value, torch.Tensor):
         return []

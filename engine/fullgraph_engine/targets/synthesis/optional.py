@@ -17,7 +17,7 @@ from .guesses import SignatureParameter, input_like, parameters_of
 from .trial import TimeIsUp
 
 _MOST = 40
-"""Maximum number of values tried for one argument."""
+"""Maximum number of values tried for one optional argument."""
 _TRY = 1.0
 """Maximum wall time in seconds for trying one value."""
 _DTYPES = ("f32", "b8", "i64")
@@ -29,10 +29,11 @@ def find_fitting_value(
     tensors: Sequence[torch.Tensor],
     call: Callable[[Any], object],
 ) -> str:
-    """Return a value in notation for the parameter ``name`` with which ``call`` returns; else "".
+    """Return a value for the parameter ``name``, as text such as ``f32[4]``, with which ``call``
+    does not raise; else "".
 
     ``tensors`` are the other inputs, from which shapes are derived. The values are tried in turn,
-    in the tensor mode (fake or real) of the caller.
+    as fake or real tensors like those of the caller.
     """
     called = function.forward if isinstance(function, torch.nn.Module) else function
     parameters, _, _ = parameters_of(called, skip=0)
@@ -52,9 +53,8 @@ def find_fitting_value(
 def _candidate_values(
     parameter: SignatureParameter, tensors: Sequence[torch.Tensor]
 ) -> Iterator[Value]:
-    """Yield values for a parameter by its annotation and name, tensors shaped like other inputs,
-    and numbers.
-    """
+    """Yield values to try for a parameter: by its annotation and name, tensors shaped like other
+    inputs, and numbers."""
     width = next((int(one.shape[-1]) for one in tensors if one.dim()), 1)
     usual = input_like(parameter, width)
     plain = [one for one in usual if not isinstance(one, TensorText) and one != LiteralValue(None)]

@@ -1,4 +1,4 @@
-"""Repairs: candidates derived from a failed trial call, with their costs."""
+"""Repairs: changed arguments to try after a failed trial call, with their costs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ from .trial import TrialOutcome
 
 
 def repairs_for(subject: SearchSubject, outcome: TrialOutcome) -> Iterator[Repair]:
-    """Yield changes of a candidate that may avoid the exception of its trial call."""
+    """Yield changed arguments that may avoid the exception of a trial call, each with a cost; low
+    costs are tried first."""
     if outcome.failed is not None and outcome.phase == 1:
         yield from fit_layer(subject, outcome, outcome.failed)
     for rank, obstacle in enumerate(find_obstacles(outcome)):
@@ -82,7 +83,8 @@ def _remove_obstacle(
 
 
 def _try_other_guesses(subject: SearchSubject, outcome: TrialOutcome) -> Iterator[Repair]:
-    """Yield changes of every argument at a high cost, in case nothing is known."""
+    """Yield changed arguments with another guess for any one of them, at a high cost, in case
+    nothing better is known."""
     candidate = outcome.candidate
     if outcome.phase == 1:
         for path, value, shape in candidate.input_tensors():

@@ -1,4 +1,4 @@
-"""Repairs that change the shape of a tensor or the length of a list."""
+"""Changes of arguments after a failed trial call: other shapes of tensors and lengths of lists."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _SPATIAL = {1: (64,), 2: (SIDE, SIDE), 3: (8, 8, 8)}
 
 
 def fit_layer(subject: SearchSubject, outcome: TrialOutcome, call: FailedCall) -> Iterator[Repair]:
-    """Yield changes of a layer's input that follow from the shapes of its weights."""
+    """Yield changed arguments in which an input has a shape that the layer that raised accepts,
+    judging by its weights."""
     candidate = outcome.candidate
     yield from _copy_shapes(outcome, call)
     given = (*call.args, *call.kwargs.values())
@@ -55,7 +56,8 @@ def fit_layer(subject: SearchSubject, outcome: TrialOutcome, call: FailedCall) -
 def _layer_inputs(
     call: FailedCall, tensors: list[torch.Tensor]
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield dtypes and shapes of inputs that fit a layer's weights; an empty dtype means any.
+    """Yield the dtype and shape of inputs that a layer accepts, judging by its weights; an empty
+    dtype means any.
 
     ``tensors`` are the arguments of the layer's function, first the input.
     """
@@ -82,7 +84,8 @@ def _layer_inputs(
 
 
 def _copy_shapes(outcome: TrialOutcome, call: FailedCall) -> Iterator[Repair]:
-    """Yield inputs with the shape of the other inputs, for functions that need equal shapes.
+    """Yield changed arguments in which an input gets the shape of another one, for functions that
+    need equal shapes.
 
     For concatenations the joined dimension may differ.
     """
@@ -108,9 +111,8 @@ def _copy_shapes(outcome: TrialOutcome, call: FailedCall) -> Iterator[Repair]:
 
 
 def add_input(subject: SearchSubject, outcome: TrialOutcome, width: int) -> Iterator[Repair]:
-    """Yield candidates with one more input, which has the features missing from a
-    concatenation.
-    """
+    """Yield changed arguments with one more input, with the ``width`` features that a concatenation
+    lacks."""
     candidate = outcome.candidate
     given = [shape for _, _, shape in candidate.input_tensors()]
     if not given or width not in {site.number for site in number_sites(candidate)} | {
@@ -128,7 +130,7 @@ def add_input(subject: SearchSubject, outcome: TrialOutcome, width: int) -> Iter
 def reshape_input(
     subject: SearchSubject, candidate: InputCandidate, obstacle: WrongShape
 ) -> Iterator[Repair]:
-    """Yield candidates with the required shape for each input of the rejected shape."""
+    """Yield changed arguments in which an input with the rejected shape gets the required one."""
     changed = candidate
     met, wanted = obstacle.met, obstacle.wanted
     known = [shape for _, _, shape in candidate.input_tensors()]
@@ -148,7 +150,8 @@ def reshape_input(
 
 
 def change_ranks(outcome: TrialOutcome, met: int | None, wanted: int) -> Iterator[Repair]:
-    """Yield candidates with other ranks, or other lengths of lists, than the rejected one."""
+    """Yield changed arguments in which a tensor has ``wanted`` instead of ``met`` dimensions, or a
+    list as many items."""
     candidate = outcome.candidate
     near = [path for path in implicated_paths(outcome) if path[0] == "inputs"]
     for path, _, shape in candidate.input_tensors():
@@ -178,7 +181,8 @@ def change_ranks(outcome: TrialOutcome, met: int | None, wanted: int) -> Iterato
 
 
 def usual_ranks(candidate: InputCandidate, width: int) -> Iterator[Repair]:
-    """Yield candidates with more dimensions, or with square images, for inputs that worked.
+    """Yield changed arguments with one more dimension, or with square images, for inputs that
+    worked but are unusual.
 
     ``width`` is the number of features that inputs should have.
     """
@@ -196,13 +200,14 @@ def usual_ranks(candidate: InputCandidate, width: int) -> Iterator[Repair]:
 
 
 def of_length(found: Sequence, count: int) -> Sequence:
-    """Return a list of ``count`` items: the items of another list, repeated."""
+    """Return a list of ``count`` items in text form: the items of another list, repeated."""
     items = tuple(found.items[at % len(found.items)] for at in range(count))
     return Sequence(found.kind, items)
 
 
 def shapes_of_rank(shape: tuple[int, ...], rank: int) -> list[tuple[int, ...]]:
-    """Return shapes with ``rank`` dimensions that keep the number of features."""
+    """Return shapes with ``rank`` dimensions derived from ``shape``, which keep the number of
+    features."""
     width = shape[-1] if shape else WIDTH
     if len(shape) >= 4:
         width = shape[1]

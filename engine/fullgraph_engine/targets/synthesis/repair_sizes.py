@@ -1,4 +1,5 @@
-"""Repairs that change numbers: sizes of inputs and integer arguments."""
+"""Changes of arguments after a failed trial call: other sizes of inputs and other integer
+arguments."""
 
 from __future__ import annotations
 
@@ -18,14 +19,16 @@ _SIDES = (64, 224, 128, 28, 96, 256, 299, 112, 16, 84, 384, 512, 8)
 _MOST_KNOWN = 6
 """Maximum number of the constructor's integer arguments tried as sizes of inputs."""
 _CLOSER = 1.5
-"""Value of a smaller difference between two numbers that should be equal, in units of cost."""
+"""Reduction of a change's cost if the previous change has brought two numbers that should be equal
+closer."""
 _LONGEST = 1 << 17
-"""Largest number for which the size of an image or sequence is computed."""
+"""Maximum size to try for an image or sequence."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Two numbers that differed at one place in a trial call and should be equal."""
+    """The difference ``width`` between two numbers that should be equal, at one place of the code
+    in a trial call."""
 
     candidate: InputCandidate
     place: tuple[object, ...]
@@ -33,7 +36,8 @@ class Gap:
 
 
 def gap_of(outcome: TrialOutcome) -> Gap | None:
-    """Return the most likely pair of numbers that differed in a trial call, if any."""
+    """Return the most likely difference between two numbers that a trial call failed by; None for
+    other failures."""
     unequal = next((one for one in find_obstacles(outcome) if isinstance(one, Unequal)), None)
     if unequal is None:
         return None
@@ -43,10 +47,10 @@ def gap_of(outcome: TrialOutcome) -> Gap | None:
 
 
 def solve_between(one: Gap, other: Gap) -> Iterator[Repair]:
-    """Yield candidates with a size, computed from two trial calls, at which the numbers should be
-    equal.
+    """Yield changed arguments with a size at which two numbers should be equal, computed from the
+    differences in two trial calls.
 
-    The number is assumed to depend linearly on the size.
+    The difference is assumed to depend linearly on the size.
     """
     if one.place != other.place:
         return
@@ -77,9 +81,11 @@ def equalize_sizes(
     *,
     sized: bool = True,
 ) -> Iterator[Repair]:
-    """Yield candidates with ``met`` changed to ``wanted``, or at a higher cost the other way.
+    """Yield changed arguments in which the number ``met`` becomes ``wanted``, or at a higher cost
+    ``wanted`` becomes ``met``.
 
-    ``sized``: the number may depend on sizes of images and sequences.
+    ``phase`` is 0 if the constructor raised and 1 if the call did. ``sized``: the number may depend
+    on sizes of images and sequences.
     """
     if met <= 0 or wanted <= 0:
         return
@@ -115,9 +121,8 @@ def equalize_sizes(
 
 
 def _match_products(candidate: InputCandidate, met: int, wanted: int) -> Iterator[Repair]:
-    """Yield candidates in which a product of two dimensions, which the code flattens together,
-    fits.
-    """
+    """Yield changed arguments in which the product of two dimensions becomes ``wanted``, since the
+    code may flatten them together."""
     for path, value, shape in candidate.input_tensors():
         for dim, (one, other) in enumerate(itertools.pairwise(shape)):
             if one * other != met or 1 in (one, other):
@@ -129,9 +134,8 @@ def _match_products(candidate: InputCandidate, met: int, wanted: int) -> Iterato
 
 
 def _match_sums(candidate: InputCandidate, met: int, wanted: int) -> Iterator[Repair]:
-    """Yield candidates in which a sum of dimensions of two inputs, which the code concatenates,
-    fits.
-    """
+    """Yield changed arguments in which the sum of dimensions of two inputs becomes ``wanted``,
+    since the code may concatenate them."""
     found = [site for site in number_sites(candidate) if site.dim and site.path[0] == "inputs"]
     for one, other in itertools.combinations(found, 2):
         if one.dim == other.dim and one.number + other.number == met and wanted > 1:
@@ -140,10 +144,10 @@ def _match_sums(candidate: InputCandidate, met: int, wanted: int) -> Iterator[Re
 
 
 def _try_known_numbers(subject: SearchSubject, candidate: InputCandidate) -> Iterator[Repair]:
-    """Yield inputs whose last sizes are integer arguments of the constructor.
+    """Yield changed arguments in which the last size of an input is an integer argument of the
+    constructor.
 
-    Also yield inputs with as many values as a Fourier transform of that length has
-    frequencies.
+    Also try the number of frequencies that a Fourier transform of that length has.
     """
     known: dict[int, None] = {}
     for name, number_ in subject.constructor_numbers(candidate).items():
@@ -159,9 +163,8 @@ def _try_known_numbers(subject: SearchSubject, candidate: InputCandidate) -> Ite
 def _resize_square(
     candidate: InputCandidate, site: NumberSite, number_: int
 ) -> InputCandidate | None:
-    """Return a candidate with both sides of a square image changed to a number; None for other
-    sizes.
-    """
+    """Return changed arguments in which a square image has another side; None if the size is not a
+    side of such an image."""
     value = candidate.get(site.path)
     if not isinstance(value, TensorText):
         return None
@@ -175,7 +178,7 @@ def _resize_square(
 def _scale_size(
     candidate: InputCandidate, site: NumberSite, met: int, wanted: int
 ) -> Iterator[Repair]:
-    """Yield candidates with a scaled size, so that ``met`` becomes ``wanted``.
+    """Yield changed arguments with one size scaled so that ``met`` becomes ``wanted``.
 
     ``met`` is assumed to be a multiple of the size, or slightly more.
     """
@@ -199,9 +202,8 @@ def _scale_size(
 
 
 def _resize_images(candidate: InputCandidate, met: int, wanted: int) -> Iterator[Repair]:
-    """Yield candidates with images whose area scales like the numbers, and with longer
-    sequences.
-    """
+    """Yield changed arguments with images whose area is scaled by ``wanted / met``, and with longer
+    sequences."""
     for side in dict.fromkeys(side for _, _, side in _image_inputs(candidate)):
         if abs(met - wanted) == 1:  # halves of an odd number, rounded down or up
             yield 1.0, _with_all_sides(candidate, side + 1, side)
@@ -218,7 +220,7 @@ def _resize_images(candidate: InputCandidate, met: int, wanted: int) -> Iterator
 
 
 def enlarge_images(subject: SearchSubject, candidate: InputCandidate) -> Iterator[Repair]:
-    """Yield candidates with other, mostly larger, sizes of images and sequences."""
+    """Yield changed arguments with other, mostly larger, images and sequences."""
     for at, side in enumerate(_SIDES):
         changed = _with_all_sides(candidate, side)
         if changed != candidate:
@@ -238,7 +240,8 @@ def enlarge_images(subject: SearchSubject, candidate: InputCandidate) -> Iterato
 
 
 def shrink_sizes(subject: SearchSubject, candidate: InputCandidate) -> Iterator[Repair]:
-    """Yield candidates with smaller numbers, for modules that need too much memory or time."""
+    """Yield changed arguments with smaller numbers, for modules that need too much memory or
+    time."""
     large = [site for site in number_sites(candidate) if site.number > 2]
     everything = candidate
     for site in large:
@@ -261,7 +264,8 @@ def shrink_sizes(subject: SearchSubject, candidate: InputCandidate) -> Iterator[
 def make_divisible(
     subject: SearchSubject, candidate: InputCandidate, number_: int, divisor: int
 ) -> Iterator[Repair]:
-    """Yield candidates in which ``divisor`` divides ``number_``."""
+    """Yield changed arguments in which ``divisor`` divides ``number_``; either of the two may
+    change."""
     if number_ <= 0 or divisor <= 0:
         return
     found = number_sites(candidate)
@@ -284,7 +288,7 @@ def make_divisible(
 
 
 def divide_sizes(candidate: InputCandidate, wanted: int) -> Iterator[Repair]:
-    """Yield candidates with sizes that can be split into the wanted number of equal parts."""
+    """Yield changed arguments with a size that can be split into ``wanted`` equal parts."""
     for path, value, shape in candidate.input_tensors():
         for dim in range(1, len(shape)):
             if shape[dim] % wanted:
@@ -293,9 +297,8 @@ def divide_sizes(candidate: InputCandidate, wanted: int) -> Iterator[Repair]:
 
 
 def _site_distance(site: NumberSite, phase: int) -> float:
-    """Return the cost of changing a number, which is higher for the constructor once that
-    succeeds.
-    """
+    """Return an additional cost for changing a number: 0 for a number of the part that raised
+    (constructor or call), else more."""
     return 0.0 if site.path[0] == ("inputs" if phase == 1 else "init") else 0.8
 
 
@@ -306,10 +309,11 @@ def _put_all(candidate: InputCandidate, found: list[NumberSite], number_: int) -
 
 
 def _side_dims(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the dimensions of a shape for the sides of an image or a volume.
+    """Return the dimensions of a shape that are the sides of an image or a volume; empty for other
+    shapes.
 
-    They follow the channels or, if only the leading ones are equal, precede them. Other shapes have
-    none.
+    They are the last ones, after the channels. If only the leading dimensions are equal, they are
+    the first ones.
     """
     rank = len(shape)
     if rank < 4:
@@ -323,9 +327,7 @@ def _side_dims(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _image_inputs(candidate: InputCandidate) -> Iterator[tuple[Path, TensorText, int]]:
-    """Yield the images and volumes among the inputs, with their position and the length of the
-    last side.
-    """
+    """Yield the position, text form and last side of each image or volume among the inputs."""
     for path, value, shape in candidate.input_tensors():
         if dims := _side_dims(shape):
             yield path, value, shape[dims[-1]]
@@ -334,9 +336,9 @@ def _image_inputs(candidate: InputCandidate) -> Iterator[tuple[Path, TensorText,
 def _with_all_sides(
     candidate: InputCandidate, side: int, before: int | None = None
 ) -> InputCandidate:
-    """Return a candidate whose images all have another side.
+    """Return changed arguments in which all images have sides of length ``side``.
 
-    With ``before``, only images with that side change.
+    With ``before``, only images with sides of that length change.
     """
     for path, value, known in _image_inputs(candidate):
         if before is None or known == before:

@@ -1,4 +1,5 @@
-"""Repairs that replace a value by one of another type or by another choice."""
+"""Changes of arguments after a failed trial call: values of another type, or another one of several
+choices."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from .trial import TrialOutcome
 def try_choices(
     subject: SearchSubject, candidate: InputCandidate, obstacle: WrongChoice
 ) -> Iterator[Repair]:
-    """Yield candidates with the values that the code compares a rejected value with."""
+    """Yield changed arguments in which a value is one of the choices that the code compares the
+    rejected value with."""
     for at, choice in enumerate(obstacle.choices):
         if isinstance(choice, (str, int, float, bool, type(None))):
             yield 0.5 + 0.1 * at, put_value(candidate, obstacle.path, LiteralValue(choice))
@@ -31,7 +33,7 @@ def try_choices(
 def try_types(
     subject: SearchSubject, candidate: InputCandidate, obstacle: WrongType
 ) -> Iterator[Repair]:
-    """Yield candidates with values of the types that the code requires."""
+    """Yield changed arguments in which a value has one of the types that the code requires."""
     name = str(obstacle.path[-1])
     for kind in obstacle.wanted:
         for value in subject.guesses.of_type(kind, name):
@@ -41,7 +43,10 @@ def try_types(
 def add_missing(
     subject: SearchSubject, candidate: InputCandidate, names: tuple[str, ...], phase: int
 ) -> Iterator[Repair]:
-    """Yield candidates with the arguments that a call lacked."""
+    """Yield changed arguments with values for the missing parameters ``names``.
+
+    ``phase`` is 0 if the constructor raised and 1 if the call did.
+    """
     changed = candidate
     for name in names:
         parameter = SignatureParameter(name, True)
@@ -60,7 +65,8 @@ def add_missing(
 
 
 def fix_types(subject: SearchSubject, outcome: TrialOutcome) -> Iterator[Repair]:
-    """Yield candidates that avoid an exception about the type of a value."""
+    """Yield changed arguments in which a value has another type, if the exception is about the type
+    of a value."""
     error, candidate = outcome.error, outcome.candidate
     text = error_words(error)
     near = [path for path in implicated_paths(outcome) if candidate.get(path[:2]) is not None]
@@ -107,9 +113,8 @@ def fix_types(subject: SearchSubject, outcome: TrialOutcome) -> Iterator[Repair]
 
 
 def _of_classes(candidate: InputCandidate, names: set[str]) -> Iterator[Path]:
-    """Yield positions of arguments that refer to classes with these names, for which
-    functions can be tried.
-    """
+    """Yield the positions of arguments that are classes with these names; a function may be
+    required instead."""
     for path, value in candidate.values():
         if isinstance(value, Reference) and value.call is None and _last_name(value) in names:
             yield path
@@ -118,7 +123,10 @@ def _of_classes(candidate: InputCandidate, names: set[str]) -> Iterator[Path]:
 def _try_containers(
     candidate: InputCandidate, path: Path, value: TensorText, text: str, cost: float
 ) -> Iterator[Repair]:
-    """Yield candidates in which a container or a number replaces a tensor."""
+    """Yield changed arguments in which a list, a dictionary, a text or a number replaces a tensor.
+
+    ``text`` is the exception's message, and ``cost`` the cost of an unlikely change.
+    """
     if re.search(r"slice|interpreted as an integer|converted to an index|ambiguous|int", text):
         yield cost, candidate.with_value(path, LiteralValue(4))
     if re.search(r"str|key|indices|items|keys|values|get", text):
@@ -137,7 +145,8 @@ def _try_containers(
 
 
 def _try_keys(outcome: TrialOutcome, near: list[Path]) -> Iterator[Repair]:
-    """Yield candidates in which an existing key of a dictionary replaces a missing key."""
+    """Yield changed arguments for a ``KeyError``, in which an argument becomes a key that the
+    dictionary has."""
     error, candidate = outcome.error, outcome.candidate
     key = error.args[0] if error is not None and error.args else None
     for frame, _, _ in reversed(outcome.frames[-6:]):
@@ -152,8 +161,10 @@ def _try_keys(outcome: TrialOutcome, near: list[Path]) -> Iterator[Repair]:
 
 
 def _try_attributes(subject: SearchSubject, outcome: TrialOutcome, text: str) -> Iterator[Repair]:
-    """Yield candidates with strings that select an existing attribute or name an object of
+    """Yield changed arguments in which a string names an attribute that exists, or an object of
     torch.
+
+    ``text`` is the exception's message.
     """
     candidate = outcome.candidate
     given = [
@@ -191,9 +202,8 @@ def _raising_lines(outcome: TrialOutcome) -> str:
 
 
 def _wanted_kind(kind: str, text: str) -> Any:
-    """Return a test for values of the type that an error message requires; None if it names
-    none.
-    """
+    """Return a predicate for values of the type that an error message requires; None if the message
+    does not name a type."""
     if re.search(
         r"not subscriptable|not iterable|non-iterable|has no len|object is not a sequence", text
     ):

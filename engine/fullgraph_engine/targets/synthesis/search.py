@@ -1,4 +1,5 @@
-"""Best-first search for inputs, which next repairs the candidate with the most progress."""
+"""Best-first search for example inputs: each step changes the arguments of the trial call that got
+farthest."""
 
 from __future__ import annotations
 
@@ -35,17 +36,16 @@ from .subject import SearchSubject
 from .trial import InputTrials, TrialOutcome, skip_initialization
 
 _MOST_STEPS = 40
-"""Maximum number of repairs tried per candidate."""
+"""Maximum number of changes tried for one set of arguments."""
 _PAST, _STALE = 0.35, 0.15
-"""Factors for the weight of earlier repairs, and of earlier trials that stopped at the same
-place.
-"""
+"""Factor on the cost of earlier changes, and reduction of a trial call's score per earlier trial
+that stopped at the same place."""
 _CONSTRUCTED = 5.0
-"""Score of a trial in which the constructor succeeded, larger than any score of one in which it
-failed.
-"""
+"""Score of a trial call in which the constructor succeeded; any trial in which it failed has a
+lower score."""
 _FARTHER = 0.5
-"""Minimum score for a trial that passes the line where the previous trial stopped."""
+"""Amount by which a trial call that stops on a later line than the previous one has at least a
+higher score."""
 _BETTER, _CERTAIN = 1.0, 3.0
 """Maximum processor seconds of the search for usual inputs after unusual ones were found, and of
 the test whether an error depends on the inputs.
@@ -58,22 +58,22 @@ _TRY = 3.0
 
 @dataclass(frozen=True)
 class FoundInputs:
-    """Constructor arguments and inputs with which a class ran without an exception."""
+    """Constructor arguments and inputs with which a module class ran without an exception."""
 
     notation: Notation
     tries: int
     seconds: float
     unusual: str = ""
-    """Why the inputs are unusual, in words; empty if they are not."""
+    """Reason why the inputs are unusual, in words; empty if they are not."""
     shortened: str = ""
-    """Sizes that are smaller than usual because the code loops over them, in words."""
+    """Sizes that are smaller than usual because the code loops over them, in words; empty for
+    none."""
 
 
 @dataclass(frozen=True)
 class NotFound:
-    """A failed search for inputs; ``obstacle`` describes the exception of the best trial in a
-    line.
-    """
+    """A failed search for inputs; ``obstacle`` is one line about the exception of the trial call
+    that got farthest."""
 
     obstacle: str
     tries: int
@@ -81,7 +81,10 @@ class NotFound:
 
 
 class InputSearch:
-    """A search for the inputs of one class, in the tensor mode (fake or real) of the caller."""
+    """A search for constructor arguments and inputs of one module class, by trial calls.
+
+    Tensors are fake inside a fake mode, otherwise real.
+    """
 
     def __init__(
         self,
@@ -90,7 +93,8 @@ class InputSearch:
         constructed_with: Arguments | None = None,
         method: str = "forward",
     ) -> None:
-        """Prepare the search; ``constructed_with`` fixes the constructor's arguments."""
+        """Prepare the search; ``constructed_with`` are fixed constructor arguments, None to search
+        for them too."""
         self.guesses = Guesses(subject, namespace, method)
         self.method = method
         self.init = _constructor_parameters(subject)
@@ -99,16 +103,15 @@ class InputSearch:
         self.subject = SearchSubject(self.guesses, self.init, self.inputs)
         said = None if constructed_with is None else Notation(constructed_with)
         self.given = None if said is None else candidate_of(said, self.trials.positional).init
-        """Constructor arguments of each candidate if they are given, so that only inputs are
-        searched for.
-        """
+        """Constructor arguments used in all trial calls; None if they are searched for too."""
 
     def run(
         self, seconds: float, before: Notation | None = None
     ) -> FoundInputs | NotFound | CertainError:
         """Search for at most ``seconds`` of processor time.
 
-        First try ``before``, inputs in notation that worked earlier.
+        First try ``before``, inputs that worked for an earlier version of the code. Return the
+        inputs, or why none were found: ``CertainError`` if the code raises with any inputs.
         """
         starts = list(self.starts())
         first = None if before is None else candidate_of(before, self.trials.positional)
@@ -120,7 +123,8 @@ class InputSearch:
     def _run_queue(
         self, seconds: float, starts: list[InputCandidate], before: InputCandidate | None
     ) -> FoundInputs | NotFound | CertainError:
-        """Try candidates in order of cost.
+        """Try sets of arguments in order of their cost, beginning with ``starts``; return the
+        result of the search.
 
         First try ``before``, which may take the whole time. Inputs that work but are unusual are
         returned only if nothing better is found soon.
@@ -205,7 +209,8 @@ class InputSearch:
         return NotFound(last_obstacle(best), self.trials.count, spent)
 
     def _shorten(self, found: FoundInputs, outcome: TrialOutcome) -> FoundInputs:
-        """Return found inputs with fewer steps of loops, if the code makes many calls."""
+        """Return found inputs with shorter loop dimensions if the code makes many calls of torch,
+        else unchanged."""
         candidate, words = shorten_loops(
             outcome.candidate, outcome.calls, functools.partial(self.trials.run, seconds=_TRY)
         )
@@ -220,10 +225,12 @@ class InputSearch:
         best: TrialOutcome | None,
         doubtful: dict[object, TrialOutcome],
     ) -> CertainError | None:
-        """Return an error that the trials raised due to the code, not due to their inputs.
+        """Return an error that the code raises with any inputs, if the failed trial calls show one;
+        else None.
 
-        ``first`` is the first trial with such an error, ``best`` the trial with the most progress.
-        ``doubtful`` has the trials whose sizes differ.
+        ``first`` is the first trial in which the constructor failed as by a bug, and ``best`` the
+        trial with the most progress. ``doubtful`` are trials that failed because two sizes differ;
+        they are repeated with other sizes.
         """
         if first is not None and is_without_arguments(self.subject, first):
             return self._make_error(first)
@@ -259,9 +266,8 @@ class InputSearch:
 
     @functools.cached_property
     def constructed_arguments(self) -> list[dict[str, Value]]:
-        """Return constructor arguments found in calls of the class, without arguments equal to
-        defaults.
-        """
+        """Return the constructor arguments of each call of the class in code, by parameter;
+        arguments equal to defaults are left out."""
         taken = {one.name: one for one in self.init}
         found: list[dict[str, Value]] = []
         for known in self.guesses.constructed_arguments(self.init):
@@ -277,7 +283,7 @@ class InputSearch:
         return found
 
     def starts(self) -> Iterator[InputCandidate]:
-        """Yield the first candidates: required arguments only, with small repetition counts."""
+        """Yield the first arguments to try: only required ones, with small repetition counts."""
         given = {one.name: self.guesses.argument(one)[0] for one in self.init if one.required}
         small: dict[str, Value] = {
             one.name: LiteralValue(2)
@@ -308,7 +314,8 @@ def _is_default(value: Value, default: Any) -> bool:
 
 
 def _constructor_parameters(subject: type) -> tuple[SignatureParameter, ...]:
-    """Return the constructor's parameters, with keywords that it passes on to its base class."""
+    """Return the constructor's parameters, including keywords that it passes on to the constructor
+    of its base class."""
     found: dict[str, SignatureParameter] = {}
     for kind in subject.__mro__:
         own = vars(kind).get("__init__")
@@ -323,8 +330,9 @@ def _constructor_parameters(subject: type) -> tuple[SignatureParameter, ...]:
 
 
 def _progress_score(outcome: TrialOutcome) -> float:
-    """Return the progress of a trial in units of cost; doubling the number of calls is worth a
-    repair.
+    """Return the progress of a trial call, in units of cost.
+
+    Twice as many calls of torch are worth one change of an argument.
     """
     phase, calls, line = outcome.score
     far = 1.2 * math.log2(1 + calls) + 0.01 * line
@@ -333,7 +341,7 @@ def _progress_score(outcome: TrialOutcome) -> float:
 
 @dataclass(frozen=True)
 class _Stop:
-    """The place where a trial stopped with an exception, and the trial's progress score."""
+    """The place of the code where a trial call raised, and the trial's progress score."""
 
     path: tuple[tuple[CodeType, int], ...]
     reached: float
@@ -341,9 +349,10 @@ class _Stop:
 
 
 def _find_stop(outcome: TrialOutcome, before: _Stop | None) -> _Stop:
-    """Return where a trial stopped, which repairs the trial that stopped at ``before``.
+    """Return where a trial call raised. ``before`` is where it raised before its arguments were
+    changed, or None.
 
-    To pass that line counts as progress even with fewer calls of torch, for example if a loop is
+    A later line counts as progress even with fewer calls of torch, for example if a loop is
     skipped.
     """
     reached = _progress_score(outcome)
@@ -364,15 +373,16 @@ def _is_past(
 
 
 def _dimension_words(outcome: TrialOutcome) -> str:
-    """Return the words that name a dimension in a trial's message, since shapes are compared one by
-    one.
+    """Return the number of the dimension that a trial call's exception names; empty without one.
+
+    Torch checks dimensions one by one, so another number means progress.
     """
     named = re.search(r"dimension (-?\d+)", error_words(outcome.error))
     return named[1] if named else ""
 
 
 def last_obstacle(outcome: TrialOutcome) -> str:
-    """Return one line about the exception that stopped a trial."""
+    """Return one line about the exception that stopped a trial call."""
     error = outcome.error
     text = error_words(error)
     kind = type(error).__name__

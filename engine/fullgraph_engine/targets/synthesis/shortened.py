@@ -14,17 +14,20 @@ from .trial import TrialOutcome
 _MOST_CALLS = 800
 """Number of calls of torch above which a shorter input is tried."""
 _SHORT = (4, 8)
-"""Sizes to try instead of longer ones."""
+"""Sizes to try for a dimension that the code loops over, smallest first."""
 _LESS = 0.6
-"""Maximum ratio of the calls with a shorter input, if the code loops over the dimension."""
+"""Maximum ratio of the number of torch calls with a shorter input to the number with the full one,
+if the code loops over the dimension."""
 
 
 def shorten_loops(
     candidate: InputCandidate, calls: int, run: Callable[[InputCandidate], TrialOutcome]
 ) -> tuple[InputCandidate, str]:
-    """Return a candidate with fewer steps of loops, and what was shortened, in words.
+    """Return arguments with smaller sizes where the code loops over a dimension, and a phrase on
+    what was shortened.
 
-    ``calls`` is the number of calls of torch with the candidate, and ``run`` tries another one.
+    ``calls`` is the number of torch calls with the original arguments, and ``run`` tries others.
+    Without such a loop, the arguments are unchanged and the phrase is empty.
     """
     words: list[str] = []
     for path, _, shape in candidate.input_tensors():

@@ -1,4 +1,5 @@
-"""The call whose arguments a search looks for, and the values that could replace an argument."""
+"""The module class whose arguments a search looks for, and the values that could replace an
+argument."""
 
 from __future__ import annotations
 
@@ -10,11 +11,13 @@ from .candidate import InputCandidate, Path, with_field
 from .guesses import WIDTH, Guesses, SignatureParameter, is_width
 
 Repair = tuple[float, InputCandidate]
-"""A changed candidate with its cost."""
+"""Cost of a change, and the changed constructor and call arguments (a candidate); lower costs are
+tried first."""
 
 
 class SearchSubject:
-    """A class whose constructor and call arguments are searched for, with guesses for them."""
+    """A module class whose constructor and call arguments are searched for, with guesses for each
+    of them."""
 
     def __init__(
         self,
@@ -27,22 +30,20 @@ class SearchSubject:
         self.inputs = {one.name: one for one in inputs}
 
     def input(self, parameter: SignatureParameter, candidate: InputCandidate) -> list[Value]:
-        """Return guesses for an input of the module that a candidate's arguments construct."""
+        """Return guesses for an input of the module, given a candidate's constructor arguments."""
         return self.guesses.input(
             parameter, self.width(candidate), self.constructor_numbers(candidate)
         )
 
     def width(self, candidate: InputCandidate) -> int:
-        """Return the number of features that inputs should have, from the constructor's
-        arguments.
-        """
+        """Return the number of features that inputs should have, judging by a candidate's
+        constructor arguments."""
         numbers = self.constructor_numbers(candidate).items()
         return next((number for name, number in numbers if is_width(name) and number > 0), WIDTH)
 
     def constructor_numbers(self, candidate: InputCandidate) -> dict[str, int]:
-        """Return the integer arguments of the constructor by parameter, also where they are
-        defaults.
-        """
+        """Return the integer arguments of the constructor by parameter, including defaults that the
+        candidate does not override."""
         found: dict[str, int] = {}
         for name, parameter in self.init.items():
             given = candidate.get(("init", name))
@@ -52,23 +53,24 @@ class SearchSubject:
         return found
 
     def integer_defaults(self, candidate: InputCandidate) -> Iterator[tuple[Path, int]]:
-        """Yield the positions and defaults of the constructor's integer parameters that keep their
-        defaults.
-        """
+        """Yield the position and default of each integer parameter of the constructor that
+        ``candidate`` leaves out."""
         for name, parameter in self.init.items():
             path = ("init", name)
             if type(parameter.default) is int and candidate.get(path) is None:
                 yield path, parameter.default
 
     def left_out(self, candidate: InputCandidate) -> Iterator[str]:
-        """Yield the names of optional inputs that the candidate leaves at None."""
+        """Yield the names of optional inputs that ``candidate``, a set of arguments to try, leaves
+        out."""
         for name, parameter in self.inputs.items():
             given = candidate.get(("inputs", name))
             if given == LiteralValue(None) or (given is None and parameter.default is None):
                 yield name
 
     def value_name(self, candidate: InputCandidate, path: Path) -> str:
-        """Return the name of the value at a path: its parameter, its field or its key."""
+        """Return a name for the value at a position: of its parameter, its field or its dictionary
+        key."""
         last = path[-1]
         if isinstance(last, str):
             return last.lstrip(".")
@@ -84,7 +86,8 @@ class SearchSubject:
         return self.value_name(candidate, path[:-1]) if len(path) > 2 else str(last)
 
     def alternatives(self, candidate: InputCandidate, path: Path, cost: float) -> Iterator[Repair]:
-        """Yield candidates with other guesses for the value at a path."""
+        """Yield changed arguments with another guess for the value at a position; ``cost`` is the
+        cost of the first."""
         values: list[Value]
         last = path[-1]
         if path[0] == "inputs" and len(path) == 2:
@@ -101,9 +104,8 @@ class SearchSubject:
 
 
 def put_value(candidate: InputCandidate, path: Path, value: Value) -> InputCandidate:
-    """Return a candidate with the value at a path, which may be a configuration's field with a
-    default.
-    """
+    """Return a set of arguments with the value at a position replaced, also in a configuration's
+    field that has its default."""
     last = path[-1]
     if isinstance(last, str) and last.startswith(".") and len(path) > 2:
         owner = candidate.get(path[:-1])

@@ -1,6 +1,5 @@
-"""Trial calls: make the arguments of a candidate, construct the module, call it, note where it
-stops.
-"""
+"""Trial calls: construct a module with the arguments of a candidate, call it, and record where it
+stops."""
 
 from __future__ import annotations
 
@@ -28,18 +27,19 @@ from .candidate import InputCandidate, Path, shape_of_text, with_field
 from .guesses import WIDTH, Guesses, Namespace, SignatureParameter
 
 _REAL_SECONDS = 1.5
-"""Maximum seconds of a trial with real tensors; slower candidates are tried with fake tensors."""
+"""Maximum seconds of a trial call with real tensors; slower ones are made with fake tensors."""
 _SMALL = 4096
-"""Maximum number of elements of a parameter to initialize during construction."""
+"""Maximum number of elements of a parameter to initialize when a module is constructed for a trial
+call; larger ones stay uninitialized."""
 _RANDOM = frozenset(
     f"{name}_" for name in ("normal", "uniform", "random", "log_normal", "exponential", "bernoulli")
 )
 _INITIAL = _RANDOM | {"fill_", "zero_", "erfinv_", "mul_", "add_", "clamp_"}
-"""Methods that initialize tensors: some always, the others only if the tensor is a parameter."""
+"""Names of methods that initialize tensors: the random ones always do, the others only if the
+tensor is a parameter."""
 _BYTES, _REAL_BYTES = 1 << 27, 1 << 24
-"""Maximum bytes of a tensor in a trial, if fake and if real. They limit the duration, because a
-deadline cannot interrupt a convolution.
-"""
+"""Maximum bytes of a tensor in a trial call, if fake and if real. They limit the duration, because
+a deadline cannot interrupt a convolution."""
 _REAL_MODULE = 1 << 28
 """Maximum bytes of the parameters of a module called with real tensors, since a call reads them
 all.
@@ -65,12 +65,12 @@ _ENGINE = str(pathlib.Path(__file__).parents[2])
 
 
 class TimeIsUp(BaseException):
-    """Raised when a trial takes too long; user code cannot catch it as an ``Exception``."""
+    """Raised when a trial call takes too long; user code cannot catch it as an ``Exception``."""
 
 
 @dataclass(frozen=True)
 class FailedCall:
-    """A call of a torch function that raised, with its arguments."""
+    """A call of a torch function that raised during a trial call, with its arguments."""
 
     name: str
     args: tuple[Any, ...]
@@ -79,11 +79,11 @@ class FailedCall:
 
 @dataclass
 class TrialOutcome:
-    """The result and progress of a trial call.
+    """The result and progress of a trial call, with the exception ``error`` or None.
 
-    ``candidate`` includes configuration attributes that the code requested. ``phase`` is 0 during
-    construction, 1 during the call and 2 at the end. ``calls`` counts the torch functions called in
-    that phase.
+    ``candidate`` are the tried arguments, with configuration attributes that the code requested.
+    ``phase`` is 0 during construction, 1 during the call and 2 at the end. ``calls`` counts the
+    torch functions called in that phase.
     """
 
     candidate: InputCandidate
@@ -92,13 +92,14 @@ class TrialOutcome:
     error: BaseException | None = None
     failed: FailedCall | None = None
     leaves: dict[int, Path] = field(default_factory=dict)
-    """Positions of the candidate's tensors, by the ``id`` of the tensor."""
+    """Positions of the tensors among the tried arguments, by the ``id`` of the tensor."""
     made: dict[Path, Any] = field(default_factory=dict)
-    """Object made from each value of the candidate; the references keep the ids unique."""
+    """Object made for each position of the tried arguments; the references keep the ids unique."""
     used: bool = False
-    """True if an earlier trial had called the module."""
+    """True if the module was reused from an earlier trial call, which had called it."""
     unusual: str = ""
-    """Why the inputs are unusual although the code may accept them, in words; empty otherwise."""
+    """Reason why the inputs are unusual although the code may accept them, in words; empty if they
+    are not."""
 
     @property
     def frames(self) -> list[tuple[types.FrameType, int, int]]:
@@ -115,7 +116,8 @@ class TrialOutcome:
 
     @functools.cached_property
     def path(self) -> tuple[tuple[types.CodeType, int], ...]:
-        """Functions of the user in which the trial stopped, each with its line, outermost first."""
+        """Functions of the user on the stack where the trial call raised, each with its line,
+        outermost first."""
         return tuple(
             (frame.f_code, line)
             for frame, line, _ in self.frames
@@ -124,12 +126,16 @@ class TrialOutcome:
 
     @property
     def place(self) -> tuple[object, ...]:
-        """Key of the place and the cause of the exception; trials with the same cause share it."""
+        """Key of the place and type of the exception; trial calls that fail alike have equal
+        keys."""
         return self.phase, type(self.error).__name__, self.path[-1:]
 
     @property
     def score(self) -> tuple[int, int, int]:
-        """Progress of the trial, as a tuple that compares larger with more progress."""
+        """Progress of the trial call: phase, number of torch calls and line.
+
+        A larger tuple means more progress.
+        """
         line = 0
         for frame, number, _ in self.frames:
             if frame.f_code.co_name in ("__init__", "forward"):
@@ -140,7 +146,8 @@ class TrialOutcome:
 
 @dataclass(frozen=True)
 class _Built:
-    """The module that the last trial constructed, with its constructor arguments."""
+    """The module that the last trial call constructed, with its constructor arguments, for reuse by
+    the next one."""
 
     init: tuple[tuple[str, Value], ...]
     module: Any
@@ -149,7 +156,10 @@ class _Built:
 
 
 class InputTrials:
-    """A runner of trial calls for one class, in the tensor mode (fake or real) of the caller."""
+    """A runner of trial calls of one module class, which also limits their time and memory.
+
+    Tensors are fake inside a fake mode, otherwise real.
+    """
 
     def __init__(
         self,
@@ -159,24 +169,24 @@ class InputTrials:
         inputs: tuple[SignatureParameter, ...],
         method: str = "forward",
     ) -> None:
-        """Prepare trials; ``inputs`` are the parameters of the method."""
+        """Prepare trial calls; ``inputs`` are the parameters of the called method."""
         self.method = method
         self.subject, self.namespace, self.guesses = subject, namespace, guesses
         self.positional = tuple(one.name for one in inputs if one.positional)
         self.count = 0
         self.real = True
-        """True to try with real tensors: small ones are several times faster than fake ones and run
-        all code.
-        """
+        """True to use real tensors in trial calls: small ones are several times faster than fake
+        ones and run all code."""
         self._built: _Built | None = None
 
     def run(
         self, candidate: InputCandidate, seconds: float, *, afresh: bool = False
     ) -> TrialOutcome:
-        """Try a candidate and return the result with its exception.
+        """Construct and call the module with the candidate's arguments; return the result,
+        including any exception.
 
-        The module of an earlier trial with equal constructor arguments is reused unless ``afresh``,
-        although calls may have changed it.
+        ``seconds`` limits the processor time. The module of an earlier trial with equal constructor
+        arguments is reused unless ``afresh``, although calls may have changed it.
         """
         if self.real and _largest_tensor(candidate) > _REAL_BYTES:
             self.real, self._built = False, None
@@ -241,15 +251,13 @@ class InputTrials:
 
 
 def _tensor_bytes(value: TensorText) -> int:
-    """Return the maximum number of bytes of a tensor in notation."""
+    """Return the number of bytes of a tensor in text form, at most."""
     return 8 * math.prod(max(size, 1) for size in shape_of_text(value))
 
 
 def _limit_time(seconds: float) -> contextlib.AbstractContextManager[None]:
-    """Limit the processor time of a block.
-
-    The limit for wall time is longer, for busy machines and code that waits.
-    """
+    """Limit the processor time of the ``with`` block; the limit of wall time is longer, for busy
+    machines."""
     return limit_seconds(TimeIsUp, 4 * seconds, processor=seconds)
 
 
@@ -277,7 +285,7 @@ def _wants_fake(error: BaseException | None) -> bool:
 
 
 def _leads_to(error: BaseException | None, cause: BaseException | None) -> bool:
-    """Whether ``error`` is ``cause``, or was raised while ``cause`` was handled."""
+    """Whether the exception ``error`` is ``cause``, or was raised while ``cause`` was handled."""
     for _ in range(8):
         if error is None:
             return False
@@ -288,10 +296,11 @@ def _leads_to(error: BaseException | None, cause: BaseException | None) -> bool:
 
 
 class _TorchCallWatch(TorchFunctionMode):
-    """A counter of the calls of torch functions, which keeps the last call that raised.
+    """A counter of calls of torch functions during a trial call; it keeps the last call that
+    raised.
 
-    While the module is constructed it also leaves large tensors uninitialized, as
-    ``skip_initialization`` does, because libraries call the initializers by other names.
+    While the module is constructed it also leaves large tensors uninitialized, because libraries
+    call the initializers by other names than ``skip_initialization`` replaces.
     """
 
     def __init__(self) -> None:
@@ -301,9 +310,9 @@ class _TorchCallWatch(TorchFunctionMode):
         self.failed: FailedCall | None = None
         self.error: BaseException | None = None
         self.leaves: Collection[int] = ()
-        """Identities of the call's inputs."""
+        """The ``id`` of each input tensor of the call."""
         self.unusual = ""
-        """Why the inputs are unusual, in words; empty if they are not."""
+        """Reason why the inputs are unusual, in words; empty if they are not."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -327,7 +336,7 @@ class _TorchCallWatch(TorchFunctionMode):
 
 
 def _unusual_input(func: Any, args: tuple[Any, ...], out: Any, leaves: Collection[int]) -> str:
-    """Return why a call that worked is unusual, in words; empty if it is not.
+    """Return why the input of a torch call that worked is unusual, in words; empty if it is not.
 
     Layers accept inputs without a batch, and parameters broadcast, which few models rely on.
     """
@@ -360,8 +369,10 @@ def _unusual_input(func: Any, args: tuple[Any, ...], out: Any, leaves: Collectio
 def _initialize_small(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> torch.Tensor | None:
-    """Return a large tensor uninitialized, if a function would initialize it; None for other
-    functions.
+    """Return the large tensor that a call of ``func`` would initialize, so that the call is skipped
+    to save time.
+
+    Return None for small tensors and other functions, which must be called.
     """
     name = getattr(func, "__name__", "")
     tensor = args[0] if args else kwargs.get("tensor")
@@ -374,8 +385,8 @@ def _initialize_small(
 
 @contextlib.contextmanager
 def skip_initialization(trials: InputTrials) -> Iterator[None]:
-    """Leave large parameters uninitialized in this block to save time, since their values are
-    unused.
+    """Leave large parameters uninitialized in the ``with`` block to save time, since their values
+    are unused.
 
     Small parameters are initialized, because code that samples from results needs valid numbers.
     """
@@ -401,7 +412,8 @@ def skip_initialization(trials: InputTrials) -> Iterator[None]:
 
 
 class _Maker:
-    """A maker of a candidate's values, which records the position of each tensor."""
+    """A converter of the arguments of a trial call from text form to objects, which records the
+    position of each tensor."""
 
     def __init__(self, namespace: Namespace, guesses: Guesses, outcome: TrialOutcome) -> None:
         self.namespace, self.guesses, self.outcome = namespace, guesses, outcome
@@ -470,8 +482,10 @@ class _Maker:
 
 
 class _Bag(types.SimpleNamespace):
-    """An object that creates missing attributes when code reads them; ``getattr`` gets its
-    default.
+    """A configuration object for trial calls that creates an attribute when code reads a missing
+    one.
+
+    With ``getattr``, code gets its own default.
     """
 
     def __init__(self, grow: Any, **fields: Any) -> None:
@@ -493,7 +507,7 @@ class _Bag(types.SimpleNamespace):
 
 
 class _Asked(dict):  # type: ignore[type-arg]
-    """A dictionary that creates missing keys when code reads them."""
+    """A dictionary for trial calls that creates a value when code reads a missing key."""
 
     def __init__(self, grow: Any) -> None:
         super().__init__()
