@@ -75,6 +75,8 @@ class Obstacle:
     reason: str
     next_step: str = ""
     by_command: bool = False
+    in_text: bool = False
+    """True if the text of the file itself shows the reason, as a comment does."""
 
 
 @dataclass(frozen=True)

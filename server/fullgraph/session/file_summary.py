@@ -113,7 +113,8 @@ def _find_obstacle(session: Session, unit: AnalysisUnit) -> Obstacle:
         untrusted = status.state is SessionState.UNTRUSTED
         return Obstacle(refusal, status.next_step if untrusted else "")
     if is_switched_off(unit.document.text):
-        return Obstacle("The comment `# fullgraph: off` excludes this file.", "Remove the comment.")
+        words = "The comment `# fullgraph: off` excludes this file."
+        return Obstacle(words, "Remove the comment.", in_text=True)
     engine = engines.find_status(unit)
     if engine is None and engines.status.state is SessionState.UNUSABLE:
         return Obstacle(engines.status.message, engines.status.next_step)

@@ -68,7 +68,7 @@ def _file_lens(context: ServerContext, unit: AnalysisUnit) -> Iterator[types.Cod
     """Yield a lens on the first line if nothing of the file was traced, because the file would look
     free of problems."""
     obstacle = summarize_file(context.session, unit).obstacle
-    if obstacle is None:
+    if obstacle is None or obstacle.in_text:
         return
     words = obstacle_words(obstacle).rstrip(".")
     brief = cut_message(words, _MOST_OBSTACLE)
