@@ -136,8 +136,8 @@ test("the walkthrough leads from a finding to a fix and a measured gain", LONG, 
   await user.screenshot("walkthrough-fix");
   await user.page.keyboard.press("Escape");
 
-  await step("Measure what it gains").click();
-  await button("Measure").click();
+  await step("Make it faster").click();
+  await button("Make This Faster").click();
   await user.tab("sample.py.measured.txt").first().waitFor({ timeout: 300_000 });
   const lines = user.page.locator(".editor-group-container .view-line");
   await until(
