@@ -9,6 +9,7 @@ from fullgraph.domain.file_summary import FileSummary, FindingCounts, Gap, NotTr
 from fullgraph.engines import EngineState
 from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.definitions import is_switched_off, list_definitions
+from fullgraph.session.file_traces import LONGEST_TRACED
 from fullgraph.session.listener import SessionState
 from fullgraph.session.request import may_have_targets
 from fullgraph.session.session import Session
@@ -115,6 +116,10 @@ def _find_obstacle(session: Session, unit: AnalysisUnit) -> Obstacle:
     if is_switched_off(unit.document.text):
         words = "The comment `# fullgraph: off` excludes this file."
         return Obstacle(words, "Remove the comment.", in_text=True)
+    length = len(unit.document.text)
+    if length > LONGEST_TRACED:
+        reason = f"It has {length:,} characters, more than {LONGEST_TRACED:,}."
+        return Obstacle(reason, "Analyze the file by command to trace it anyway.", True)
     engine = engines.find_status(unit)
     if engine is None and engines.status.state is SessionState.UNUSABLE:
         return Obstacle(engines.status.message, engines.status.next_step)
