@@ -105,6 +105,7 @@ _QUOTING = (
     "probe/",
     "schema/",
     "guard/data-dependent",
+    "program/",
     "recompile/",
     "forecast/",
 )

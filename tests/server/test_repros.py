@@ -45,7 +45,8 @@ async def actions_at(editor: Any, uri: str, needle: str, only: list[str] | None 
         types.Range(start, start),
         types.CodeActionContext(diagnostics=[], only=only),
     )
-    return await editor.client.text_document_code_action_async(params) or []
+    found = await editor.client.text_document_code_action_async(params) or []
+    return [one for one in found if not one.disabled]
 
 
 def files(editor: Any) -> list[str]:

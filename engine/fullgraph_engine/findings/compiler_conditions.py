@@ -65,8 +65,7 @@ class CompilerConditions:
         related = (Related(self._source.path, code, f"runs {words}") for code, words in cut)
         return Finding(
             code=CODE,
-            message=f"Compiled code takes another branch: `{check.function}()` is true "
-            f"under `{tool}`",
+            message=f"`{check.function}()` is true under `{tool}`, which takes another branch",
             range=choice.condition,
             explanation=" ".join(f"{self._code_subject(code)} {words}." for code, words in cut),
             stack=place.stack,

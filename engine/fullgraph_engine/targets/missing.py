@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from ..protocol import Finding, Fix, Position, Range, TextEdit
 from .discovery import Target
 from .first_probe import write_first_probe
@@ -28,7 +30,9 @@ def missing_probe(target: Target, text: str, obstacle: str = "") -> Finding:
     def comment(words: str) -> tuple[TextEdit, ...]:
         return (TextEdit(Range(start, start), f"{indent}# fullgraph: {words}{newline}"),)
 
-    probe = write_first_probe(target, text)
+    probe = ""
+    with contextlib.suppress(ImportError):  # without torch, no inputs would help
+        probe = write_first_probe(target, text)
     first = (Fix(f"Write a first probe comment: {probe}", comment(probe)),) if probe else ()
     return Finding(
         code="probe/missing",

@@ -65,6 +65,7 @@ test("one types in a cell of a notebook without a message", LONG, async () => {
   await user.keys("Control+End", "Enter");
   await user.type("torch.nn");
   await until("what was typed", async () => (await cell.textContent()).includes("torch.nn"));
+  await user.keys("Escape");
   await quiet();
   await user.screenshot("notebook");
   await user.command("View: Revert and Close Editor");

@@ -384,7 +384,7 @@ def test_two_requests_at_once(engine: Engine) -> None:
     assert any(isinstance(e, TargetDone) and e.request == second for e in result.events)
     engine.send(Cancel(first))
     assert engine.until_end(first).end == Analyzed(
-        first, "v" + str(first), AnyFloat(), cancelled=True
+        first, "v" + str(first), AnyFloat(), cancelled=True, cpu=AnyFloat()
     )
 
 
@@ -396,7 +396,9 @@ def test_cancelled_while_the_module_is_executed(engine: Engine) -> None:
         pass
     engine.send(Cancel(request))
     result = engine.until_end(request)
-    assert result.end == Analyzed(request, f"v{request}", AnyFloat(), cancelled=True)
+    assert result.end == Analyzed(
+        request, f"v{request}", AnyFloat(), cancelled=True, cpu=AnyFloat()
+    )
 
 
 def test_cancelling_what_is_over_says_nothing(engine: Engine) -> None:
