@@ -232,23 +232,12 @@ async def test_a_text_that_is_on_no_disk_yet(editor: Any, uri: str) -> None:
     await editor.until_seen(uri, BREAK)
 
 
-async def test_notebooks_are_left_alone(editor: Any, counter: Any) -> None:
-    assert editor.offers.notebook_document_sync is None
+async def test_a_cell_without_its_notebook_is_left_alone(editor: Any, counter: Any) -> None:
     cell = "vscode-notebook-cell:/a.ipynb#W0"
-    part = types.NotebookCell(types.NotebookCellKind.Code, cell)
-    notebook = types.NotebookDocument("file:///a.ipynb", "jupyter", 1, [part])
-    document = types.TextDocumentItem(cell, "python", 1, NET)
-    editor.client.notebook_document_did_open(
-        types.DidOpenNotebookDocumentParams(notebook, [document])
-    )
     editor.open(cell, NET)
     editor.edit(cell, "x = call()", "x = call(1)")
     assert await editor.hover(cell, "class Net") is None
     assert await editor.lenses(cell) == [] and await editor.seen(cell) == []
-    identifier = types.NotebookDocumentIdentifier(notebook.uri)
-    editor.client.notebook_document_did_close(
-        types.DidCloseNotebookDocumentParams(identifier, [types.TextDocumentIdentifier(cell)])
-    )
     uri = editor.open("model.py", NET)
     await editor.until_seen(uri, BREAK)
     assert counter.analyzed == 1
