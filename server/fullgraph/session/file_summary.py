@@ -127,6 +127,9 @@ def _find_obstacle(session: Session, unit: AnalysisUnit) -> Obstacle:
         return Obstacle(engine.message, engine.next_step)
     if unit.traces.unparsed:
         return Obstacle("The text has a syntax error.")
+    if unit.traces.complete is None:
+        next_step = "Analyze the file by command to trace it."
+        return Obstacle("No trace of it has ended.", next_step, by_command=True)
     return Obstacle(
         "It has no module with a `forward`, no compiled function and no probe comment.",
         "Write a probe comment such as `# fullgraph: f32[4, 16]` above a function.",
