@@ -10,18 +10,16 @@ from dataclasses import dataclass
 
 from fullgraph.domain.findings import keep_latest
 from fullgraph.fixes.tracing import Traced, Tracer, events
-from fullgraph.incremental import ParsedText, align_statements, find_unaffected
+from fullgraph.incremental import ParsedText, align_versions, find_unaffected, parse_text
 from fullgraph.incremental.text_maps import CodeMap
 from fullgraph.results import Results
 from fullgraph_engine.protocol import Analyze, Part
-from fullgraph_engine.protocol.comments import RUN
 
 
 @dataclass(frozen=True)
 class _Version:
     """One version of the file with its results."""
 
-    text: str
     parsed: ParsedText
     results: Results
 
@@ -41,7 +39,7 @@ class Retracer:
 
     async def trace(self, request: Analyze) -> Traced:
         """Trace the text of a request; return the findings and reports of all its targets."""
-        results, parsed = Results(), _parse(request.text)
+        results, parsed = Results(), parse_text(request.text)
         before = self._last.get(request.parts)
         kept = frozenset[str]()
         if before is not None and parsed is not None:
@@ -52,7 +50,7 @@ class Retracer:
             results.apply_event(event)
         results.complete_run()
         if parsed is not None and results.failure is None:
-            self._last[request.parts] = _Version(request.text, parsed, results)
+            self._last[request.parts] = _Version(parsed, results)
         return Traced(
             request.text,
             keep_latest(results.findings()),
@@ -67,21 +65,11 @@ def _adopt_results(
     """Copy the results of the targets that the change cannot affect, with ranges in the new text;
     return the names of these targets."""
     known = before.results
-    if known.note or RUN.findall(before.text) != RUN.findall(request.text):
-        return frozenset()
-    try:
-        change = align_statements(before.parsed, parsed)
-    except SyntaxError:
+    change = align_versions(before.parsed, parsed) if not known.note else None
+    if change is None:
         return frozenset()
     unaffected = find_unaffected(before.parsed, parsed, change, known.targets)
     moved = known.relocate_to(CodeMap(change.moves, parsed.lines), request.path)
     kept = unaffected & moved.placed
     results.adopt_targets(moved, kept)
     return kept
-
-
-def _parse(text: str) -> ParsedText | None:
-    try:
-        return ParsedText(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return None

@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 
 from fullgraph.incremental.moves import Moves, Rewritten, Shifted
 from fullgraph.incremental.statements import ParsedText, Statement
+from fullgraph_engine.protocol.comments import RUN
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,32 @@ def align_statements(before: ParsedText, after: ParsedText) -> Alignment:
     left = _with_code(old) - {one for one, _ in same}
     come = _with_code(new) - {other for _, other in same}
     return Alignment(moves, left, come, documented)
+
+
+def parse_text(text: str, longest: float = float("inf")) -> ParsedText | None:
+    """Return the statements of a text; None if it has more than ``longest`` characters, or syntax
+    that this Python does not have.
+    """
+    if len(text) > longest:
+        return None
+    try:
+        return ParsedText(text)
+    except SyntaxError:
+        return None
+
+
+def align_versions(before: ParsedText, after: ParsedText) -> Alignment | None:
+    """Match the statements of two versions of a file, to find results that are still valid.
+
+    None if they cannot be compared: a statement cannot be split into tokens, or the comment with
+    the arguments of the program has changed, which affects all results.
+    """
+    if RUN.findall(before.text) != RUN.findall(after.text):
+        return None
+    try:
+        return align_statements(before, after)
+    except SyntaxError:
+        return None
 
 
 def same_code(before: ParsedText, after: Sequence[str]) -> Moves | None:

@@ -207,6 +207,7 @@ class ParsedText:
     """
 
     def __init__(self, text: str, first: int = 0) -> None:
+        self.text = text
         self.lines = tuple(TextPositions(text).lines)
         try:
             body = _parse_quietly("\n" * first + text)

@@ -17,14 +17,19 @@ from fullgraph import fixes
 from fullgraph.domain.findings import FileFinding
 from fullgraph.fixes.fixable import fixable
 from fullgraph.fixes.metering import MeteredTracer, ProcessorMeter
-from fullgraph.incremental import KnownTarget, ParsedText, align_statements, find_unaffected
+from fullgraph.incremental import (
+    KnownTarget,
+    ParsedText,
+    align_versions,
+    find_unaffected,
+    parse_text,
+)
 from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.request import NICE
 from fullgraph.session.scheduling import REST, Turns
 from fullgraph.session.session import Session
 from fullgraph.store.runs import LONGEST_PARSE
 from fullgraph_engine.protocol import Analyze, Range
-from fullgraph_engine.protocol.comments import RUN
 
 if TYPE_CHECKING:
     from fullgraph.engines import AnyEngine
@@ -88,12 +93,7 @@ class _FixAttempt:
     @cached_property
     def parsed(self) -> ParsedText | None:
         """Statements of the text; None if it is too long or cannot be parsed."""
-        if len(self.text) > LONGEST_PARSE:
-            return None
-        try:
-            return ParsedText(self.text)
-        except SyntaxError:
-            return None
+        return parse_text(self.text, LONGEST_PARSE)
 
     def add_fixes(self, item: FileFinding, found: tuple[Fix, ...]) -> None:
         """Store the fixes ``found`` for the finding ``item``, and discard the combination of all
@@ -393,12 +393,8 @@ def _unaffected_targets(before: _FixAttempt, now: _FixAttempt) -> frozenset[str]
     """Return the names of the targets that a trace would give the same results for in both
     texts.
     """
-    if before.parsed is None or now.parsed is None:
+    old, new = before.parsed, now.parsed
+    if old is None or new is None:
         return frozenset()
-    if RUN.findall(before.text) != RUN.findall(now.text):
-        return frozenset()
-    try:
-        change = align_statements(before.parsed, now.parsed)
-    except SyntaxError:
-        return frozenset()
-    return find_unaffected(before.parsed, now.parsed, change, before.targets)
+    change = align_versions(old, new)
+    return find_unaffected(old, new, change, before.targets) if change is not None else frozenset()

@@ -14,9 +14,10 @@ from fullgraph.domain.positions import TextPositions
 from fullgraph.engines import EngineStatus
 from fullgraph.incremental import (
     ParsedText,
-    align_statements,
+    align_versions,
     find_unaffected,
     may_be_same_code,
+    parse_text,
     same_code,
     unless_called_otherwise,
 )
@@ -25,7 +26,6 @@ from fullgraph.incremental.text_maps import CodeMap
 from fullgraph.results import Results
 from fullgraph.store.files import FilesRecorder, is_on_disk
 from fullgraph_engine.protocol import Analyze, GivenCalls, OpenFile
-from fullgraph_engine.protocol.comments import RUN
 
 LONGEST_PARSE = 100_000
 """Maximum length in characters of a text to parse on the event loop; only the engine parses longer
@@ -52,12 +52,7 @@ class TraceBasis:
     def parsed(self) -> ParsedText | None:
         """Statements of the text; None if it is too long, or its syntax is newer than this
         Python's."""
-        if len(self.text) > LONGEST_PARSE:
-            return None
-        try:
-            return ParsedText(self.text)
-        except SyntaxError:
-            return None
+        return parse_text(self.text, LONGEST_PARSE)
 
     @cached_property
     def lines(self) -> Sequence[str]:
@@ -160,11 +155,8 @@ class StoredRun:
         before, after = self.basis.parsed, now.parsed
         if before is None or after is None:
             return None
-        if RUN.findall(self.basis.text) != RUN.findall(now.text):
-            return None
-        try:
-            change = align_statements(before, after)
-        except SyntaxError:
+        change = align_versions(before, after)
+        if change is None:
             return None
         known = self.results.targets
         targets = find_unaffected(before, after, change, known)
