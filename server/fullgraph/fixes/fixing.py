@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.fixable import fixable
 from fullgraph.fixes.retracing import Retracer
-from fullgraph.fixes.tracing import Traced, same
-from fullgraph.fixes.verification import Fix, Grade, Search, Tracer, Verifier
+from fullgraph.fixes.tracing import Traced, Tracer, same
+from fullgraph.fixes.verification import Fix, Grade, Search, Verifier
 from fullgraph_engine.protocol import Analyze, Finding, Part
 
 _SAFE: tuple[Grade, ...] = ("safe",)

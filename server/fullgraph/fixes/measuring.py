@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.fixing import fixed
-from fullgraph.fixes.tracing import events
-from fullgraph.fixes.verification import COMPARE_SECONDS, Fix, Tracer
+from fullgraph.fixes.tracing import Tracer, events
+from fullgraph.fixes.verification import COMPARE_SECONDS, Fix
 from fullgraph_engine.protocol import (
     Analyze,
     Compare,

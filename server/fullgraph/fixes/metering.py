@@ -7,8 +7,8 @@ import dataclasses
 import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Protocol
 
+from fullgraph.fixes.tracing import Asked, Tracer
 from fullgraph_engine.protocol import Analyze, Analyzed, Compare, Compared, Event
 
 BUSY_RATIO = 2.5
@@ -19,26 +19,6 @@ LEAST_MEASURED = 1.0
 BUSY_NICE = 1
 """Niceness of traces on a busy machine. With a higher one they would get hardly any processor time;
 with 0 they would delay the user's traces."""
-
-
-class Asked(Protocol):
-    """Interface of a running request to the engine: an iterator over its events, up to the last
-    one.
-    """
-
-    def __aiter__(self) -> AsyncIterator[Event]: ...
-
-    def cancel(self) -> None: ...
-
-
-class Tracer(Protocol):
-    """Interface of the engine for verifying fixes, implemented by
-    :class:`fullgraph.engines.Engine`.
-    """
-
-    def analyze(self, request: Analyze) -> Asked: ...
-
-    def compare(self, request: Compare) -> Asked: ...
 
 
 @dataclass

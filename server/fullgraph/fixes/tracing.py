@@ -16,6 +16,7 @@ from fullgraph.domain.findings import keep_latest
 from fullgraph.results import collect_results
 from fullgraph_engine.protocol import (
     Analyze,
+    Compare,
     Event,
     Finding,
     TargetReport,
@@ -32,9 +33,11 @@ class Asked(Protocol):
 
 
 class Tracer(Protocol):
-    """Interface of :class:`fullgraph.engines.Engine`, as far as this module uses it."""
+    """Interface of :class:`fullgraph.engines.Engine`, as far as fixes use it."""
 
     def analyze(self, request: Analyze) -> Asked: ...
+
+    def compare(self, request: Compare) -> Asked: ...
 
 
 async def events(asked: Asked) -> AsyncIterator[Event]:

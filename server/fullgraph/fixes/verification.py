@@ -13,13 +13,21 @@ import re
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between
 from fullgraph.fixes.catalogue import candidates
 from fullgraph.fixes.site import Text, Unparsable
-from fullgraph.fixes.tracing import Asked, Judgment, Traced, events, judge_rewrite, same, trace_file
+from fullgraph.fixes.tracing import (
+    Judgment,
+    Traced,
+    Tracer,
+    events,
+    judge_rewrite,
+    same,
+    trace_file,
+)
 from fullgraph_engine.protocol import (
     Analyze,
     Compare,
@@ -70,16 +78,6 @@ _FURTHER: tuple[Part, ...] = ("second", "forecast")
 
 A fix must not add constants or recompiles there.
 """
-
-
-class Tracer(Protocol):
-    """Interface of the engine for verifying rewrites, implemented by
-    :class:`fullgraph.engines.Engine`.
-    """
-
-    def analyze(self, request: Analyze) -> Asked: ...
-
-    def compare(self, request: Compare) -> Asked: ...
 
 
 _LONGEST = 300_000

@@ -76,7 +76,7 @@ def parse_text(text: str, longest: float = float("inf")) -> ParsedText | None:
 
 
 def align_versions(before: ParsedText, after: ParsedText) -> Alignment | None:
-    """Match the statements of two versions of a file, to find results that are still valid.
+    """Match the statements of two versions of a file, to find the results to keep.
 
     None if they cannot be compared: a statement cannot be split into tokens, or the comment with
     the arguments of the program has changed, which affects all results.

@@ -60,14 +60,6 @@ class ProgressBar(Protocol):
     def end(self) -> None: ...
 
 
-class _NoProgress:
-    def report(self, words: str, percentage: int) -> None:
-        pass
-
-    def end(self) -> None:
-        pass
-
-
 @dataclass(eq=False)
 class _FixAttempt:
     """The fixes found for one text, by the id of the finding that they fix; an empty tuple for a
@@ -125,8 +117,8 @@ class FixJobs:
     def __init__(
         self,
         session: Session,
-        show_progress: Callable[[str], ProgressBar] = lambda _: _NoProgress(),
-        fixes_found: Callable[[AnalysisUnit], None] = lambda _: None,
+        show_progress: Callable[[str], ProgressBar],
+        fixes_found: Callable[[AnalysisUnit], None],
     ) -> None:
         """Store the session and its callbacks.
 
@@ -373,7 +365,7 @@ def _move_fixes(before: _FixAttempt, now: _FixAttempt, items: Collection[FileFin
     A fix of a finding in ``items`` (of the later text) is copied if its functions and lines are
     unchanged.
     """
-    from fullgraph.fixes.moving import changed_lines, move_fix
+    from fullgraph.fixes.moving import changed_lines, move_fix, move_place
 
     unaffected = _unaffected_targets(before, now)
     changed = changed_lines(before.text, now.text)
@@ -382,7 +374,7 @@ def _move_fixes(before: _FixAttempt, now: _FixAttempt, items: Collection[FileFin
         if found is None or place is None or not unaffected.issuperset(item.targets):
             continue
         moved = [one for fix in found if (one := move_fix(fix, changed, now.text)) is not None]
-        if len(moved) == len(found) and changed.move(place) == item.finding.range:
+        if len(moved) == len(found) and move_place(place, changed) == item.finding.range:
             now.add_fixes(item, tuple(moved))
     together = before.together
     if together is not None and now.fixes.keys() == before.fixes.keys():
