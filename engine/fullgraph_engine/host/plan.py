@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from .. import devices, texts
 from ..protocol import Analyze, FoundProbe, GivenCalls, Mode, Part
+from . import syntax
 from .attempts import OBSERVING, Attempt, RunEnd, RunResult
 from .found import FoundProbes
 from .speculation import ExpectedPaths, Speculations
@@ -136,7 +137,7 @@ class RunPlan:
         to the last edit first."""
         self.planned = True
         parts, observe = self._request.parts, self._request.observe
-        nearest = sorted(runs, key=lambda planned: _distance(planned, self._lines))
+        nearest = sorted(runs, key=lambda planned: syntax.line_distance(planned.body, *self._lines))
         last = observe.last_probe if observe is not None else -1
         waiting = [one for one in nearest if one.waits and one.probe > last]
         needed = [one for one in nearest if not one.waits or one.probe <= last]
@@ -158,7 +159,10 @@ class RunPlan:
         self._lines = first, last
         parts = self._request.parts
         self._pending.sort(
-            key=lambda attempt: (parts.index(attempt.part), _distance(attempt.plan, self._lines))
+            key=lambda attempt: (
+                parts.index(attempt.part),
+                syntax.line_distance(attempt.plan.body, *self._lines),
+            )
         )
 
     def restart(self) -> None:
@@ -618,11 +622,3 @@ def _mode_after(request: Analyze, attempt: Attempt, done: RunDone) -> Mode | Non
         return "real"
     missed = devices.is_missing_gpu_error(done.report.error or "")
     return "fake" if attempt.mode == "real" and missed and request.mode != "real" else None
-
-
-def _distance(planned: PlannedRun, lines: tuple[int, int]) -> int:
-    """Return the number of lines between a target and the lines that the user looks at; 0 if they
-    overlap."""
-    first, last = lines
-    body = planned.body
-    return max(body.start.line - last, first - body.end.line, 0)

@@ -187,7 +187,7 @@ def _is_constant(node: ast.stmt) -> bool:
     )
 
 
-def line_distance(body: Range, line: int) -> int:
-    """Return the number of lines between the statement ``body`` and ``line``; 0 if the line is
-    inside the statement."""
-    return max(body.start.line - line, line - body.end.line, 0)
+def line_distance(body: Range, first: int, last: int) -> int:
+    """Return the number of lines between the statement ``body`` and the lines ``first`` to
+    ``last``; 0 if they share a line."""
+    return max(body.start.line - last, first - body.end.line, 0)

@@ -39,7 +39,8 @@ class TargetPlanner:
         if len(wanted) > most:
             focus = analyze.focus
             near = sorted(
-                wanted, key=lambda index: syntax.line_distance(targets[index].body, focus)
+                wanted,
+                key=lambda index: syntax.line_distance(targets[index].body, focus, focus),
             )
             self._note = (
                 f"Of the {len(wanted)} targets in this file only the {most} nearest to the last "

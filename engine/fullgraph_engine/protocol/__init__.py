@@ -307,6 +307,12 @@ class TargetReport:
     program was executed."""
 
     @property
+    def is_inside_region(self) -> bool:
+        """Whether Dynamo traced the target as a part of another compiled function, which counts its
+        graphs and lines."""
+        return self.region is None and self.compiled is True
+
+    @property
     def lines(self) -> int | None:
         """Number of lines with code in the functions that Dynamo traced at least in part; None if
         unknown."""

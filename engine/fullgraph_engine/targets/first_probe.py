@@ -7,11 +7,11 @@ The user completes the draft; it was not tried.
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator
 
 from .discovery import Target
 from .notation import Arguments, LiteralValue, Notation, TensorText, Value, show_notation
+from .source import parse_module
 
 _WIDTH = 16
 _PLAIN: dict[str, Value] = {
@@ -60,12 +60,10 @@ def write_first_probe(target: Target, text: str) -> str:
 def _find_definition(
     text: str, line: int
 ) -> ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError):
-            return None
+    try:
+        tree = parse_module(text)
+    except SyntaxError:
+        return None
     for node in ast.walk(tree):
         if (
             isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))

@@ -5,28 +5,27 @@ from __future__ import annotations
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen
 
 
-def brief_values(place: PlaceShapes, count: int | None = None) -> str:
-    """Format the values that a trace saw at a source expression, such as ``f32[b, 64]``.
+def brief_values(place: PlaceShapes) -> str:
+    """Format the values that a trace saw at a source expression: ``f32[b, 64]``.
 
-    Of different values, show the first, the last and their number. ``count`` is shown instead of
-    that number if given.
+    Of different values, show the first, the last and their number.
     """
     distinct = list(dict.fromkeys(map(value_text, place.values)))
     if len(distinct) <= 1:
         return distinct[0] if distinct else ""
-    return f"{distinct[0]} … {distinct[-1]}{_suffix(place, count)}"
+    return f"{distinct[0]} … {distinct[-1]}{_suffix(place.count)}"
 
 
-def short_values(place: PlaceShapes, room: int, count: int | None = None) -> str:
+def short_values(place: PlaceShapes, room: int, count: int) -> str:
     """Format the values of a source expression in at most ``room`` characters, if possible.
 
-    Leave out "(constant)", then the dtype of the last value, then the last value, then the sizes
-    that do not fit.
+    ``count`` is the number of values to show if they differ. What does not fit is left out in this
+    order: "(constant)", the dtype of the last value, the last value, sizes.
     """
     distinct = list(dict.fromkeys(value.text for value in place.values))
     if not distinct:
         return ""
-    first, suffix = distinct[0], _suffix(place, count)
+    first, suffix = distinct[0], _suffix(count)
     if len(distinct) == 1:
         return _shorten(first, room)
     last = distinct[-1]
@@ -38,9 +37,8 @@ def short_values(place: PlaceShapes, room: int, count: int | None = None) -> str
     return f"{_shorten(first, room - len(suffix) - 2)} …{suffix}"
 
 
-def _suffix(place: PlaceShapes, count: int | None) -> str:
-    number = place.count if count is None else count
-    return f" {times_words(number)}" if number > 1 else ""
+def _suffix(count: int) -> str:
+    return f" {times_words(count)}" if count > 1 else ""
 
 
 def _shorten(text: str, room: int) -> str:

@@ -19,6 +19,7 @@ from fullgraph.render.measured import fixes_words, speed_verdict
 from fullgraph.session.analysis_unit import AnalysisUnit
 
 if TYPE_CHECKING:
+    from fullgraph.fixes.measuring import Timed
     from fullgraph.fixes.verification import Fix
 
 _ADVICE = {"safe": "", "unsafe": "; review first", "suggestion": "; not tested, adapt it first"}
@@ -83,11 +84,11 @@ def fix_all_actions(
         )
 
 
-def improvement_words(context: ServerContext, unit: AnalysisUnit, target: str) -> str:
-    """Describe what fixes gain in the current text, such as "3 graphs → 1, identical output in 30
-    tests"; empty if the function was not measured or fixes gain nothing."""
+def find_improvement(context: ServerContext, unit: AnalysisUnit, target: str) -> Timed | None:
+    """Return the measurement of a function in which fixes make it faster; None if the current text
+    was not measured, or fixes gain nothing."""
     measurements = context.documents.find_measurements(unit, target)
-    return next((speed_verdict(one) for one in measurements if one.is_improved), "")
+    return next((one for one in measurements if one.is_improved), None)
 
 
 def measured_actions(
@@ -96,12 +97,12 @@ def measured_actions(
     """Yield a code action that applies the fixes with which the function on a line was measured, if
     they make it faster."""
     target = target_at(unit, line, anywhere=False)
-    if target is None or not (words := improvement_words(context, unit, target)):
+    timed = find_improvement(context, unit, target) if target is not None else None
+    if timed is None:
         return
-    timed = context.documents.find_measurements(unit, target)[0]
     edits = edits_between(unit.document.text, timed.changed)
     yield types.CodeAction(
-        title=f"Apply {fixes_words(timed)}: {words}",
+        title=f"Apply {fixes_words(timed)}: {speed_verdict(timed)}",
         kind=types.CodeActionKind.RefactorRewrite,
         edit=workspace_edit(context.client, unit.document, edits),
     )

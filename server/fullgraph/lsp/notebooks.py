@@ -209,7 +209,7 @@ class NotebookTranslator:
 
     def _translate_edit(self, edit: Json) -> Json:
         for notebook in self._notebooks.values():
-            edit = _divide_edit(notebook, edit)
+            edit = {**edit, **_divide_edits(notebook, edit)}
         return edit
 
 
@@ -266,7 +266,7 @@ class _CellResult:
             for key, one in value.items()
             if key not in ("changes", "documentChanges")
         }
-        return {**translated, **_divide_edit(self._notebook, value, only_edits=True)}
+        return {**translated, **_divide_edits(self._notebook, value)}
 
     def _try(self, item: Any) -> Iterator[Any]:
         try:
@@ -292,15 +292,14 @@ class _CellResult:
         return {**location, "uri": cell.uri, "range": _move(location["range"], -start)}
 
 
-def _divide_edit(notebook: _Notebook, edit: Json, *, only_edits: bool = False) -> Json:
-    """Divide the edits of a notebook's text in a workspace edit among its cells; other edits stay.
-
-    With ``only_edits``, the result has only the keys with edits.
+def _divide_edits(notebook: _Notebook, edit: Json) -> Json:
+    """Return the keys ``changes`` and ``documentChanges`` of a workspace edit, with the edits of a
+    notebook's text divided among its cells; the result is empty for other objects.
 
     Raises:
         _Unmapped: An edit is in no cell, or in several.
     """
-    divided: Json = {} if only_edits else dict(edit)
+    divided: Json = {}
     if isinstance(changes := edit.get("changes"), dict):
         divided["changes"] = {}
         for uri, edits in changes.items():

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from fullgraph.domain.file_summary import FileSummary, FindingCounts, Gap, NotTraced, Obstacle
+from fullgraph.domain.file_summary import (
+    TARGET_GAPS,
+    FileSummary,
+    FindingCounts,
+    Gap,
+    NotTraced,
+    Obstacle,
+)
 from fullgraph.domain.phrases import amount, line_blocks, listing
 
 _MOST_NAMES = 3
@@ -37,7 +44,7 @@ def summary_title(summary: FileSummary) -> str:
         for gap, brief in _BRIEF.items()
         if (number := sum(one.gap is gap for one in summary.not_traced))
     ]
-    if unreached := len(summary.not_traced) - summary.targets + summary.traced:
+    if unreached := sum(one.gap not in TARGET_GAPS for one in summary.not_traced):
         briefs.append(f"{unreached:,} not reached")
     return ", ".join([words, *briefs])
 
@@ -45,7 +52,7 @@ def summary_title(summary: FileSummary) -> str:
 def finding_words(summary: FileSummary) -> str:
     """Describe the number of findings: ``2 findings, 1 note``. Empty if nothing was traced, because
     the absence of findings would mean nothing."""
-    if not _has_any(summary.counts) and not summary.traced:
+    if summary.counts == FindingCounts() and not summary.traced:
         return ""
     return count_words(summary.counts)
 
@@ -57,10 +64,6 @@ def count_words(counts: FindingCounts) -> str:
     if counts.repeats:
         words.append(f"{amount(counts.repeats, 'more place')} with the same cause")
     return ", ".join(words)
-
-
-def _has_any(counts: FindingCounts) -> bool:
-    return bool(counts.problems or counts.notes or counts.repeats)
 
 
 def summary_lines(summary: FileSummary) -> list[str]:

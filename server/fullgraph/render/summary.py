@@ -33,7 +33,7 @@ def target_line(report: TargetReport) -> str:
     if report.status == "no-probe":
         return _untraced_words(report)
     facts = list(_outcome_words(report))
-    if report.status == "traced" and _is_inside(report):
+    if report.status == "traced" and report.is_inside_region:
         facts += _break_words(report)
     elif report.status == "traced":
         facts += [
@@ -49,13 +49,6 @@ def target_line(report: TargetReport) -> str:
         facts.append(f"{amount(report.chosen, 'value')} chosen")
     facts += [report.mode, seconds(report.seconds)]
     return SEPARATOR.join(facts)
-
-
-def _is_inside(report: TargetReport) -> bool:
-    """Whether Dynamo traced the function as a part of another compiled function, which counts its
-    graphs.
-    """
-    return report.region is None and bool(report.compiled)
 
 
 def _untraced_words(report: TargetReport) -> str:
@@ -80,7 +73,7 @@ def lens_title(
         return "not traced: time limit of the file · trace it now"
     facts = [cut_message(words) for words in _outcome_words(report)]
     if report.status == "traced":
-        graphs = [] if _is_inside(report) else [amount(report.graphs, "graph")]
+        graphs = [] if report.is_inside_region else [amount(report.graphs, "graph")]
         facts += [*graphs, *_break_words(report, shown)]
     if report.probe is not None and report.probe.origin == "program":
         facts += _origin_words(report)
@@ -140,7 +133,7 @@ def lens_tooltip(report: TargetReport, *, shown: ShownBreaks | None = None) -> s
         found.append(f"The guessed inputs are unusual: {probe.unusual}.")
     if probe is not None and probe.shortened:
         found.append(f"The code loops over a size, so a smaller one was traced: {probe.shortened}.")
-    if report.breaks and shown is not None and not shown.lines and not _is_inside(report):
+    if report.breaks and shown is not None and not shown.lines and not report.is_inside_region:
         found.append("The breaks are in another file, or a comment or a setting hides them.")
     found += [words] if (words := reach_words(report)) else []
     return "\n".join([*found, *paths_words(report)])
@@ -224,7 +217,7 @@ def _break_place(report: TargetReport, shown: ShownBreaks | None) -> str:
     None.
     """
     # The findings inside a compiled function name that function, so the count of lines is too low.
-    if shown is None or _is_inside(report):
+    if shown is None or report.is_inside_region:
         return ""
     words = ""
     if report.breaks and shown.lines != report.breaks:

@@ -66,19 +66,12 @@ def _find_unreached(text: str, reports: Iterable[TargetReport]) -> Iterator[NotT
         names.add(report.name)
         if report.coverage is not None:
             reached.update(report.coverage.traced)
-        elif report.status == "traced" and not _is_inside_region(report):
+        elif report.status == "traced" and not report.is_inside_region:
             # This torch does not show which lines it traces.
             return
     for one in list_definitions(text):
         if one.name not in names and reached.isdisjoint(one.lines):
             yield NotTraced(one.name, one.line, one.gap)
-
-
-def _is_inside_region(report: TargetReport) -> bool:
-    """Whether a target is part of a compiled callable that calls it, so that its lines are counted
-    there.
-    """
-    return report.region is None and report.compiled is True
 
 
 def _missed_lines(reports: Iterable[TargetReport]) -> tuple[int, ...]:

@@ -15,11 +15,12 @@ from lsprotocol import types
 from fullgraph.domain.phrases import SEPARATOR, amount
 from fullgraph.domain.reports import ShownReport
 from fullgraph.lsp.context import ServerContext
-from fullgraph.lsp.fix_actions import improvement_words
+from fullgraph.lsp.fix_actions import find_improvement
 from fullgraph.lsp.places import range_in
 from fullgraph.lsp.server_capabilities import ANALYZE, APPLY_MEASURED, MEASURE, SHOW_GUARDS
 from fullgraph.render.file_summary import obstacle_words
 from fullgraph.render.forecasts import forecast_clause
+from fullgraph.render.measured import speed_verdict
 from fullgraph.render.summary import ShownBreaks, cut_message, lens_title, lens_tooltip
 from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.file_summary import summarize_file
@@ -88,26 +89,21 @@ class _BreakLines:
     """The lines with the graph breaks that the editor shows, by run."""
 
     def __init__(self, unit: AnalysisUnit) -> None:
-        self._findings = [
-            item
-            for item in unit.view.findings()
-            if isinstance(item.finding.evidence, BreakEvidence)
-        ]
+        self._findings: dict[str, list[tuple[int, Finding]]] = defaultdict(list)
+        """Line and finding of each run, by target name."""
+        for item in unit.view.findings():
+            if isinstance(item.finding.evidence, BreakEvidence):
+                line = item.finding.range.start.line
+                for one in item.run_findings:
+                    self._findings[one.target].append((line, one))
 
     def count(self, report: TargetReport) -> ShownBreaks:
         """Return the number of lines with graph breaks of one run."""
         lines, others = set[int](), set[int]()
-        for item in self._findings:
-            its = [one for one in item.run_findings if _is_of_run(one, report)]
-            if its:
-                on_every_path = any(one.path is None for one in its)
-                (lines if on_every_path else others).add(item.finding.range.start.line)
+        for line, one in self._findings.get(report.name, ()):
+            if one.run is None or one.run.probe == report.probe_number:
+                (lines if one.path is None else others).add(line)
         return ShownBreaks(len(lines), len(others - lines))
-
-
-def _is_of_run(finding: Finding, report: TargetReport) -> bool:
-    same_probe = finding.run is None or finding.run.probe == report.probe_number
-    return finding.target == report.name and same_probe
 
 
 def with_icon(context: ServerContext, icon: str, title: str) -> str:
@@ -147,13 +143,13 @@ def _target_lenses(
             shows = types.Command(title, SHOW_GUARDS, arguments=[{**about, **run}])
             yield types.CodeLens(range_, shows)
         if report.status == "traced" and report.breaks and report is runs[0].report:
-            improved = improvement_words(context, unit, report.name)
-            if improved:
-                title = with_icon(context, _APPLY, f"apply: {improved}")
-                shown_command = APPLY_MEASURED
+            timed = find_improvement(context, unit, report.name)
+            if timed is not None:
+                icon, title, offered = _APPLY, f"apply: {speed_verdict(timed)}", APPLY_MEASURED
             else:
-                title, shown_command = with_icon(context, _MEASURE, "make faster"), MEASURE
-            yield types.CodeLens(range_, types.Command(title, shown_command, arguments=[about]))
+                icon, title, offered = _MEASURE, "make faster", MEASURE
+            offers = types.Command(with_icon(context, icon, title), offered, arguments=[about])
+            yield types.CodeLens(range_, offers)
 
 
 def _site_apart(unit: AnalysisUnit, report: TargetReport) -> Range | None:
