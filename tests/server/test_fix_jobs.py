@@ -249,7 +249,7 @@ def test_a_fix_stays_where_it_is_before_other_lines() -> None:
 def test_a_fix_of_a_changed_line_is_gone() -> None:
     now = BEFORE.replace("bad(x)", "bad(x + 1)")
     assert move_fix(FIX, changed_lines(BEFORE, now), now) is None
-    # A fix that edits two places, one of which has changed.
+    # This fix edits two places, and one of them has changed.
     fix = fix_of(BEFORE, BEFORE.replace("bad", "good").replace("import a", "import b"), 4)
     now = BEFORE.replace("import a", "import aa")
     assert move_fix(fix, changed_lines(BEFORE, now), now) is None

@@ -89,6 +89,21 @@ class Notebook:
         return one
 
 
+async def find_action(editor: Any, uri: str, words: str) -> types.CodeAction:
+    """Return the first quick fix of the break with these words in its title, as soon as there is
+    one."""
+
+    async def find() -> list[types.CodeAction]:
+        return [
+            one
+            for one in await editor.actions(uri, "random.random")
+            if one.kind == "quickfix" and words in one.title
+        ]
+
+    found: types.CodeAction = (await editor.until(find))[0]
+    return found
+
+
 async def test_findings_and_lenses_are_in_their_cells(editor: Any) -> None:
     notebook = Notebook(editor, IMPORTS, MODEL, SHELL)
     imports, model, shell = notebook.cells
@@ -133,18 +148,7 @@ async def test_a_fix_is_an_edit_of_its_cell(editor: Any) -> None:
     notebook = Notebook(editor, IMPORTS, MODEL)
     model = notebook.cells[1]
     await notebook.until_found(model)
-    found: list[types.CodeAction] = []
-
-    async def offered() -> bool:
-        found[:] = [
-            one
-            for one in await editor.actions(model, "random.random")
-            if one.kind == "quickfix" and "(removes the break" in one.title
-        ]
-        return bool(found)
-
-    await editor.until(offered)
-    edits = editor.edits(model, found[0])
+    edits = editor.edits(model, await find_action(editor, model, "(removes the break"))
     lines = editor.texts[model].split("\n")
     for edit in reversed(edits):
         first, last = edit.range.start.line, edit.range.end.line
@@ -162,18 +166,7 @@ async def test_a_fix_of_the_last_line_ends_at_the_end_of_its_cell(editor: Any) -
     notebook = Notebook(editor, IMPORTS, cell, "z = 1")
     model = notebook.cells[1]
     await notebook.until_found(model)
-    found: list[types.CodeAction] = []
-
-    async def offered() -> bool:
-        found[:] = [
-            one
-            for one in await editor.actions(model, "random.random")
-            if one.title.startswith("Ignore")
-        ]
-        return bool(found)
-
-    await editor.until(offered)
-    (edit,) = editor.edits(model, found[0])
+    (edit,) = editor.edits(model, await find_action(editor, model, "Ignore "))
     assert edit.range.end.line == 2
     assert not edit.new_text.endswith("\n")
 

@@ -82,7 +82,7 @@ def told(*files: FileState, status: Status = "traced") -> list[Event]:
     ]
 
 
-def stored(*events: Event, text: str = TEXT, complete: bool = True) -> StoredRun:
+def make_run(*events: Event, text: str = TEXT, complete: bool = True) -> StoredRun:
     files = FilesRecorder()
     for event in events:
         files.record_event(event)
@@ -90,8 +90,8 @@ def stored(*events: Event, text: str = TEXT, complete: bool = True) -> StoredRun
     return StoredRun(TraceBasis(text, (), (), ()), found, files, STATUS, complete)
 
 
-def known(run: StoredRun | None) -> tuple[Event, ...] | None:
-    """The events that give the results of a run."""
+def events_of(run: StoredRun | None) -> tuple[Event, ...] | None:
+    """Return the events with the results of a run."""
     return run.results.list_events() if run is not None else None
 
 
@@ -108,8 +108,8 @@ def file_of(
     return file
 
 
-def written(folder: Path, other: Path) -> tuple[ResultFile, StoredRun]:
-    made = stored(*told(state(other), FileState(str(folder / "absent.py"), -1, -1)))
+def write_run(folder: Path, other: Path) -> tuple[ResultFile, StoredRun]:
+    made = make_run(*told(state(other), FileState(str(folder / "absent.py"), -1, -1)))
     file = file_of(folder, request(folder))
     file.write(made)
     assert list(file.path.parent.iterdir()) == [file.path]
@@ -117,9 +117,9 @@ def written(folder: Path, other: Path) -> tuple[ResultFile, StoredRun]:
 
 
 def test_they_are_found_again(tmp_path: Path, other_file: Path) -> None:
-    file, made = written(tmp_path, other_file)
+    file, made = write_run(tmp_path, other_file)
     found = file.read()
-    assert found is not None and known(found) == known(made)
+    assert found is not None and events_of(found) == events_of(made)
     assert (found.basis, found.is_complete) == (made.basis, True)
     assert found.files.reads == made.files.reads
     assert found.status.torch == "2.13.0"
@@ -142,7 +142,7 @@ def test_details_and_operators_are_found_again(tmp_path: Path, other_file: Path)
         TraceStepsFound(7, "Net", (step,)),
     ]
     file = file_of(tmp_path, request(tmp_path))
-    file.write(stored(*events[:-1], *details, events[-1]))
+    file.write(make_run(*events[:-1], *details, events[-1]))
     found = file.read()
     assert found is not None and found.results.operators == (OPERATOR,)
     of_net = found.results.target_details("Net")
@@ -157,7 +157,7 @@ def test_details_and_operators_are_found_again(tmp_path: Path, other_file: Path)
 def test_forecasts_are_stored_for_requests_of_them(tmp_path: Path, other_file: Path) -> None:
     forecast = ForecastFound(7, "Net", RunId("Net", 0, "forecast"), note="None.")
     events = told(state(other_file))
-    run = stored(*events[:-1], forecast, events[-1])
+    run = make_run(*events[:-1], forecast, events[-1])
     wanted: dict[tuple[Part, ...], tuple[str, ...]] = {
         ("first",): (),
         ("first", "forecast"): ("None.",),
@@ -182,17 +182,17 @@ def test_forecasts_are_stored_for_requests_of_them(tmp_path: Path, other_file: P
 def test_another_request_has_others(
     tmp_path: Path, other_file: Path, change: Callable[[Analyze], Analyze]
 ) -> None:
-    written(tmp_path, other_file)
+    write_run(tmp_path, other_file)
     assert file_of(tmp_path, change(request(tmp_path))).read() is None
     assert file_of(tmp_path, request(tmp_path), Path("/other/bin/python")).read() is None
 
 
 def test_they_go_with_what_was_read(tmp_path: Path, other_file: Path) -> None:
-    file, made = written(tmp_path, other_file)
+    file, made = write_run(tmp_path, other_file)
     os.utime(other_file, ns=(10**18 + 1, 10**18 + 1))
     assert file.read() is None
     os.utime(other_file, ns=(10**18, 10**18))
-    assert known(file.read()) == known(made)
+    assert events_of(file.read()) == events_of(made)
     (tmp_path / "absent.py").write_text("")
     assert file.read() is None
 
@@ -210,16 +210,16 @@ def test_they_go_with_what_was_read(tmp_path: Path, other_file: Path) -> None:
 def test_a_file_that_is_not_whole_is_made_anew(
     tmp_path: Path, other_file: Path, spoil: Callable[[bytes], bytes]
 ) -> None:
-    file, made = written(tmp_path, other_file)
+    file, made = write_run(tmp_path, other_file)
     file.path.write_bytes(spoil(file.path.read_bytes()))
     assert file.read() is None
     file.write(made)
-    assert known(file.read()) == known(made)
+    assert events_of(file.read()) == events_of(made)
 
 
 def test_the_last_text_replaces_the_one_before(tmp_path: Path, other_file: Path) -> None:
-    file, _ = written(tmp_path, other_file)
-    file.write(stored(*told(state(other_file)), text="import other, os\n"))
+    file, _ = write_run(tmp_path, other_file)
+    file.write(make_run(*told(state(other_file)), text="import other, os\n"))
     assert list(file.path.parent.iterdir()) == [file.path]
     found = file.read()
     assert found is not None and found.basis.text == "import other, os\n"
@@ -228,7 +228,7 @@ def test_the_last_text_replaces_the_one_before(tmp_path: Path, other_file: Path)
 def test_the_least_recently_used_go_first(
     tmp_path: Path, other_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, made = written(tmp_path, other_file)
+    file, made = write_run(tmp_path, other_file)
     monkeypatch.setattr("fullgraph.store.folder._MOST_BYTES", file.path.stat().st_size * 3)
     monkeypatch.setattr("fullgraph.store.disk._EVERY", 1)
     for number in range(4):
@@ -236,47 +236,47 @@ def test_the_least_recently_used_go_first(
         file_of(tmp_path, asked).write(made)
         os.utime(max(file.path.parent.iterdir(), key=os.path.getmtime), (number, number))
     assert len(list(file.path.parent.iterdir())) == 3
-    assert known(file.read()) == known(made)
+    assert events_of(file.read()) == events_of(made)
 
 
 def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path, other_file: Path) -> None:
     (tmp_path / "fullgraph").write_text("")
     file = file_of(tmp_path, request(tmp_path))
-    file.write(stored(*told(state(other_file))))
+    file.write(make_run(*told(state(other_file))))
     assert file.read() is None
 
 
 @pytest.mark.parametrize("status", ["timeout", "crashed", "cancelled"])
 def test_what_had_no_time_may_end_otherwise(status: Status) -> None:
-    assert not stored(*told(status=status)).is_lasting
-    assert stored(*told()).is_lasting
+    assert not make_run(*told(status=status)).is_lasting
+    assert make_run(*told()).is_lasting
 
 
 def test_only_what_a_repetition_gives_again_is_written(tmp_path: Path, other_file: Path) -> None:
     events = told(state(other_file))
     # An engine that does not say what it read.
-    unknown = stored(*(event for event in events if not isinstance(event, FilesRead)))
+    unknown = make_run(*(event for event in events if not isinstance(event, FilesRead)))
     file = file_of(tmp_path, request(tmp_path))
     file.write(unknown)
     assert file.read() is None
     # What was said before the engine died is void.
     lost = TargetDone(7, TargetReport("Net", "module", PLACE, "crashed"))
-    file.write(stored(lost, Restarted(7), *events))
-    assert known(file.read()) == known(stored(*events))
+    file.write(make_run(lost, Restarted(7), *events))
+    assert events_of(file.read()) == events_of(make_run(*events))
 
 
 def test_results_of_a_part_replace_no_others_of_the_text(tmp_path: Path, other_file: Path) -> None:
     events = told(state(other_file))
-    few, more = (stored(*events[:end], complete=False) for end in (3, 4))
-    whole = stored(*events)
+    few, more = (make_run(*events[:end], complete=False) for end in (3, 4))
+    whole = make_run(*events)
     file = file_of(tmp_path, request(tmp_path))
     for run, then in ((few, few), (more, more), (few, more), (whole, whole), (more, whole)):
         file.write(run)
         found = file.read()
         assert found is not None and found.is_complete is then.is_complete
-        assert known(found) == known(then)
+        assert events_of(found) == events_of(then)
     file.write(dataclasses.replace(few, basis=TraceBasis("import other, os\n", (), (), ())))
-    assert known(file.read()) == known(few)
+    assert events_of(file.read()) == events_of(few)
 
 
 def test_what_changes_while_it_is_read_is_not_relied_on(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def traced_run(text: str, message: str, *files: FileState) -> StoredRun:
         report = TargetReport(name, "module", place, "traced", probe=probe)
         events.append(TargetDone(7, report))
     found = TargetsFound(7, tuple(infos))
-    return stored(found, FilesRead.from_files(7, files), *events, text=text)
+    return make_run(found, FilesRead.from_files(7, files), *events, text=text)
 
 
 def seen(results: Results) -> dict[str, tuple[str, int]]:

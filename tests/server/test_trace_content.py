@@ -94,11 +94,11 @@ async def test_verified_fixes_come_first_with_what_was_shown(editor: Any) -> Non
     uri = editor.open("model.py", NET)
     await editor.command("fullgraph.server.analyze", uri)
 
-    async def fixed() -> Any:
+    async def fixes_of_break() -> Any:
         _, cut, _ = (await ask(editor, uri, line=10))["steps"]
         return cut["fixes"]
 
-    found = await editor.until(fixed)
+    found = await editor.until(fixes_of_break)
     assert found[0]["title"] and found[0]["detail"].startswith("removes ")
     assert found[0]["edits"]
 

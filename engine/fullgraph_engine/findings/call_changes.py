@@ -92,8 +92,8 @@ class CallChanges:
                         yield at, dim
 
     def _wider_changes(self, group: list[tuple[int, int]]) -> Iterator[CallChange]:
-        """Yield experiments that change all dimensions of one size together, rather than only those
-        of ``group``.
+        """Yield experiments that change all dimensions of one size together, also outside of
+        ``group``.
 
         ``group`` has (input number, dimension) pairs. A size is used for only one group.
         """

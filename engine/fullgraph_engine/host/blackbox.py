@@ -95,7 +95,7 @@ def read_last_words(descriptor: int, path: str) -> LastWords:
     """Return the last position that a process recorded before it ended; ``descriptor`` is its
     record.
 
-    If several threads have stacks, use the one that contains the file ``path``.
+    Of the stacks of several threads, use the stack with the file ``path``.
     """
     try:
         size = os.fstat(descriptor).st_size

@@ -39,8 +39,7 @@ class EnclosingRun(OwnedProcess):
         self.left = 0
         """Number of copies of the process (snapshots) that wait at a call of a target."""
         self._settled = 0
-        """Number of waiting copies of the process (snapshots) that have reported the target called
-        there."""
+        """Number of waiting copies of the process (snapshots) with a report on the target."""
         self._ended = False
         self.over = False
         """True if no more copies (snapshots) are forked at calls, because the run has ended or was

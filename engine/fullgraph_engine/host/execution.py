@@ -64,8 +64,8 @@ class Execution:
     _roots: set[object] = field(default_factory=set)
     """Original causes of failed imports that were already reported, each to be reported once."""
     _open_import: Unavailable | None = None
-    """Failed statement ``from x import *``. Any name that is undefined later may have been in
-    ``x``. None without such a statement."""
+    """Failed statement ``from x import *``, where undefined names may come from; None without
+    such a statement."""
 
     def __post_init__(self) -> None:
         self._flags = syntax.future_flags(self.tree)
@@ -347,8 +347,8 @@ class Execution:
 
     @staticmethod
     def _spreading_failure(error: BaseException) -> Unavailable | None:
-        """Return the failed import or undefined name that is the reason of an exception; None for
-        other exceptions."""
+        """Return the failed import or undefined name behind an exception; None for other
+        exceptions."""
         found = find_unavailable(error)
         if found is not None:
             return found

@@ -109,8 +109,8 @@ def _namespace_folders(
     user_path: Sequence[str],
     tree: ast.Module | None,
 ) -> list[str]:
-    """Return ``folder`` and its parents that are namespace packages (folders without
-    ``__init__.py``).
+    """Return the namespace packages (folders without ``__init__.py``) among ``folder`` and its
+    parents.
 
     ``packages`` is the number of packages already found below.
     """

@@ -132,8 +132,7 @@ class Outcome(Protocol):
     def steps(self) -> Sequence[TraceStep]: ...
     @property
     def further(self) -> int:
-        """Number of further sets of inputs of the target that should be traced, out of those that
-        wait."""
+        """Number of waiting sets of inputs of the target to trace as well."""
 
     @property
     def raised(self) -> bool: ...

@@ -269,8 +269,8 @@ class _ProgramProcess:
             self.send_message(message)
 
     def check_operators(self, path: str) -> None:
-        """Report custom operators of a file that have defects, and definitions that torch
-        rejects."""
+        """Report defects of custom operators in a file, and operator definitions with which torch
+        raises an error."""
         text = self.text_of(path)
         if not self.pipeline.may_register(text):
             return

@@ -60,7 +60,7 @@ class Reads:
         """Paths that user code opened, including listed folders and files with unsaved text in the
         editor."""
         self.discarded: Collection[str] = ()
-        """Paths that the process itself changed; changes of these files do not make its results
+        """Paths of files changed by the process itself, whose changes do not make its results
         outdated."""
         self._told: set[str] = set()
 

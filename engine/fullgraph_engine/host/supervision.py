@@ -336,9 +336,10 @@ class Supervisor:
     def _measure_process(
         self, process: WatchedProcess, seen: processes.ProcessTable, shared: int, now: float
     ) -> None:
-        """Interrupt a process that has too many descendants or uses too much memory.
+        """Interrupt a process with too many descendants or too much memory.
 
-        ``seen`` is the current process table. ``shared`` bytes, inherited by fork, do not count.
+        ``seen`` is the current process table. Memory inherited by fork, ``shared`` bytes, does not
+        count.
         """
         children = self._family.count_children(process)
         used = processes.measure_usage(process.pid, seen)

@@ -226,8 +226,8 @@ class ProbeInfo:
     """Reason why guessed inputs are unusual although the code accepts them, in words: ```conv2d`
     gets 3 dimensions instead of 4``."""
     shortened: str = ""
-    """Sizes of guessed inputs that are smaller than usual because the code loops over them, in
-    words: ```x.shape[1]` is 4 instead of 1,024``."""
+    """Description of the guessed sizes over which the code loops, and which are therefore small:
+    ```x.shape[1]` is 4 instead of 1,024``. Empty for none."""
 
 
 @dataclass(frozen=True)
@@ -246,8 +246,8 @@ class FoundProbe:
     obstacle: str = ""
     rests_on: str = ""
     shortened: str = ""
-    """Sizes of the found inputs that are smaller than usual because the code loops over them, in
-    words; empty for none."""
+    """Description of the found sizes over which the code loops, and which are therefore small;
+    empty for none."""
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,7 @@ def symbolic_sizes(arguments: Arguments) -> tuple[SymbolicSize, ...]:
 
 
 def fixed_sizes(arguments: Arguments) -> frozenset[int]:
-    """Return the sizes of the tensors in ``arguments`` that are written as numbers."""
+    """Return the sizes written as numbers in the tensors of ``arguments``."""
     found: set[int] = set()
     for tensor in tensor_texts(arguments):
         found.update(size.value for size in tensor.sizes if isinstance(size, FixedSize))

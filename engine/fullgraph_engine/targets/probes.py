@@ -107,8 +107,8 @@ class Call:
     """Reason why guessed inputs are unusual although the code accepts them, in words; empty if they
     are not."""
     shortened: str = ""
-    """Sizes of guessed inputs that are smaller than usual because the code loops over them, in
-    words; empty for none."""
+    """Description of the guessed sizes over which the code loops, and which are therefore small;
+    empty for none."""
     guess_note: str = ""
     """Note to the user that the code raises with the guessed inputs and with all others that were
     tried; empty otherwise."""

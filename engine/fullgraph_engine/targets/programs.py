@@ -70,8 +70,8 @@ def enclosing_program(
 
 @dataclass(frozen=True)
 class _PlannedExample:
-    """A callable that executes an example program (such as a ``__main__`` block) to observe the
-    calls in it.
+    """A callable that executes an example program, for instance a ``__main__`` block, to observe
+    its calls.
 
     ``through`` names the targets through which the example reaches the wanted one. If the inputs of
     one of these targets came from a search, executing the example does not help.

@@ -34,8 +34,8 @@ known: dict[str, str] = {}
 """Inputs that earlier searches found, as texts of probe comments, by the name of the target."""
 
 shortened: dict[str, str] = {}
-"""Sizes in found inputs, in words, that are smaller than usual because the code loops over them, by
-the name of the target."""
+"""Descriptions of the found sizes over which the code loops, and which are therefore small, by the
+name of the target."""
 
 settled: set[str] = set()
 """Names of targets that were traced with their inputs in ``known``; no other source of inputs is

@@ -101,8 +101,10 @@ def find_sources(
 
 
 def split_targets(paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Split arguments ``FILE::TARGET`` into files and the targets to trace in each; a file that is
-    also named without a target has none, so that all its targets are traced."""
+    """Split arguments ``FILE::TARGET``; return the targets to trace, by file.
+
+    A file without targets is traced as a whole, also if another argument names one of its targets.
+    """
     targets: dict[str, tuple[str, ...]] = {}
     whole: set[str] = set()
     for path in paths:

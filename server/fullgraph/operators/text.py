@@ -277,7 +277,7 @@ class TokenizedText:
         self.firsts: list[int] = []
         """Index of the first token of each statement."""
         self.stops: list[int] = []
-        """For each statement, the index after its last token."""
+        """Index after the last token of each statement."""
         self.columns: list[int] = []
         """Indentation of each statement."""
         if unclosed := self._split_statements(structure, frozenset()):

@@ -60,7 +60,7 @@ def _gap_of(reports: Iterable[TargetReport]) -> Gap | None:
 
 
 def _find_unreached(text: str, reports: Iterable[TargetReport]) -> Iterator[NotTraced]:
-    """Yield the definitions that are not targets and that traces did not reach."""
+    """Yield the definitions without lines in a trace, except targets."""
     names, reached = set(), set[int]()
     for report in reports:
         names.add(report.name)

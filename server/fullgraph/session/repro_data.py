@@ -37,13 +37,13 @@ class ReproData:
     folder: str = ""
     names: tuple[str, ...] = ()
 
-    def copy_to(self, beside: Path) -> str:
-        """Copy the data files into the folder ``beside``; return ``""``, or a sentence about the
-        failure.
+    def copy_to(self, parent: Path) -> str:
+        """Copy the data files into a subfolder of ``parent``; return a sentence about a failure,
+        empty without one.
 
-        Files that exist there with the same contents are not written again.
+        Files with the same contents are not written again.
         """
-        folder = beside / DATA
+        folder = parent / DATA
         try:
             for name in self.names:
                 folder.mkdir(exist_ok=True)

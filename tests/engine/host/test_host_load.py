@@ -277,9 +277,7 @@ def busy_engine() -> Iterator[Engine]:
     loops: list[subprocess.Popen[bytes]] = []
     try:
         engine, _ = started_engine("fork")
-        loops += [
-            subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)
-        ]
+        loops += [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
         yield engine
         engine.close()
     finally:

@@ -76,10 +76,9 @@ def watch_parent(parent: int) -> None:
 
 
 class _Reserve:
-    """A file descriptor kept open so that it can be closed when the process table must be read.
+    """A file descriptor to close when the process table must be read.
 
-    Without it, an engine that has used up its descriptors could neither measure nor end its
-    processes.
+    Without it, an engine without free descriptors could neither measure nor end its processes.
     """
 
     def __init__(self) -> None:
@@ -102,8 +101,7 @@ _reserve = _Reserve()
 
 
 class ProcessTable(Protocol):
-    """The processes of this machine at one time, without zombies, and which process is the parent
-    of which."""
+    """The processes of this machine at one time, without zombies, with their parents."""
 
     parents: dict[int, int]
     stopped: set[int]
@@ -314,7 +312,7 @@ def describe_exit(code: int | None) -> str:
 def hold_reserve() -> None:
     """Keep one file descriptor open, to be closed while the process table is read.
 
-    Without it, an engine that has used up its descriptors could not measure its processes.
+    Without it, an engine without free descriptors could not measure its processes.
 
     Raises:
         OSError: all descriptors are in use.

@@ -526,10 +526,9 @@ def rewrite_names(
     keep_annotations: bool,
     inside: Collection[str] = (),
 ) -> Any:
-    """Replace the names in a syntax tree by the names that the generated program uses for their
-    values.
+    """Replace the names in a syntax tree by names of the generated program with the same values.
 
-    Definitions of these values are added to the program. ``context`` gives the values. ``inside``
+    The program gets definitions of these values. ``context`` gives the values. ``inside``
     are the names of the enclosing class body.
     """
     local, ignored = _local_imports(context.home, node)

@@ -66,7 +66,7 @@ class FoundInputs:
     unusual: str = ""
     """Reason why the inputs are unusual, in words; empty if they are not."""
     shortened: str = ""
-    """Sizes that are smaller than usual because the code loops over them, in words; empty for
+    """Description of the sizes over which the code loops, and which are therefore small; empty for
     none."""
 
 

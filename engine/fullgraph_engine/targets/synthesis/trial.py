@@ -186,7 +186,8 @@ class InputTrials:
         including any exception.
 
         ``seconds`` limits the processor time. The module of an earlier trial with equal constructor
-        arguments is reused unless ``afresh``, although calls may have changed it.
+        arguments is used again, although calls may have changed it; with ``afresh``, a new one is
+        constructed.
         """
         if self.real and _largest_tensor(candidate) > _REAL_BYTES:
             self.real, self._built = False, None
