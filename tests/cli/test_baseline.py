@@ -118,6 +118,7 @@ def test_a_check_against_its_own_report_and_with_one_more(command_line: CommandL
     assert "GB0025" not in again.out
     assert "No new findings; " in again.out and "1 finding of the baseline not shown" in again.out
 
+    model = model.replace("print(x)", "print(x), x")
     command_line.write("model.py", model + script(*(FindingFound(0, one) for one in (BREAK, more))))
     found = command_line.check("--baseline", "known.json", "--format", "json", "model.py")
     assert found.status == 1

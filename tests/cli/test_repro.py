@@ -73,7 +73,8 @@ def repro(command_line: CommandLine, *arguments: str, **env: Any) -> Ran:
 
 def written(command_line: CommandLine) -> list[str]:
     folder = command_line.folder / "fullgraph-repros"
-    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    found = [path.name for path in folder.iterdir()] if folder.exists() else []
+    return sorted(name for name in found if name != ".gitignore")
 
 
 # -- what is written ---------------------------------------------------------------------------

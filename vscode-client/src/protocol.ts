@@ -101,6 +101,7 @@ export const server = {
   showBytecode: "fullgraph.server.showBytecode",
   showTimings: "fullgraph.server.showTimings",
   measure: "fullgraph.server.measure",
+  applyMeasured: "fullgraph.server.applyMeasured",
   toggleGuards: "fullgraph.server.toggleGuards",
   toggleUntraced: "fullgraph.server.toggleUntraced",
   repro: "fullgraph.server.repro",
