@@ -10,6 +10,7 @@ import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
+
 NET = "class Net(nn.Module):\n    call()  # break: A break\n"
 TWO = NET + "    again()  # break: Another break\n"
 SCRIPT = "import torch\n" * 12
@@ -305,6 +306,17 @@ async def test_none_could_be_had(editor: Any) -> None:
 
 async def test_shutting_down_keeps_the_best(open_editor: Any, counter: Any) -> None:
     editor = await open_editor(name="neovim")
+    uri = await opened(editor, NET + "# repro: 143 37 wait\n")
+    making = asyncio.create_task(repro(editor, place(uri)))
+    await until_waiting(editor, counter)
+    await editor.shut_down()
+    await editor.until(lambda: files(editor) == ["gb0059-net.py"])
+    with pytest.raises(JsonRpcException):
+        await making
+
+
+async def test_shutting_down_waits_until_the_best_is_saved(open_editor: Any, counter: Any) -> None:
+    editor = await open_editor(name="neovim", server="slow_saving_server.py")
     uri = await opened(editor, NET + "# repro: 143 37 wait\n")
     making = asyncio.create_task(repro(editor, place(uri)))
     await until_waiting(editor, counter)

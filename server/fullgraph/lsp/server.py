@@ -82,6 +82,11 @@ class Server(LanguageServer):
         self._context.fixes.close()
         return 0 if self.protocol.is_shut_down else 1
 
+    async def close(self) -> None:
+        """Close all files and engines, after the repro jobs have saved their best scripts."""
+        await self.session.close()
+        await self._context.repros.jobs.wait_until_saved()
+
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Log an error without a message to the client: a message about a failed message would
         cause the next failure."""

@@ -174,7 +174,7 @@ async def _run_server(server: Server, reader: asyncio.StreamReader) -> int:
     try:
         return await server.run(reader)
     finally:
-        await server.session.close()
+        await server.close()
 
 
 def _run_main(main: Callable[[], Coroutine[Any, Any, int]]) -> int:

@@ -31,6 +31,9 @@ from fullgraph_engine.protocol import Reproduce, Wanted
 
 MOST_AT_ONCE = 2
 
+_SAVE_SECONDS = 5.0
+"""How long a server that shuts down waits for unfinished repros to be saved."""
+
 _MOST_KEPT = 8
 """Maximum number of finished repros whose results stay available."""
 
@@ -174,6 +177,13 @@ class ReproJobs:
         for job in list(self._jobs.values()):
             if uri in ("", job.uri):
                 job.cancel()
+
+    async def wait_until_saved(self) -> None:
+        """Wait, for at most ``_SAVE_SECONDS``, until the jobs whose engines were closed have saved
+        their best scripts."""
+        tasks = [job.task for job in self._jobs.values() if job.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=_SAVE_SECONDS)
 
     def settings_changed(self) -> None:
         """Apply a changed time limit to running repro jobs, after the settings have changed."""
