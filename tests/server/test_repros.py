@@ -10,7 +10,6 @@ import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-
 NET = "class Net(nn.Module):\n    call()  # break: A break\n"
 TWO = NET + "    again()  # break: Another break\n"
 SCRIPT = "import torch\n" * 12
