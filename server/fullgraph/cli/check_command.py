@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 from fullgraph.cli import interruption, sources
 from fullgraph.cli.baseline import Baseline
+from fullgraph.cli.changes import select_affected
 from fullgraph.cli.check import FileCheck
 from fullgraph.cli.exit_status import CLEAN, FOUND, UNABLE, Interrupted
 from fullgraph.cli.project import common_folder, engine_for, load_settings
@@ -46,6 +47,8 @@ class CheckJob:
     timings: bool = False
     baseline: Path | None = None
     output: Path | None = None
+    changed_since: str = ""
+    """Git revision; only files that the changes since it can affect are checked. Empty for all."""
 
     def run(self, flags: Mapping[str, Any]) -> int:
         """Check files, print the findings, and return the exit status.
@@ -76,10 +79,17 @@ class CheckJob:
         texts: dict[str, str] = {}
         inputs = self._read_paths(texts)
         found = sources.find_sources(inputs.named, resolved.settings.exclude, project.root)
-        files = (*inputs.files, *found.files)
+        files, remarks = (*inputs.files, *found.files), found.remarks
+        if self.changed_since:
+            try:
+                affected = select_affected(files, self.changed_since, Path.cwd())
+            except UnreadableFile as error:
+                write(sys.stderr, f"error: {error}\n")
+                return UNABLE
+            files, remarks = affected.files, (*remarks, affected.remark)
         report = CheckPrinter(out, self.form, self.color, quiet=self.quiet, files=len(files))
         report.print_warnings(resolved.problems)
-        report.print_remarks(found.remarks)
+        report.print_remarks(remarks)
         recordings = (recording_of(str(file.absolute), project.root) for file in files)
         report.print_warnings(
             dict.fromkeys(recording.problem for recording in recordings if recording.problem)

@@ -790,18 +790,26 @@ def find_project(start: Path) -> Project:
 
 def _read_table(manifest: Path) -> tuple[Mapping[str, Any] | None, str]:
     try:
-        document = tomllib.loads(manifest.read_text(encoding="utf-8"))
+        table = settings_table(manifest.read_text(encoding="utf-8"))
     except OSError as error:
         return None, f"Cannot read {manifest}: {error.strerror}; its settings are not used."
     except ValueError as error:
         return None, f"{manifest} is not valid TOML ({error}); its settings are not used."
-    tool = document.get("tool", {})
-    table = tool.get("fullgraph") if isinstance(tool, Mapping) else None
     if table is None:
         return None, ""
     if not isinstance(table, Mapping):
         return None, f"[tool.fullgraph] in {manifest} must be a table; it is not used."
     return table, ""
+
+
+def settings_table(text: str) -> object:
+    """Return the value of ``[tool.fullgraph]`` in the text of a pyproject.toml; None without it.
+
+    Raises:
+        ValueError: The text is not valid TOML.
+    """
+    tool = tomllib.loads(text).get("tool", {})
+    return tool.get("fullgraph") if isinstance(tool, Mapping) else None
 
 
 def expand_path(text: str, folder: Path) -> str:

@@ -289,7 +289,7 @@ def busy_engine() -> Iterator[Engine]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who waits for a processor")
 def test_a_run_that_waits_for_a_processor_may_take_longer(busy_engine: Engine) -> None:
-    brief = Limits(seconds=1.2)
+    brief = Limits(seconds=0.9)
     result = busy_engine.analyze(WORKS, limits=brief)
     assert statuses(result) == ["timeout"]
     result = busy_engine.analyze(WORKS, limits=dataclasses.replace(brief, stretch=20.0))

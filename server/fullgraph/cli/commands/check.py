@@ -40,6 +40,13 @@ def configure(parser: Parser) -> None:
         "json.",
     )
     parser.options.add_argument(
+        "--changed-since",
+        metavar="REV",
+        default="",
+        help="Check only files that the changes since this git revision can affect, for example "
+        "origin/main.",
+    )
+    parser.options.add_argument(
         "--stdin-filename",
         metavar="PATH",
         default="<stdin>",
@@ -84,5 +91,6 @@ def run(arguments: Namespace) -> int:
         timings=arguments.timings,
         baseline=baseline,
         output=output,
+        changed_since=arguments.changed_since,
     )
     return job.run(settings)

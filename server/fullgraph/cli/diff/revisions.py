@@ -6,13 +6,12 @@ The repository itself does not change: git uses an index file in the temporary f
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fullgraph.cli.git import find_commit, repository_of, run_git
 from fullgraph.cli.sources import UnreadableFile, absolute_path
 
 
@@ -52,14 +51,8 @@ def check_out(revision: str, start: Path) -> Iterator[CheckedOutTree]:
     Raises:
         UnreadableFile: git, the repository or the revision does not exist.
     """
-    top = _run_git(["rev-parse", "--show-toplevel"], start, f"{start} is in no git repository")
-    repository = Path(top)
-    unknown = f"git has no revision {revision!r} in {repository}"
-    if revision.startswith("-"):
-        raise UnreadableFile(f"{unknown}; name a branch, a tag or a commit.")
-    commit = _run_git(
-        ["rev-parse", "--verify", "--short", f"{revision}^{{commit}}"], start, unknown
-    )
+    repository = repository_of(start)
+    commit = find_commit(revision, repository)
     with tempfile.TemporaryDirectory(prefix="fullgraph-diff-") as temporary_folder:
         temporary = Path(temporary_folder).resolve()
         folder = temporary / "tree"
@@ -68,35 +61,7 @@ def check_out(revision: str, start: Path) -> Iterator[CheckedOutTree]:
         (folder / ".git").mkdir(parents=True)
         index = {"GIT_INDEX_FILE": str(temporary / "index")}
         failed = f"git could not write the files of {revision} to {folder}"
-        _run_git(["read-tree", "--no-sparse-checkout", commit], repository, failed, index)
-        _run_git(["checkout-index", "--all", f"--prefix={folder}/"], repository, failed, index)
+        run_git(["read-tree", "--no-sparse-checkout", commit], repository, failed, index)
+        run_git(["checkout-index", "--all", f"--prefix={folder}/"], repository, failed, index)
         name = revision if revision.startswith(commit) else f"{revision} ({commit})"
         yield CheckedOutTree(name, folder, repository)
-
-
-def _run_git(
-    arguments: list[str], folder: Path, failed: str, environment: dict[str, str] | None = None
-) -> str:
-    """Run git in a folder and return its output.
-
-    ``failed`` is the error message if git fails; ``environment`` are additional variables.
-
-    Raises:
-        UnreadableFile: git was not found or failed.
-    """
-    try:
-        process = subprocess.run(
-            ["git", *arguments],
-            cwd=folder,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-        )
-    except FileNotFoundError as error:
-        raise UnreadableFile("git was not found; --rev needs it on PATH.") from error
-    if process.returncode:
-        words = process.stderr.strip().split("\n", 1)[0]
-        raise UnreadableFile(f"{failed} ({words})." if words else f"{failed}.")
-    return process.stdout.strip()

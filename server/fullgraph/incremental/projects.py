@@ -1,0 +1,335 @@
+"""Find the files of a project that changes of other files can affect.
+
+Imports are followed name by name: a changed function affects the files whose code uses the
+function, and not every file that imports something from the same module. Modules that are found
+while a program runs, with ``importlib`` or through a registry, are not followed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from fullgraph.incremental.alignment import align_versions, parse_text
+from fullgraph.incremental.statements import ParsedText
+
+_INIT = "__init__"
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class ChangedFile:
+    """A file of a project with two versions of its text.
+
+    ``path`` is relative to the project, with ``/`` between folders. ``before`` is None for a new
+    file, ``after`` for a removed one.
+    """
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True)
+class _Affected:
+    """The names of a module that a change affects; ``everything`` stands for all its names."""
+
+    names: frozenset[str] = frozenset()
+    everything: bool = False
+
+    def includes(self, name: str) -> bool:
+        return self.everything or name in self.names
+
+    def join(self, other: _Affected) -> _Affected:
+        return _Affected(self.names | other.names, self.everything or other.everything)
+
+
+_EVERYTHING = _Affected(everything=True)
+
+
+@dataclass(frozen=True)
+class _Import:
+    """One name that a statement imports.
+
+    ``level`` counts the leading dots of a relative import. ``name`` is the name in the module,
+    ``*`` for all, and empty if the statement imports the module itself. ``bound`` is the name that
+    the statement gives it, empty for ``*``. ``statement`` is the index of the top-level statement
+    with the import, ``inner`` says whether it is inside of a definition.
+    """
+
+    module: str
+    level: int
+    name: str
+    bound: str
+    statement: int
+    inner: bool
+
+
+def find_affected_files(files: Mapping[str, str], changes: Sequence[ChangedFile]) -> frozenset[str]:
+    """Return the paths of the files whose traces the changes can affect.
+
+    ``files`` are the current texts of all Python files of the project, by path as in
+    :class:`ChangedFile`. Changed files count as affected unless only comments, docstrings or layout
+    differ. A changed program affects the files whose names it uses, because it may provide their
+    inputs.
+    """
+    return _Search(files).run(changes)
+
+
+class _Search:
+    """A search for affected files, from changed files to the files that import them."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self._files = files
+        self._parsed: dict[str, _ParsedFile | None] = {}
+        self._found: set[str] = set()
+        self._affected: dict[str, _Affected] = {}
+        self._waiting: list[str] = []
+
+    def run(self, changes: Sequence[ChangedFile]) -> frozenset[str]:
+        for change in changes:
+            affected = _changed_names(change)
+            if affected is None:
+                continue
+            self._add_names(change.path, affected)
+            if change.after is not None:
+                self._found.add(change.path)
+                self._add_used_files(change.path)
+        while self._waiting:
+            self._visit_importers(self._waiting.pop())
+        return frozenset(self._found & self._files.keys())
+
+    def _add_names(self, path: str, more: _Affected) -> None:
+        known = self._affected.get(path, _Affected())
+        joined = known.join(more)
+        if joined != known:
+            self._affected[path] = joined
+            self._waiting.append(path)
+
+    def _visit_importers(self, path: str) -> None:
+        for importer in self._mentions.get(_module_word(path), ()):
+            parsed = self._parse(importer)
+            if importer != path and parsed is not None:
+                statements, names = parsed.find_uses(self._affected_imports(importer, path, parsed))
+                if statements:
+                    self._found.add(importer)
+                if statements or names.names or names.everything:
+                    self._add_names(importer, names)
+
+    def _affected_imports(
+        self, importer: str, path: str, parsed: _ParsedFile
+    ) -> Iterator[tuple[_Import, _Affected]]:
+        """Yield the imports of affected names from the file ``path``, each with the affected
+        names that it may provide."""
+        affected = self._affected[path]
+        for one in parsed.imports:
+            if path in self._resolve(importer, one.module, one.level):
+                if one.name in ("", "*"):
+                    yield one, affected
+                elif affected.includes(one.name):
+                    yield one, _EVERYTHING
+            elif one.name not in ("", "*"):
+                # The name may be a module of a package: `from package import module`.
+                submodule = f"{one.module}.{one.name}" if one.module else one.name
+                if path in self._resolve(importer, submodule, one.level):
+                    yield one, affected
+
+    def _add_used_files(self, path: str) -> None:
+        """Add the files that a changed program imports: the program may provide their inputs."""
+        parsed = self._parse(path)
+        if parsed is None or not parsed.is_program:
+            return
+        for one in parsed.imports:
+            submodule = f"{one.module}.{one.name}" if one.module else one.name
+            self._found |= self._resolve(path, one.module, one.level)
+            self._found |= self._resolve(path, submodule, one.level) if one.name else set()
+
+    def _resolve(self, importer: str, module: str, level: int) -> set[str]:
+        """Return the files that an import of ``module`` in the file ``importer`` may mean."""
+        relative = module.replace(".", "/")
+        if level:
+            folders = importer.split("/")
+            if level > len(folders):
+                return set()
+            return set(self._module_files("/".join(filter(None, [*folders[:-level], relative]))))
+        # The folder that Python searches is unknown: it may be the folder of the importing file, or
+        # any of its parent folders, such as `src`.
+        return set(self._modules.get(relative, ()))
+
+    def _module_files(self, base: str) -> Iterator[str]:
+        for path in (f"{base}.py", f"{base}/{_INIT}.py" if base else f"{_INIT}.py"):
+            if path in self._files or path in self._affected:
+                yield path
+
+    @cached_property
+    def _modules(self) -> Mapping[str, set[str]]:
+        """Files by each end of their path that can be their module name, without ``.py``."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for path in (*self._files, *self._affected):
+            parts = path.removesuffix(".py").removesuffix(f"/{_INIT}").split("/")
+            for start in range(len(parts)):
+                found["/".join(parts[start:])].add(path)
+        return found
+
+    @cached_property
+    def _mentions(self) -> Mapping[str, list[str]]:
+        """Files that contain a word, for the names of all modules and packages."""
+        wanted = {_module_word(path) for path in (*self._files, *self._affected)}
+        found: dict[str, list[str]] = defaultdict(list)
+        for path, text in self._files.items():
+            for word in wanted.intersection(_WORD.findall(text)):
+                found[word].append(path)
+            if "from ." in text:
+                # `from .. import name` does not mention the package.
+                for package in wanted.intersection(path.split("/")[:-1]):
+                    if path not in found[package]:
+                        found[package].append(path)
+        return found
+
+    def _parse(self, path: str) -> _ParsedFile | None:
+        if path not in self._parsed:
+            text = self._files.get(path)
+            parsed = parse_text(text) if text is not None else None
+            self._parsed[path] = _ParsedFile(parsed) if parsed is not None else None
+        return self._parsed[path]
+
+
+class _ParsedFile:
+    """A file with its imports."""
+
+    def __init__(self, text: ParsedText) -> None:
+        self._text = text
+
+    @cached_property
+    def imports(self) -> tuple[_Import, ...]:
+        return tuple(
+            found
+            for number, statement in enumerate(self._text.statements)
+            for node in statement.nodes
+            for found in _imports_in(node, number)
+        )
+
+    @property
+    def is_program(self) -> bool:
+        """Whether executing the file does more than defining names."""
+        roles = {statement.names.role for statement in self._text.statements}
+        return "main" in roles
+
+    def find_uses(
+        self, imports: Iterable[tuple[_Import, _Affected]]
+    ) -> tuple[frozenset[int], _Affected]:
+        """Return the statements that use affected imports, and the names of this file that the
+        imports affect.
+
+        ``imports`` are imports with the affected names that they provide. An imported module
+        affects only statements that mention one of these names.
+        """
+        direct: set[int] = set()
+        names: set[str] = set()
+        modules: set[str] = set()
+        for one, affected in imports:
+            if not one.bound:
+                if affected.everything:
+                    return frozenset({one.statement}), _EVERYTHING
+                names |= affected.names
+            elif affected.everything and not one.inner:
+                names.add(one.bound)
+            else:
+                users = {one.statement} if one.inner else self._mentioning[one.bound]
+                direct |= {number for number in users if self._mentions_any(number, affected)}
+                modules |= {one.bound} if one.name else set()
+        direct |= {number for name in names for number in self._mentioning[name]}
+        return _follow_uses(self._text, direct, names | modules)
+
+    def _mentions_any(self, number: int, affected: _Affected) -> bool:
+        if affected.everything:
+            return True
+        lines = self._text.statements[number].lines
+        return any(not affected.names.isdisjoint(_WORD.findall(line)) for line in lines)
+
+    @cached_property
+    def _mentioning(self) -> Mapping[str, set[int]]:
+        return _mentioning_statements(self._text)
+
+
+def _mentioning_statements(text: ParsedText) -> Mapping[str, set[int]]:
+    """Return the indices of the statements, except imports, that mention a name, by name."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for number, statement in enumerate(text.statements):
+        # `__all__` names everything that a module exports, but does not use it.
+        if statement.names.role != "import" and statement.names.binds != {"__all__"}:
+            for name in statement.names.mentions:
+                found[name].add(number)
+    return found
+
+
+def _follow_uses(
+    text: ParsedText, direct: Iterable[int], names: Iterable[str]
+) -> tuple[frozenset[int], _Affected]:
+    """Return the statements of ``direct`` with their direct and indirect users, and the names that
+    these statements bind, in addition to ``names``."""
+    mentioning = _mentioning_statements(text)
+    found: set[int] = set()
+    bound = set(names)
+    waiting = list(direct)
+    while waiting:
+        number = waiting.pop()
+        if number in found:
+            continue
+        found.add(number)
+        binds = text.statements[number].names.binds
+        bound |= binds
+        waiting += (user for name in binds for user in mentioning[name])
+    everything = any(_acts_on_import(text, number) for number in found)
+    return frozenset(found), _Affected(frozenset(bound), everything)
+
+
+def _acts_on_import(text: ParsedText, number: int) -> bool:
+    """Whether importing the module executes calls in a statement, which may change any of its
+    names."""
+    names = text.statements[number].names
+    return names.role == "other" and not names.binds and bool(names.executed)
+
+
+def _changed_names(change: ChangedFile) -> _Affected | None:
+    """Return the names of the file that a change affects; None if the code is the same."""
+    if change.before is None or change.after is None:
+        return _EVERYTHING
+    before, after = parse_text(change.before), parse_text(change.after)
+    if before is None or after is None:
+        return _EVERYTHING
+    alignment = align_versions(before, after)
+    if alignment is None:
+        return _EVERYTHING
+    if alignment.is_same:
+        return None
+    affected = _Affected()
+    for text, changed in ((before, alignment.changed_before), (after, alignment.changed_after)):
+        _, found = _follow_uses(text, changed, ())
+        affected = affected.join(found)
+    return affected
+
+
+def _imports_in(node: ast.stmt, statement: int) -> Iterator[_Import]:
+    inner = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        return  # these imports are not executed
+    for child in ast.walk(node):
+        if isinstance(child, ast.Import):
+            for alias in child.names:
+                bound = alias.asname or alias.name.partition(".")[0]
+                yield _Import(alias.name, 0, "", bound, statement, inner)
+        elif isinstance(child, ast.ImportFrom):
+            for alias in child.names:
+                bound = "" if alias.name == "*" else alias.asname or alias.name
+                yield _Import(child.module or "", child.level, alias.name, bound, statement, inner)
+
+
+def _module_word(path: str) -> str:
+    """Return the last part of the dotted name of a file's module."""
+    parts = path.removesuffix(".py").split("/")
+    return parts[-2] if parts[-1] == _INIT and len(parts) > 1 else parts[-1]
