@@ -331,7 +331,10 @@ def test_a_bad_setting_of_the_project_is_a_warning_and_a_bad_flag_ends_it(
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (("--format", "xml", "model.py"), "'xml' is not one of text, json, sarif, github."),
+        (
+            ("--format", "xml", "model.py"),
+            "'xml' is not one of text, json, sarif, github, gitlab, junit, markdown.",
+        ),
         (("--color", "red", "model.py"), "'red' is not one of auto, always, never."),
         ((), "the following arguments are required: PATHS"),
         (("--output", "no/such/folder/out.txt", "model.py"), "Cannot write no/such/folder/out.txt"),

@@ -26,9 +26,10 @@ from fullgraph.cli.diff.difference import (
     MissingCount,
     compare_checks,
 )
-from fullgraph.cli.diff.markdown import MARK, difference_markdown, inline_code
+from fullgraph.cli.diff.markdown import MARK, difference_markdown
 from fullgraph.cli.diff.text import difference_text
 from fullgraph.domain.codes import Severity
+from fullgraph.render.markdown import inline_code
 from fullgraph_engine.protocol import (
     Failed,
     Finding,

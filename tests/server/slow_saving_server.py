@@ -20,6 +20,6 @@ async def follow_slowly(*arguments: Any) -> Any:
 
 
 if __name__ == "__main__":
-    repro_jobs.follow_reproduction = follow_slowly
+    setattr(repro_jobs, "follow_reproduction", follow_slowly)  # noqa: B010
     boot = Path(__file__).with_name("stub_engine.py")
     sys.exit(serve(tcp=None, boot=boot, engine=""))

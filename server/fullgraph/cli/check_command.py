@@ -70,7 +70,7 @@ class CheckJob:
                 except OSError as error:
                     write(sys.stderr, f"error: Cannot write {self.output}: {error.strerror}.\n")
                     return UNABLE
-            elif self.form in ("json", "sarif"):
+            elif self.form not in ("text", "github"):
                 # These formats are UTF-8 on every terminal.
                 out = cleanup.enter_context(as_utf8(sys.stdout))
             return self._run_check(out, project, resolved, known)
@@ -87,7 +87,14 @@ class CheckJob:
                 write(sys.stderr, f"error: {error}\n")
                 return UNABLE
             files, remarks = affected.files, (*remarks, affected.remark)
-        report = CheckPrinter(out, self.form, self.color, quiet=self.quiet, files=len(files))
+        report = CheckPrinter(
+            out,
+            self.form,
+            self.color,
+            quiet=self.quiet,
+            files=len(files),
+            threshold=resolved.settings.exit_severity,
+        )
         report.print_warnings(resolved.problems)
         report.print_remarks(remarks)
         recordings = (recording_of(str(file.absolute), project.root) for file in files)

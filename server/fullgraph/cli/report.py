@@ -1,36 +1,58 @@
-"""Print the progress and the results of ``fullgraph check`` as text, JSON, SARIF or GitHub
-annotations."""
+"""Print the progress and the results of ``fullgraph check`` in the format of an option."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TextIO
 
 from fullgraph.cli.progress import ProgressLine
 from fullgraph.cli.terminal import Color, Format, paint_for, write
+from fullgraph.domain.codes import Severity
 from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph.render.github import file_github, problem_github
+from fullgraph.render.gitlab import check_gitlab
 from fullgraph.render.json import check_json
+from fullgraph.render.junit import check_junit
+from fullgraph.render.markdown import check_markdown
 from fullgraph.render.paint import Style
 from fullgraph.render.sarif import check_sarif
 from fullgraph.render.terminal import check_text, file_text
+
+_WHOLE_REPORTS: Mapping[Format, Callable[[CheckResults], str]] = {
+    "json": check_json,
+    "sarif": check_sarif,
+    "gitlab": check_gitlab,
+    "markdown": check_markdown,
+}
+"""Functions that format the results of all files as one document, printed at the end of a check."""
 
 
 class CheckPrinter:
     """Prints the progress and the results of ``fullgraph check``.
 
-    Text and GitHub annotations are printed file by file, JSON and SARIF at the end. Sentences about
+    Text and GitHub annotations are printed file by file, other formats at the end. Sentences about
     what could not be checked are printed on standard error in every format.
     """
 
-    def __init__(self, out: TextIO, form: Format, color: Color, *, quiet: bool, files: int) -> None:
+    def __init__(
+        self,
+        out: TextIO,
+        form: Format,
+        color: Color,
+        *,
+        quiet: bool,
+        files: int,
+        threshold: Severity = Severity.WARNING,
+    ) -> None:
         self._out = out
         self._format = form
         self._paint = paint_for(out, color)
         self._error_paint = paint_for(sys.stderr, color)
         self._quiet = quiet
         self._files = files
+        self._threshold = threshold
+        """Lowest severity of a finding that fails a test in the JUnit format."""
         self._finished = 0
         self._progress = ProgressLine(wanted=not quiet)
 
@@ -67,14 +89,14 @@ class CheckPrinter:
     # -- at the end ---------------------------------------------------------------------------
 
     def finish(self, checked: CheckResults) -> None:
-        """Print what follows the last file: problems, and a summary or the JSON or SARIF text."""
+        """Print what follows the last file: problems, and a summary or the whole report."""
         self._progress.hide()
         for problem in checked.problems:
             self.print_problem(problem)
-        if self._format == "json":
-            self._print_lines(check_json(checked))
-        elif self._format == "sarif":
-            self._print_lines(check_sarif(checked))
+        if self._format == "junit":
+            self._print_lines(check_junit(checked, self._threshold))
+        elif (render := _WHOLE_REPORTS.get(self._format)) is not None:
+            self._print_lines(render(checked))
         elif self._format == "github":
             self._print_lines("\n".join(problem_github(problem) for problem in checked.problems))
         elif not self._quiet and (checked.files or not checked.problems):

@@ -3,8 +3,7 @@ count from one."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +15,7 @@ from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guard_names import other_names
 from fullgraph.domain.wording import consequence, explanation, message_lines
 from fullgraph.render.checked import CheckedFile, CheckResults
+from fullgraph.render.fingerprints import line_hashes, stable_fingerprint
 from fullgraph.render.json import dump_json
 from fullgraph.render.places import Span, file_span, shown_path
 from fullgraph_engine.protocol import Fix, Frame, Position, Range
@@ -55,8 +55,9 @@ def check_sarif(checked: CheckResults) -> str:
         "columnKind": "utf16CodeUnits",
         "artifacts": [{"location": _artifact_json(file.path)} for file in checked.files],
         "results": [
-            _result_json(file, item, indices[item.finding.code])
+            _result_json(file, item, indices[item.finding.code], hashes)
             for file in checked.files
+            for hashes in [line_hashes("\n".join(file.text.lines)) if file.findings else {}]
             for item in file.findings
         ],
     }
@@ -87,7 +88,9 @@ def _notifications(checked: CheckResults) -> Iterable[dict[str, Any]]:
             yield {"level": "note", "message": {"text": note}, "locations": place}
 
 
-def _result_json(file: CheckedFile, item: FileFinding, rule: int) -> dict[str, Any]:
+def _result_json(
+    file: CheckedFile, item: FileFinding, rule: int, hashes: Mapping[int, str]
+) -> dict[str, Any]:
     finding = item.finding
     result: dict[str, Any] = {
         "ruleId": finding.code,
@@ -96,7 +99,10 @@ def _result_json(file: CheckedFile, item: FileFinding, rule: int) -> dict[str, A
         "message": {"text": _message_text(item)},
         "locations": [_location_json(file, file.path, finding.range)],
         "occurrenceCount": max(1, finding.count),
-        "partialFingerprints": {"fullgraph/v1": _finding_fingerprint(file, item)},
+        "partialFingerprints": {
+            "fullgraph/v1": stable_fingerprint(file, item),
+            "primaryLocationLineHash": hashes.get(finding.range.start.line, ""),
+        },
         "properties": {
             "targets": list(item.targets),
             "mode": finding.mode,
@@ -128,15 +134,6 @@ def _message_text(item: FileFinding) -> str:
     told = (*message_lines(finding), consequence(finding), explanation(finding))
     parts = (*told, *also, *hints)
     return "\n".join(part for part in parts if part)
-
-
-def _finding_fingerprint(file: CheckedFile, item: FileFinding) -> str:
-    """Return a hash that identifies a finding for code scanning services and does not change when
-    its line moves."""
-    finding = item.finding
-    line = file.text.line(finding.range.start.line).strip()
-    parts = (finding.code, finding.message, line)
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def _location_json(file: CheckedFile, path: str, place: Range) -> dict[str, Any]:

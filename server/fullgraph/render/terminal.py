@@ -75,7 +75,7 @@ def check_text(checked: CheckResults, paint: Paint = PLAIN) -> str:
     """Format the last line of a check: the number of findings, traced functions and files."""
     counts = checked.count_severities()
     found = [
-        paint(SEVERITY_STYLES[severity], _count_words(counts[severity], severity))
+        paint(SEVERITY_STYLES[severity], count_words(counts[severity], severity))
         for severity in SEVERITY_STYLES
         if counts.get(severity)
     ]
@@ -84,7 +84,7 @@ def check_text(checked: CheckResults, paint: Paint = PLAIN) -> str:
         words += " in what could be checked"
     nothing = paint(Style.STRONG, words)
     head = f"Found {listing(found)}" if found else nothing
-    rest = f"; {', '.join(_extent_words(checked))}."
+    rest = f"; {', '.join(extent_words(checked))}."
     return head + paint(Style.DIM, rest)
 
 
@@ -291,14 +291,16 @@ def _finding_title(finding: Finding) -> str:
     return message_lines(finding)[0].removeprefix("Graph break: ").partition(";")[0]
 
 
-def _count_words(number: int, severity: Severity) -> str:
+def count_words(number: int, severity: Severity) -> str:
+    """Return a number of findings with their severity: ``2 warnings``."""
     # "Information" does not have a plural.
     if severity is Severity.INFORMATION:
         return f"{number} information finding" + ("s" if number > 1 else "")
     return amount(number, severity.value)
 
 
-def _extent_words(checked: CheckResults) -> Iterator[str]:
+def extent_words(checked: CheckResults) -> Iterator[str]:
+    """Yield how much was traced, what was not, and which versions were used."""
     reports = [report for file in checked.files for report in file.targets]
     names = {(file.path, r.name, r.range) for file in checked.files for r in file.targets}
     yield f"{amount(len(names), 'target')} in {amount(len(checked.files), 'file')}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from fullgraph.cli.diff.difference import SIDES, CheckDifference, FileDifference, FindingDifference
@@ -18,6 +17,7 @@ from fullgraph.cli.diff.words import (
     unknown_words,
 )
 from fullgraph.domain.phrases import amount
+from fullgraph.render.markdown import inline_code
 
 # Invisible first line of the comment, by which a bot finds its own earlier comment to replace it.
 MARK = "<!-- fullgraph diff -->"
@@ -91,12 +91,3 @@ def _finding_text(change: FindingDifference) -> str:
         + inline_code(first_line(finding.message))
         + (f" ({inline_code(more)})" if more else "")
     )
-
-
-def inline_code(text: str) -> str:
-    """Format a text as inline Markdown code, with more backticks around it than it contains."""
-    text = " ".join(text.split())
-    longest = max((len(ticks) for ticks in re.findall(r"`+", text)), default=0)
-    fence = "`" * (longest + 1)
-    space = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{space}{text}{space}{fence}"

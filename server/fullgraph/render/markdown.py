@@ -1,0 +1,81 @@
+"""Format the results of a check as Markdown, for the summary of a CI job or a comment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fullgraph.domain.codes import Severity
+from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.phrases import amount, listing
+from fullgraph.domain.wording import message_lines
+from fullgraph.render.checked import CheckedFile, CheckResults
+from fullgraph.render.terminal import count_words, extent_words
+
+_MOST = 60_000
+"""Approximate maximum number of characters: GitHub rejects comments above 65,536."""
+
+
+def check_markdown(checked: CheckResults) -> str:
+    """Format the results of a check as Markdown: a heading with the counts, and a list of findings
+    for each file.
+
+    If the text exceeds about 60,000 characters, the findings of the remaining files are only
+    counted, because GitHub limits the length of a comment.
+    """
+    blocks = ["\n".join(_head_lines(checked))]
+    room = _MOST - len(blocks[0])
+    shown = [file for file in checked.files if file.findings or file.problem]
+    for number, file in enumerate(shown):
+        block = "\n".join(_file_lines(file))
+        room -= len(block) + 2
+        if room < 0:
+            left = shown[number:]
+            findings = amount(sum(len(each.findings) for each in left), "finding")
+            blocks.append(f"{findings} in {amount(len(left), 'more file')} are not shown.")
+            break
+        blocks.append(block)
+    return "\n\n".join(blocks)
+
+
+def _head_lines(checked: CheckResults) -> Iterator[str]:
+    numbers = checked.count_severities()
+    counts = [count_words(numbers[each], each) for each in Severity if numbers.get(each)]
+    words = f"**{listing(counts)}**" if counts else "no findings"
+    if checked.known:
+        words = words.replace("no findings", "no new findings")
+    if checked.incomplete:
+        words += " in what could be checked"
+    yield f"### `torch.compile`: {words}"
+    yield ""
+    yield f"{', '.join(extent_words(checked))}."
+    if checked.problems:
+        yield ""
+        for problem in checked.problems:
+            yield f"- **could not be checked**: {inline_code(problem)}"
+
+
+def _file_lines(file: CheckedFile) -> Iterator[str]:
+    yield f"#### {inline_code(file.path)}"
+    yield ""
+    if file.problem:
+        yield f"- **could not be checked**: {inline_code(file.problem)}"
+    for item in file.findings:
+        yield f"- {_finding_text(item)}"
+
+
+def _finding_text(item: FileFinding) -> str:
+    finding = item.finding
+    name = f"[{finding.code}]({item.href})" if item.href else finding.code
+    target = f" in {inline_code(finding.target)}" if finding.target else ""
+    message = inline_code(message_lines(finding)[0])
+    return f"{item.severity.value} {name}, line {finding.range.start.line + 1}{target}: {message}"
+
+
+def inline_code(text: str) -> str:
+    """Format a text as inline Markdown code, with more backticks around it than it contains."""
+    text = " ".join(text.split())
+    longest = max((len(ticks) for ticks in re.findall(r"`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{space}{text}{space}{fence}"
