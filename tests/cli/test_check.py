@@ -333,7 +333,7 @@ def test_a_bad_setting_of_the_project_is_a_warning_and_a_bad_flag_ends_it(
     [
         (
             ("--format", "xml", "model.py"),
-            "'xml' is not one of text, json, sarif, github, gitlab, junit, markdown.",
+            "'xml' is not one of text, json, sarif, github",
         ),
         (("--color", "red", "model.py"), "'red' is not one of auto, always, never."),
         ((), "the following arguments are required: PATHS"),

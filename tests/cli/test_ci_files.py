@@ -20,7 +20,7 @@ def test_the_action_uses_options_of_check() -> None:
     known = command_parser("check", load_command("check"))._option_string_actions
     used = set(re.findall(r"--[a-z-]+", check["run"]))
     assert used and used <= set(known)
-    named = {re.sub(r"\W|inputs", "", value) for value in check["env"].values()}
+    named = {re.sub(r"[${} .]|inputs", "", value) for value in check["env"].values()}
     assert named == set(action["inputs"])
 
 

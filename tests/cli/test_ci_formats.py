@@ -11,7 +11,7 @@ from tests.cli.conftest import CommandLine, on, script
 from tests.cli.test_check import BREAK, REPORT, model
 
 from fullgraph.render.fingerprints import line_hashes
-from fullgraph_engine.protocol import Finding, FindingFound, TargetDone
+from fullgraph_engine.protocol import Event, Finding, FindingFound, TargetDone
 
 ERROR = Finding("trace/eager-error", "bad\x00 value `x`", on(5, 19, 33), "Net")
 
@@ -40,7 +40,7 @@ def test_gitlab_entries_of_one_line_differ(command_line: CommandLine) -> None:
 def test_a_target_is_a_test_in_junit(command_line: CommandLine, threshold: str) -> None:
     untraced = dataclasses.replace(REPORT, name="other", status="no-probe", probe=None)
     broken = dataclasses.replace(REPORT, name="late", status="timeout", error="60 s")
-    events = [TargetDone(0, untraced), TargetDone(0, broken), FindingFound(0, ERROR)]
+    events: list[Event] = [TargetDone(0, untraced), TargetDone(0, broken), FindingFound(0, ERROR)]
     command_line.write("a.py", model(BREAK) + script(*events))
     ran = command_line.check(
         *("--format", "junit", "--exit-severity", threshold, "a.py", "gone.py")

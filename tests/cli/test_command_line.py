@@ -122,7 +122,7 @@ def test_arguments_of_check(
         ("check a.py --quiet=yes", "ignored explicit argument 'yes'"),
         ("check a.py --mod fake", "There is no option or argument --mod; did you mean --mode?"),
         ("check a.py --no-mode", "There is no option or argument --no-mode"),
-        ("check a.py --format yaml", "'yaml' is not one of text, json, sarif, github."),
+        ("check a.py --format yaml", "'yaml' is not one of text, json, sarif, github"),
         ("check a.py --time-budget 3", "There is no option or argument --time-budget"),
         ("check a.py -o a.json --baseline ./a.json", "would keep only what is new"),
         ("show graph", "are required: FILE[:LINE|::TARGET]"),
