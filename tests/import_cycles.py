@@ -29,8 +29,15 @@ LAYERS = (
     ("fullgraph.__main__",),
 )
 """The server from below: nothing imports what stands later, or beside it on the same line."""
-BRIDGE = ("fullgraph.testing", "fullgraph_engine.programs.observation")
-"""The pytest plugin runs in the process of the user's code, so it may import this of the engine."""
+BRIDGE = "fullgraph.testing"
+BRIDGED = (
+    "fullgraph_engine.programs.numerics",
+    "fullgraph_engine.programs.observation",
+    "fullgraph_engine.recording.watch",
+)
+"""The pytest plugin runs in the process of the user's code, so it may import these modules of the
+engine.
+"""
 
 
 def modules() -> dict[str, Path]:
@@ -108,7 +115,7 @@ def upward(graph: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
                 yield module, other
             if module.startswith("fullgraph_engine") != other.startswith("fullgraph_engine") and (
                 not other.startswith("fullgraph_engine.protocol")
-                and not (module.startswith(BRIDGE[0]) and other == BRIDGE[1])
+                and not (module.startswith(BRIDGE) and other in BRIDGED)
             ):
                 yield module, other
 

@@ -13,32 +13,67 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ..protocol import Finding, ProgramRequest
+from ..protocol import Finding, ProgramRequest, TargetReport
 from ..torch_internals import dynamo
 from ..torch_internals.exceptions import BREAKS
-from ..tracing import hooks
+from ..tracing import hooks, stacks
 from .execution import Ending, Program
 from .regions import LiveRegion, is_own
 from .results import FileResults, ProgramResults
+from .watching import RegionWork
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A zero-based line of a file."""
+
+    path: str
+    line: int
+
+
+@dataclass(frozen=True)
+class ObservedFile:
+    """Findings and reports of one file: a report for each compiled callable, and for each function
+    that Dynamo traced inside of one.
+    """
+
+    path: str
+    findings: tuple[Finding, ...]
+    reports: tuple[TargetReport, ...]
 
 
 @dataclass(frozen=True)
 class Observed:
     """The work of Dynamo during an observation.
 
-    ``graphs`` is the number of compiled graphs. ``findings`` has the findings of each workspace
-    file, by its path. ``losses`` are errors of the recorder: what they hid is missing.
+    ``graphs`` is the number of compiled graphs. ``files`` has the findings and reports of each
+    workspace file. ``losses`` are errors of the recorder: what they hid is missing.
     """
 
     graphs: int
-    findings: dict[str, tuple[Finding, ...]]
+    files: tuple[ObservedFile, ...]
     losses: tuple[str, ...] = ()
 
     def is_in_library(self, finding: Finding) -> bool:
         """Whether the innermost frame of a finding's stack is in an installed package."""
         return bool(finding.stack) and not is_own(finding.stack[-1].path)
+
+    def lines_of(self, path: str, finding: Finding) -> tuple[SourceLine, ...]:
+        """Return the lines that cause a finding of the file at ``path``, several if one call leads
+        to several graph breaks.
+
+        A line is outside of the file if another workspace file or an installed package contains the
+        instruction. For torch and the standard library, it is the line that calls them, because
+        their code differs between versions.
+        """
+        here = SourceLine(path, finding.range.start.line)
+        found = (
+            SourceLine(one.path, one.line) if one.path and not stacks.is_torch(one.path) else here
+            for one in finding.causes
+        )
+        return tuple(dict.fromkeys(found)) or (here,)
 
 
 class _Observation(Program):
@@ -46,28 +81,46 @@ class _Observation(Program):
     never stops it.
     """
 
+    warmup = 0
+    """Number of first calls of each compiled callable whose recompiles are left out."""
+    warm_recompiles = 0
+    """Number of recorded recompiles to leave out, from the first."""
+
     def after_call(self, region: LiveRegion) -> None:
         pass
+
+    def work_of(self, region: LiveRegion | None) -> RegionWork:
+        work = super().work_of(region)
+        warm = {id(one) for one in self.recording.recompiles[: self.warm_recompiles]}
+        work.recompiles = [
+            one
+            for one in work.recompiles
+            if id(one) not in warm and not 0 < work.call_of(one) <= self.warmup
+        ]
+        return work
 
 
 class Observer:
     """Records the compilations inside a ``with`` block, and clears Dynamo's caches before and after
-    the block.
+    the block. The end of the block restores Dynamo's settings.
 
     ``path`` is the file of the observed code. :meth:`call`, or :meth:`await_call` if ``is_async``,
-    must call the code, because frames outside of them are not the user's.
+    must call the code, because frames outside of them are not the user's. Recompiles in the first
+    ``warmup`` calls of each compiled callable are left out.
     """
 
-    def __init__(self, path: str, *, is_async: bool = False) -> None:
+    def __init__(self, path: str, *, is_async: bool = False, warmup: int = 0) -> None:
         caller = Observer.await_call if is_async else Observer.call
         self._observation = _Observation(
             path, _text_of(path), ProgramRequest(), lambda _ending: None, bottom=caller.__code__
         )
+        self._observation.warmup = warmup
         self._exits = contextlib.ExitStack()
 
     def __enter__(self) -> Observer:
         _install_hooks()
         dynamo.reset()
+        self._exits.enter_context(dynamo.unchanged_config())
         self._exits.callback(dynamo.reset)
         self._exits.callback(self._observation.regions.watch())
         self._exits.enter_context(self._observation.recorder.listen())
@@ -101,22 +154,25 @@ class Observer:
             self._observation.record_failure(error)
             raise
 
+    def end_warmup(self) -> None:
+        """Leave out the recompiles that were recorded so far."""
+        self._observation.warm_recompiles = len(self._observation.recording.recompiles)
+
     def results(self, raised: BaseException | None = None) -> Observed:
         """Return what was observed; ``raised`` is the exception that ended the code, if any."""
         ending = Ending("finished") if raised is None else Ending("raised", error=raised)
         results = ProgramResults(self._observation, ending, _text_of)
         recording = self._observation.recording
-        found = {path: _innermost(results.of_file(path)) for path in results.paths}
-        return Observed(len(recording.graphs), found, tuple(recording.losses))
+        files = tuple(_observed_file(path, results.of_file(path)) for path in results.paths)
+        return Observed(len(recording.graphs), files, tuple(recording.losses))
 
 
-def _innermost(results: FileResults) -> tuple[Finding, ...]:
-    """Return the findings of a file, except for findings with inner stack frames in another
-    workspace file.
-
-    The other file's results include them as well.
+def _observed_file(path: str, results: FileResults) -> ObservedFile:
+    """Return the results of a file, except findings with inner stack frames in another workspace
+    file, because the results of the other file include them as well.
     """
-    return tuple(one for one in results.findings if one.identity not in results.deeper)
+    findings = (one for one in results.findings if one.identity not in results.deeper)
+    return ObservedFile(path, tuple(findings), results.reports)
 
 
 def is_compiled(function: Callable[..., Any]) -> bool:

@@ -40,8 +40,11 @@ _EVERY = 2.0
 """Minimum seconds between two writes of new recordings to the file of this process."""
 
 
-def begin_recording(module_class: Any) -> None:
-    """Record the calls of every subclass of ``torch.nn.Module`` defined from now on."""
+def begin_recording(module_class: Any) -> Callable[[], None]:
+    """Record the calls of every subclass of ``torch.nn.Module`` defined from now on.
+
+    Return a function that writes what this process has recorded so far; it is also called at exit.
+    """
     recorder = _Recorder(Path(os.environ[FOLDER]), Path(os.environ[ROOT]))
 
     def __init_subclass__(cls: Any, **kwargs: Any) -> None:
@@ -50,6 +53,7 @@ def begin_recording(module_class: Any) -> None:
 
     module_class.__init_subclass__ = classmethod(__init_subclass__)  # type: ignore[arg-type]
     atexit.register(recorder.write)
+    return recorder.write
 
 
 class _Due:

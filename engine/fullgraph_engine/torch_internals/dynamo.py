@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -9,6 +11,7 @@ import torch._dynamo
 import torch._dynamo.config
 import torch._dynamo.decorators
 import torch._dynamo.utils
+import torch._inductor.config
 
 from ..protocol.timings import DynamoTime
 
@@ -61,6 +64,35 @@ def is_compiled(function: Any) -> bool:
     return hasattr(function, "_torchdynamo_orig_callable") or isinstance(
         function, torch._dynamo.OptimizedModule
     )
+
+
+def original_function(function: Any) -> Any:
+    """Return the function or module that ``torch.compile`` was called with to get ``function``;
+    other functions are returned unchanged.
+    """
+    if isinstance(function, torch._dynamo.OptimizedModule):
+        return function._orig_mod
+    return getattr(function, "_torchdynamo_orig_callable", function)
+
+
+@contextlib.contextmanager
+def unchanged_config() -> Iterator[None]:
+    """Restore the settings of ``torch._dynamo.config`` at the end of the ``with`` block."""
+    before: dict[str, Any] = config.shallow_copy_dict()
+    try:
+        yield
+    finally:
+        after = config.shallow_copy_dict()
+        for name, value in before.items():
+            if name in after and after[name] is not value:
+                setattr(config, name, value)
+
+
+@contextlib.contextmanager
+def eager_random_numbers() -> Iterator[None]:
+    """Make Inductor draw the same random numbers as eager mode inside the ``with`` block."""
+    with torch._inductor.config.patch(fallback_random=True):
+        yield
 
 
 def dynamic_dimensions(tensor: torch.Tensor) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def record_program(command: Sequence[str], root: Path, *, eager: bool, quiet: bo
     disables ``torch.compile`` in the command.
     """
     file = root / FILE
-    problem = _recording_problem(file)
+    problem = recording_problem(file)
     if problem:
         return _print_message(f"error: {file} {problem}.", _UNWRITTEN)
     with tempfile.TemporaryDirectory(prefix="fullgraph-record-") as folder:
@@ -49,25 +50,41 @@ def record_program(command: Sequence[str], root: Path, *, eager: bool, quiet: bo
             return _print_message(
                 f"error: Cannot start {command[0]}: {error.strerror}.", _NOT_EXECUTABLE
             )
-        parts = sorted(Path(folder).glob("*.json"), key=_part_order)
-        if not parts:
-            if not quiet:
-                _print_message(
-                    f"Nothing was recorded: no module whose class is defined below {root} was "
-                    "called, or the program's Python ignores PYTHONPATH.",
-                )
-            return status
-        trouble = _merge_parts(file, parts)
-    if trouble:
-        return _print_message(f"error: Cannot write {file}: {trouble}.", _UNWRITTEN)
+        saved = save_recording(file, Path(folder))
+    if saved.trouble:
+        return _print_message(f"error: {saved.trouble}", _UNWRITTEN)
     if not quiet:
-        _print_message(
-            f"Recorded in {file}: {_recording_summary(parse(file.read_text(encoding='utf-8')))}."
+        nothing = (
+            f"Nothing was recorded: no module whose class is defined below {root} was called, or "
+            "the program's Python ignores PYTHONPATH."
         )
+        _print_message(saved.summary or nothing)
     return status
 
 
-def _recording_problem(file: Path) -> str:
+@dataclass(frozen=True)
+class SavedRecording:
+    """Result of saving recorded calls: a sentence about what was recorded, empty if nothing was;
+    or a sentence about why it could not be saved.
+    """
+
+    summary: str = ""
+    trouble: str = ""
+
+
+def save_recording(file: Path, folder: Path) -> SavedRecording:
+    """Add the calls that processes have written to ``folder`` to the recording ``file``."""
+    parts = sorted(folder.glob("*.json"), key=_part_order)
+    if not parts:
+        return SavedRecording()
+    trouble = _merge_parts(file, parts)
+    if trouble:
+        return SavedRecording(trouble=f"Cannot write {file}: {trouble}.")
+    summary = _recording_summary(parse(file.read_text(encoding="utf-8")))
+    return SavedRecording(f"Recorded in {file}: {summary}.")
+
+
+def recording_problem(file: Path) -> str:
     """Return a clause that says why the recording in ``file`` cannot be extended; empty if it can.
 
     A file that does not exist yet can be extended.

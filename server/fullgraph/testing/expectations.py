@@ -1,11 +1,24 @@
-"""The limits that a test sets for findings, and the message about findings above them."""
+"""The findings that a test allows, and the message about other findings."""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fullgraph.domain.phrases import amount
+from fullgraph.testing.causes import Cause
+from fullgraph.testing.expectation_files import UPDATE
+
+
+class Default(enum.Enum):
+    """The value of a limit that the test does not set."""
+
+    DEFAULT = "default"
+
+
+DEFAULT = Default.DEFAULT
+Limit = int | None | Default
 
 
 @dataclass(frozen=True)
@@ -13,23 +26,44 @@ class Expected:
     """Maximum numbers of places with findings; None allows any number.
 
     ``breaks`` are graph breaks and functions that Dynamo skipped in the user's code;
-    ``library_breaks`` those in installed packages. ``recompiles`` are in both.
+    ``library_breaks`` those in installed packages. ``recompiles`` are in both. By default, only
+    ``breaks`` are limited, to 0; with a file of expectations (``expected``), all are. Findings in
+    the file do not count. ``warmup`` is the number of first calls whose recompiles do not count.
     """
 
-    breaks: int | None = 0
-    recompiles: int | None = None
-    library_breaks: int | None = None
+    breaks: Limit = DEFAULT
+    recompiles: Limit = DEFAULT
+    library_breaks: Limit = DEFAULT
+    expected: str = ""
+    warmup: int = 0
+
+    def limit_of(self, place: Place) -> int | None:
+        """Return the maximum number of places of the kind of ``place``."""
+        if place.is_recompile:
+            return self._limit(self.recompiles, 0 if self.expected else None)
+        if place.is_break and place.in_library:
+            return self._limit(self.library_breaks, 0 if self.expected else None)
+        return self._limit(self.breaks, 0) if place.is_break else None
+
+    @staticmethod
+    def _limit(limit: Limit, default: int | None) -> int | None:
+        return default if isinstance(limit, Default) else limit
+
+    def limited_places(self, places: Sequence[Place]) -> tuple[Place, ...]:
+        """Return the places whose number is limited."""
+        return tuple(place for place in places if self.limit_of(place) is not None)
 
 
 @dataclass(frozen=True)
 class Place:
-    """A finding as text: its code, whether installed code causes it, and its full text for the
-    terminal.
+    """A finding as text: its code, whether installed code causes it, its full text for the
+    terminal, and the code that causes it.
     """
 
     code: str
     in_library: bool
     rendered: str
+    causes: tuple[Cause, ...] = ()
 
     @property
     def is_break(self) -> bool:
@@ -39,39 +73,54 @@ class Place:
     def is_recompile(self) -> bool:
         return self.code.startswith("recompile/")
 
+    @property
+    def noun(self) -> str:
+        """Noun for the kind of finding, with ``{}`` after the word that gets the plural."""
+        if self.is_recompile:
+            return "recompile{}"
+        return "graph break{} of installed packages" if self.in_library else "graph break{}"
 
-def failure_text(expected: Expected, graphs: int, places: Sequence[Place]) -> str:
-    """Return the message of a failed test, with each finding above the limits in ``expected``;
-    empty if the test passes.
 
-    ``graphs`` is the number of compiled graphs, ``places`` the findings. A test that compiles
-    nothing fails, because it would hide every problem.
+NOTHING_COMPILED = (
+    "Nothing was compiled. Call code that `torch.compile` compiles, or pass the function to "
+    "`fullgraph.check`. The marker does not observe fixtures."
+)
+
+
+def excess_text(expected: Expected, places: Sequence[Place]) -> str:
+    """Return a message with each finding above the limits in ``expected``; empty without one.
+
+    ``places`` are the findings that the file of expectations does not contain.
     """
-    blocks = list(_excess_blocks(expected, places))
-    if not graphs and not any(place.is_break for place in places):
-        blocks.insert(
-            0,
-            "Nothing was compiled. Call code that `torch.compile` compiles, or pass the function "
-            "to `fullgraph.check`.",
-        )
-    return "\n\n".join(blocks)
+    return "\n\n".join(_excess_blocks(expected, places))
+
+
+def is_nothing_compiled(graphs: int, places: Sequence[Place]) -> bool:
+    """Whether Dynamo neither compiled a graph nor met a graph break; skipped functions do not
+    count.
+
+    A check of nothing must fail, because it would hide every problem.
+    """
+    return not graphs and not any(place.code.startswith("graph-break/") for place in places)
 
 
 def _excess_blocks(expected: Expected, places: Sequence[Place]) -> Iterator[str]:
-    own = [place for place in places if place.is_break and not place.in_library]
-    library = [place for place in places if place.is_break and place.in_library]
-    recompiles = [place for place in places if place.is_recompile]
-    for limit, found, noun in (
-        (expected.breaks, own, "graph break"),
-        (expected.library_breaks, library, "graph break of installed packages"),
-        (expected.recompiles, recompiles, "recompile"),
-    ):
-        if limit is not None and len(found) > limit:
-            yield f"Expected {_at_most(limit, noun)}, found {len(found)}:"
+    kinds: dict[str, list[Place]] = {}
+    for place in expected.limited_places(places):
+        kinds.setdefault(place.noun, []).append(place)
+    excess = False
+    for noun, found in kinds.items():
+        limit = expected.limit_of(found[0]) or 0
+        if len(found) > limit:
+            excess = True
+            yield f"Expected {_at_most(limit, noun, expected.expected)}, found {len(found)}:"
             yield from (place.rendered for place in found)
+    if excess and expected.expected:
+        yield f"If these are intended, add them to {expected.expected} with `{UPDATE}`."
 
 
-def _at_most(limit: int, noun: str) -> str:
-    head, _, rest = noun.partition(" of ")
-    words = amount(limit, head) + (f" of {rest}" if rest else "")
+def _at_most(limit: int, noun: str, file: str) -> str:
+    head, _, rest = noun.partition("{}")
+    words = amount(limit, f"other {head}" if file else head) + rest
+    words += f" than in {file}" if file else ""
     return words if limit == 0 else f"at most {words}"
