@@ -11,7 +11,7 @@ import pytest
 
 from fullgraph.fixes import verification
 from fullgraph.fixes.candidate import Candidate, edits_between
-from fullgraph.fixes.fixing import Fixed, Offered, fixed
+from fullgraph.fixes.fixing import Fixed, Offered, fixed, fixed_with
 from fullgraph.fixes.measuring import Timed, measured
 from fullgraph.fixes.site import Site
 from fullgraph.fixes.tracing import Judgment, Traced, judge_rewrite
@@ -697,6 +697,42 @@ def test_only_fixes_of_the_grades_that_are_asked_for(monkeypatch: pytest.MonkeyP
     assert [fix.grade for fix in left_alone.left[0].search.fixes] == ["unsafe"]
     changed = asyncio.run(fixed(engine, request_of(text), grades=("safe", "unsafe")))
     assert changed.text == ""
+
+
+def fix_without(text: str, *lines: int, revealed: tuple[Finding, ...] = ()) -> Fix:
+    """A verified fix that removes lines, and the break on each of them."""
+    rows = text.split("\n")
+    changed = "\n".join(row for number, row in enumerate(rows) if number not in lines)
+    ended = tuple(break_at(number, rows[number]) for number in lines)
+    judgment = Judgment(True, ended, revealed=revealed)
+    return Fix(
+        Candidate("out", "Take it out", changed),
+        "safe",
+        ended,
+        edits_between(text, changed),
+        judgment,
+    )
+
+
+def test_fixes_that_are_known_are_applied_without_a_search() -> None:
+    text = "break_ = 1\nbreak_ = 2\na = 1\nbreak_ = 3\n"
+    engine = Engine(compares_as("same"))
+    both, one, last = (fix_without(text, *lines) for lines in ((0, 1), (0,), (3,)))
+    known = asyncio.run(fixed_with(engine, request_of(text), (), [one, both, last]))
+    assert known.text == "a = 1\n"
+    assert known.applied == (both, last)
+    assert engine.analyzed == []
+
+
+def test_only_what_known_fixes_reveal_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    text = "break_ = 1\nbreak_ = 2\nbreak_ = 3\n"
+    unfixed = break_at(1, "break_ = 2")
+    fix = fix_without(text, 0, revealed=(break_at(1, "break_ = 3"),))
+    engine = Engine(compares_as("same"))
+    known = asyncio.run(fixed_with(engine, request_of(text), (unfixed,), [fix]))
+    assert known.text == "break_ = 2\n"
+    assert len(known.applied) == 2
 
 
 def test_fixes_together_leave_out_what_touches_the_same_line(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from fullgraph.domain.positions import text_hash
-from fullgraph.fixes.fixing import fixed
+from fullgraph.fixes.fixing import APPLICABLE, Fixed, fixed
 from fullgraph.fixes.tracing import Tracer, events
 from fullgraph.fixes.verification import COMPARE_SECONDS, Fix
 from fullgraph_engine.protocol import (
@@ -69,11 +70,13 @@ async def measured(
     request: Analyze,
     reports: Iterable[TargetReport],
     tell: Callable[[str], None] = lambda _: None,
+    find_fixes: Callable[[], Awaitable[Fixed]] | None = None,
 ) -> tuple[Timed, ...]:
     """Measure the traced functions that no other traced function calls.
 
-    ``request`` describes how they were traced. ``fixed`` times are with the fixes that ``fullgraph
-    fix --unsafe`` applies. ``tell`` is called with progress messages.
+    ``request`` describes how they were traced. ``tell`` is called with progress messages.
+    ``find_fixes`` returns the fixes to measure; without it, they are the fixes of ``fullgraph fix
+    --unsafe``.
     """
     traced = [(one, one.probe) for one in reports if one.status == "traced" and one.probe]
     given = [(one, probe) for one, probe in traced if probe.origin != "harvest"]
@@ -88,12 +91,14 @@ async def measured(
     same: dict[str, Compared] = {}
     if any(one.breaks or one.skips for one, _ in traced):
         tell("looking for fixes")
-        changed = await fixed(
+        find = find_fixes or partial(
+            fixed,
             tracer,
             request,
-            grades=("safe", "unsafe"),
+            grades=APPLICABLE,
             tell=lambda finding: tell(f"looking for fixes, {finding}"),
         )
+        changed = await find()
         text, applied = changed.text, changed.applied
     before = await _measure_targets(tracer, request, tuple(last_probes), tell)
     if applied:
