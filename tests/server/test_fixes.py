@@ -1004,6 +1004,33 @@ def test_targets_are_timed_as_they_are_and_with_what_fixes_them(
 
 
 @pytest.mark.parametrize(
+    ("graphs", "compiled", "outcome", "applicable"),
+    [
+        (2, 0.9, "same", True),
+        (1, 1.02, "same", True),
+        (2, 1.02, "same", False),
+        (1, 1.2, "same", False),
+        (1, 0.9, "differs", False),
+    ],
+)
+def test_fixes_are_offered_if_they_gain_time_or_leave_fewer_graphs(
+    graphs: int, compiled: float, outcome: BehaviorOutcome, applicable: bool
+) -> None:
+    plain = Measurement("cpu", 1, 2.0, 1.0, 3.0, 2)
+    fixed_ = dataclasses.replace(plain, compiled=compiled, graphs=graphs)
+    timed = Timed("f", "f32[4]", plain, fixed_, compared=Compared(0, outcome))
+    assert timed.is_applicable == applicable
+
+
+def test_what_cannot_be_compiled_is_not_searched_for_fixes() -> None:
+    done = dataclasses.replace(report(), probe=ProbeInfo("comment", "f32[4]"), breaks=1)
+    engine = Engine(compares_as("same"))
+    (timed,) = asyncio.run(measured(engine, request_of("break_ = 2\n"), [done]))
+    assert not timed.fixes
+    assert [one.parts for one in engine.analyzed] == [("measure",)]
+
+
+@pytest.mark.parametrize(
     ("origin", "reason"),
     [("comment", "It was not called a second time."), ("program", "Only the program has inputs")],
 )

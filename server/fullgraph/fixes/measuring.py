@@ -58,6 +58,15 @@ class Timed:
         return self.plain.compiled / self.fixed.compiled
 
     @property
+    def is_applicable(self) -> bool:
+        """Whether the fixes are worth applying: they make compiled code faster or leave fewer graphs
+        without making it slower, and no difference in behavior was seen."""
+        if self.is_improved or self.fixed is None or self.gain is None:
+            return self.is_improved
+        differs = self.compared is not None and self.compared.outcome == "differs"
+        return self.fixed.graphs < self.plain.graphs and self.gain * MIN_GAIN >= 1 and not differs
+
+    @property
     def is_improved(self) -> bool:
         """Whether the fixes make compiled code faster, beyond the noise of a measurement, and no
         difference in behavior was seen."""
@@ -89,7 +98,9 @@ async def measured(
     applied: tuple[Fix, ...] = ()
     after: dict[tuple[str, int], Measurement] = {}
     same: dict[str, Compared] = {}
-    if any(one.breaks or one.skips for one, _ in traced):
+    before = await _measure_targets(tracer, request, tuple(last_probes), tell)
+    is_compiled = any(one.compiled for one in before.values())
+    if is_compiled and any(one.breaks or one.skips for one, _ in traced):
         tell("looking for fixes")
         find = find_fixes or partial(
             fixed,
@@ -100,7 +111,6 @@ async def measured(
         )
         changed = await find()
         text, applied = changed.text, changed.applied
-    before = await _measure_targets(tracer, request, tuple(last_probes), tell)
     if applied:
         other = dataclasses.replace(request, text=text, generation=text_hash(text))
         after = await _measure_targets(

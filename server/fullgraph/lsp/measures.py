@@ -63,9 +63,16 @@ class Measures:
         ]
         if refusal := self._session.permission.explain_refusal(unit, Reason.ASKED):
             return self._refuse(refusal)
-        if not any(report.status == "traced" for report in reports):
+        traced = [report for report in reports if report.status == "traced"]
+        if not traced:
             why = f"`{target}` was not" if target else f"no target of {short_name(unit)} was"
             return self._refuse(f"There is nothing to measure: {why} traced.")
+        reports = [report for report in traced if not report.needs_program]
+        if not reports:
+            return self._refuse(
+                f"Measuring does not run programs, and only a program calls {target or 'these'}. "
+                "Move it out of its function, with a probe comment above it."
+            )
         engine = self._session.engines.engine_on_demand(unit)
         if isinstance(engine, str):
             return self._refuse(engine)
