@@ -76,8 +76,8 @@ class Region:
     calls: int = 0
     inlined: bool = False
     is_target: bool = False
-    """True if a trace without the program may find the callable, too; False for a function that is
-    defined in another function, for example."""
+    """True if a trace without the program may find the callable too; False for a function inside
+    another function, for example."""
 
     @property
     def option_words(self) -> str:

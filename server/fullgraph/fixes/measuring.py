@@ -59,8 +59,11 @@ class Timed:
 
     @property
     def is_applicable(self) -> bool:
-        """Whether the fixes are worth applying: they make compiled code faster or leave fewer graphs
-        without making it slower, and no difference in behavior was seen."""
+        """Whether the fixes are worth applying.
+
+        They make compiled code faster, or leave fewer graphs without making it slower, and no
+        difference in behavior was seen.
+        """
         if self.is_improved or self.fixed is None or self.gain is None:
             return self.is_improved
         differs = self.compared is not None and self.compared.outcome == "differs"
