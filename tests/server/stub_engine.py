@@ -4,7 +4,8 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 
 ``class Net(nn.Module):``   a target; ``# stub: STATUS`` at the end of the line gives its status,
                           ``# stub: found`` says that its inputs were found by trying,
-                          ``# stub: late`` that the time of the file is up before it
+                          ``# stub: late`` that the time of the file is up before it,
+                          ``# stub: program`` that only the run of a program calls it
 ``# break: MESSAGE``        a graph break on the code of the line, in the class around it
 ``# file: CODE MESSAGE``    a finding of no target
 ``# fix: TEXT``             the finding on the line before gets a fix that replaces its range
@@ -239,6 +240,11 @@ class Stub:
             probe = p.ProbeInfo("convention", "f32[4, 16]", source="get_inputs")
             if match[2] == "found":
                 probe = p.ProbeInfo("synthesis", "f32[4, 16]", comment="f32[4, 16]")
+            region = None
+            if match[2] == "program":
+                probe = p.ProbeInfo("program", "")
+                site = p.regions.CompileSite(request.path, info.range)
+                region = p.Region(request.path, "torch.compile", site, calls=1)
             above = [at for at in range(row) if lines[at].startswith(f"# fullgraph: {match[1]}(")]
             for written, at in enumerate(above):
                 source = f"line {at + 1}"
@@ -282,6 +288,7 @@ class Stub:
                         breaks=breaks,
                         guards=41,
                         coverage=self.covered(where, never) if never else None,
+                        region=region,
                     ),
                 )
             )

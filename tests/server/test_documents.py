@@ -163,6 +163,18 @@ async def test_what_was_not_traced_is_not_measured(editor: Any) -> None:
     }
 
 
+async def test_what_only_a_program_calls_is_not_measured(editor: Any) -> None:
+    uri = editor.open(
+        "model.py", NET.replace("Net(nn.Module):", "Net(nn.Module):  # stub: program")
+    )
+    await editor.until_state("ready")
+    assert "make faster" not in await editor.titles(uri)
+    answer = await editor.command("fullgraph.server.measure", {"uri": uri, "target": "Net"})
+    assert answer["reason"].startswith(
+        "Measuring does not run programs, and only a program calls Net."
+    )
+
+
 async def test_a_measurement_can_be_cancelled(editor: Any, counter: Any) -> None:
     uri = editor.open("model.py", NET + "# measure: wait\n")
     await editor.until_state("ready")

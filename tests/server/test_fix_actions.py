@@ -121,6 +121,55 @@ async def test_measured_fixes_are_not_applied_to_an_edited_text(editor: Any) -> 
     assert not [title for title in await editor.titles(uri) if title.startswith("apply")]
 
 
+async def test_a_measurement_uses_the_fixes_that_were_found(editor: Any, counter: Any) -> None:
+    uri = editor.open("net.py", SLOW)
+    assert await fixes(editor, uri, kind="source.fixAll.fullgraph")
+    tried = counter.words.count("compare")
+    await editor.command("fullgraph.server.measure", {"uri": uri, "target": "Net"})
+    assert (await editor.titles(uri))[-1].startswith("apply: 1 graph")
+    # Only the whole changed text was compared, and no fix was tried again.
+    assert counter.words.count("compare") == tried + 1
+
+
+async def test_a_measurement_and_the_search_share_their_work(editor: Any, counter: Any) -> None:
+    uri = editor.open("net.py", SLOW)
+    await editor.until_state("ready")
+    await editor.command("fullgraph.server.measure", {"uri": uri, "target": "Net"})
+    tried = counter.words.count("compare")
+    assert (await editor.titles(uri))[-1].startswith("apply: 1 graph")
+    assert await fixes(editor, uri, kind="quickfix")
+    assert await fixes(editor, uri, kind="source.fixAll.fullgraph")
+    assert counter.words.count("compare") == tried
+
+
+async def test_an_edit_during_the_search_ends_the_measurement(editor: Any, counter: Any) -> None:
+    # The stub's comparison of a text with this comment goes on until it is cancelled.
+    uri = editor.open("net.py", SLOW + "# behavior: wait\n")
+    await editor.until_state("ready")
+    place = {"uri": uri, "target": "Net"}
+    measuring = asyncio.ensure_future(editor.command("fullgraph.server.measure", place))
+    await editor.until(lambda: "compare" in counter.words)
+    editor.edit(uri, "x + 1", "x + 2")
+    answer = await measuring
+    assert answer["reason"] == "The text was edited meanwhile. Measure it again."
+
+
+async def test_a_measurement_interrupts_the_search_of_another_file(
+    editor: Any, counter: Any
+) -> None:
+    other = editor.open("other.py", TEXT + "# behavior: wait\n")
+    await editor.until(lambda: "compare" in counter.words)
+    uri = editor.open("net.py", SLOW)
+    await editor.until_rest()
+    await editor.command("fullgraph.server.measure", {"uri": uri, "target": "Net"})
+    assert (await editor.titles(uri))[-1].startswith("apply: 1 graph")
+    # Afterwards it continues.
+    before = counter.words.count("compare")
+    await editor.until(lambda: counter.words.count("compare") > before)
+    editor.edit(other, "# behavior: wait\n", "")
+    assert await fixes(editor, other, kind="quickfix")
+
+
 # A class that the fix above does not concern.
 OTHER = "class Other(nn.Module):\n    def forward(self, x):\n        return x + 5\n"
 LOOKING = "Looking for fixes…"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, ClassVar
 
@@ -153,15 +154,16 @@ async def search(
     wall: float,
     cpu: float,
     preferred: frozenset[str] = frozenset(),
+    demanded: frozenset[str] | None = None,
 ) -> tuple[Any, Traces, Bar]:
     monkeypatch.setattr("fullgraph.fixes.verification.Verifier", Searched)
     monkeypatch.setattr("fullgraph.fixes.metering.is_machine_busy", lambda: False)
-    attempt = fix_jobs._FixAttempt(("hash", None), "", (), preferred=preferred)
+    attempt = fix_jobs._FixAttempt(("hash", None), "", (), preferred=preferred, demanded=demanded)
     traces, bar = Traces(*[Analyzed(1, "v1", wall, cpu=cpu)] * 20), Bar()
     wanted = {item.id: item for item in items}
     engine: Any = traces
     await fix_jobs._FixSearch(attempt, engine, REQUEST, wanted, bar, lambda: None).run()
-    assert attempt.is_complete
+    assert attempt.is_complete == (demanded is None)
     return attempt, traces, bar
 
 
@@ -191,6 +193,30 @@ async def test_the_finding_at_the_cursor_comes_first(monkeypatch: pytest.MonkeyP
     assert [words.partition(" (")[0] for words, _ in bar.shown] == ["line 3", "line 1", "line 2"]
     shown = [percentage for _, percentage in bar.shown]
     assert shown == sorted(shown)
+
+
+async def test_while_a_function_is_measured_only_its_findings_are_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    items = [item_at(line) for line in range(3)]
+    both = dataclasses.replace(FIX, findings=(items[1].finding, items[2].finding))
+    monkeypatch.setattr(Searched, "found", {"Break 1": [Search((both,))]})
+    demanded = frozenset({"id1", "id2"})
+    attempt, _, _ = await search(monkeypatch, items, wall=2.0, cpu=2.0, demanded=demanded)
+    assert attempt.fixes.keys() == {"id1"}
+
+
+async def test_a_fix_that_removes_another_finding_is_offered_there_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second, third = (item_at(line) for line in range(3))
+    both = dataclasses.replace(FIX, findings=(first.finding, second.finding))
+    monkeypatch.setattr(Searched, "found", {"Break 0": [Search((both,))]})
+    attempt, _, bar = await search(monkeypatch, [first, second, third], wall=2.0, cpu=2.0)
+    assert attempt.find_fixes(second) == (both,)
+    assert attempt.find_fixes(third) == ()
+    # A finding that some fix removes is searched last.
+    assert [words.partition(" (")[0] for words, _ in bar.shown] == ["line 1", "line 3", "line 2"]
 
 
 async def test_when_the_processor_time_is_up_fixes_are_kept(

@@ -11,7 +11,7 @@ import pytest
 
 from fullgraph.fixes import verification
 from fullgraph.fixes.candidate import Candidate, edits_between
-from fullgraph.fixes.fixing import Fixed, Offered, fixed
+from fullgraph.fixes.fixing import Fixed, Offered, fixed, fixed_with
 from fullgraph.fixes.measuring import Timed, measured
 from fullgraph.fixes.site import Site
 from fullgraph.fixes.tracing import Judgment, Traced, judge_rewrite
@@ -699,6 +699,42 @@ def test_only_fixes_of_the_grades_that_are_asked_for(monkeypatch: pytest.MonkeyP
     assert changed.text == ""
 
 
+def fix_without(text: str, *lines: int, revealed: tuple[Finding, ...] = ()) -> Fix:
+    """A verified fix that removes lines, and the break on each of them."""
+    rows = text.split("\n")
+    changed = "\n".join(row for number, row in enumerate(rows) if number not in lines)
+    ended = tuple(break_at(number, rows[number]) for number in lines)
+    judgment = Judgment(True, ended, revealed=revealed)
+    return Fix(
+        Candidate("out", "Take it out", changed),
+        "safe",
+        ended,
+        edits_between(text, changed),
+        judgment,
+    )
+
+
+def test_fixes_that_are_known_are_applied_without_a_search() -> None:
+    text = "break_ = 1\nbreak_ = 2\na = 1\nbreak_ = 3\n"
+    engine = Engine(compares_as("same"))
+    both, one, last = (fix_without(text, *lines) for lines in ((0, 1), (0,), (3,)))
+    known = asyncio.run(fixed_with(engine, request_of(text), (), [one, both, last]))
+    assert known.text == "a = 1\n"
+    assert known.applied == (both, last)
+    assert engine.analyzed == []
+
+
+def test_only_what_known_fixes_reveal_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    text = "break_ = 1\nbreak_ = 2\nbreak_ = 3\n"
+    unfixed = break_at(1, "break_ = 2")
+    fix = fix_without(text, 0, revealed=(break_at(1, "break_ = 3"),))
+    engine = Engine(compares_as("same"))
+    known = asyncio.run(fixed_with(engine, request_of(text), (unfixed,), [fix]))
+    assert known.text == "break_ = 2\n"
+    assert len(known.applied) == 2
+
+
 def test_fixes_together_leave_out_what_touches_the_same_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -965,6 +1001,33 @@ def test_targets_are_timed_as_they_are_and_with_what_fixes_them(
     assert (timed.plain.compiled, timed.fixed.compiled) == (2.0, 1.0)
     timing = [one for one in engine.analyzed if one.parts == ("measure",)]
     assert [(one.mode, one.jobs, one.only) for one in timing] == [("real", 1, ("f",))] * 2
+
+
+@pytest.mark.parametrize(
+    ("graphs", "compiled", "outcome", "applicable"),
+    [
+        (2, 0.9, "same", True),
+        (1, 1.02, "same", True),
+        (2, 1.02, "same", False),
+        (1, 1.2, "same", False),
+        (1, 0.9, "differs", False),
+    ],
+)
+def test_fixes_are_offered_if_they_gain_time_or_leave_fewer_graphs(
+    graphs: int, compiled: float, outcome: BehaviorOutcome, applicable: bool
+) -> None:
+    plain = Measurement("cpu", 1, 2.0, 1.0, 3.0, 2)
+    fixed_ = dataclasses.replace(plain, compiled=compiled, graphs=graphs)
+    timed = Timed("f", "f32[4]", plain, fixed_, compared=Compared(0, outcome))
+    assert timed.is_applicable == applicable
+
+
+def test_what_cannot_be_compiled_is_not_searched_for_fixes() -> None:
+    done = dataclasses.replace(report(), probe=ProbeInfo("comment", "f32[4]"), breaks=1)
+    engine = Engine(compares_as("same"))
+    (timed,) = asyncio.run(measured(engine, request_of("break_ = 2\n"), [done]))
+    assert not timed.fixes
+    assert [one.parts for one in engine.analyzed] == [("measure",)]
 
 
 @pytest.mark.parametrize(

@@ -581,6 +581,7 @@ class _File:
                 options=region.options,
                 calls=region.calls,
                 inlined=inlined,
+                is_target=place in (target.range for target in self.targets),
             ),
             compiled=True,
         )

@@ -313,6 +313,11 @@ class TargetReport:
         return self.region is None and self.compiled is True
 
     @property
+    def needs_program(self) -> bool:
+        """Whether only the run of a program can call the target."""
+        return self.region is not None and not self.region.is_target
+
+    @property
     def lines(self) -> int | None:
         """Number of lines with code in the functions that Dynamo traced at least in part; None if
         unknown."""

@@ -75,6 +75,9 @@ class Region:
     options: tuple[tuple[str, str], ...] = ()
     calls: int = 0
     inlined: bool = False
+    is_target: bool = False
+    """True if a trace without the program may find the callable too; False for a function inside
+    another function, for example."""
 
     @property
     def option_words(self) -> str:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from fullgraph.domain.positions import text_hash
+from fullgraph.fixes.candidate import apply_edits
 from fullgraph.fixes.fixable import fixable
 from fullgraph.fixes.retracing import Retracer
 from fullgraph.fixes.tracing import Traced, Tracer, same
-from fullgraph.fixes.verification import Fix, Grade, Search, Verifier
+from fullgraph.fixes.verification import Fix, Grade, Search, Verifier, without_overlaps
 from fullgraph_engine.protocol import Analyze, Finding, Part
 
 _SAFE: tuple[Grade, ...] = ("safe",)
+APPLICABLE: tuple[Grade, ...] = ("safe", "unsafe")
+"""Grades of fixes that can be applied without adapting them first."""
 _MOST_ROUNDS = 60
 """Maximum number of fixes applied to one text; the text is traced again after each."""
 
@@ -30,8 +33,9 @@ class Offered:
 class Fixed:
     """The result of fixing a text.
 
-    Each fix of ``applied`` starts from the text that the fix before it produced. ``left`` are the
-    graph breaks of the last text, with fixes that were verified but not applied.
+    Each fix of ``applied`` starts from the text that the fix before it produced, or, after
+    :func:`fixed_with`, from the original. ``left`` are the graph breaks of the last text, with
+    fixes that were verified but not applied.
     """
 
     text: str
@@ -48,14 +52,16 @@ async def fixed(
     grades: Collection[Grade] = _SAFE,
     backend: bool = False,
     lines: Collection[int] | None = None,
+    tried: Collection[TextPlace] = (),
     tell: Callable[[str], None] = lambda _: None,
 ) -> Fixed:
     """Trace a text and apply the best fix with a grade in ``grades`` to each graph break, until
     further fixes fail.
 
     ``request`` describes how to trace the text; ``backend`` is true if fixes are compared with the
-    compiler backend as well. ``lines``, zero-based, restricts fixes to graph breaks there. ``tell``
-    is called with a message about each finding before its fixes are tried.
+    compiler backend as well. ``lines``, zero-based, restricts fixes to graph breaks there. Findings
+    in ``tried`` are left alone. ``tell`` is called with a message about each finding before its
+    fixes are tried.
     """
     text = request.text
     applied: list[Fix] = []
@@ -81,7 +87,7 @@ async def fixed(
         chosen = None
         for place, (finding, targets) in places.items():
             outside = lines is not None and not applied and finding.range.start.line not in lines
-            if place in offered or outside:
+            if place in offered or outside or place[:3] in tried:
                 continue
             tell(f"line {finding.range.start.line + 1}: {finding.message}")
             search = await verifier.fixes(finding, targets)
@@ -102,6 +108,50 @@ async def fixed(
             parts = rest.pop(0)
     left = (offered.get(place, Offered(finding)) for place, (finding, _) in places.items())
     return Fixed(text, tuple(applied), tuple(left))
+
+
+async def fixed_with(
+    tracer: Tracer,
+    request: Analyze,
+    findings: Collection[Finding],
+    fixes: Sequence[Fix],
+    tell: Callable[[str], None] = lambda _: None,
+) -> Fixed:
+    """Apply several verified fixes of one text, and fix the graph breaks that they reveal.
+
+    ``findings`` are the findings of the text of ``request`` for which a search has ended; ``fixes``
+    are fixes that it found. A fix is left out if another one removes its finding or edits its
+    lines. ``tell`` is called with a message about each further finding.
+    """
+    chosen: list[Fix] = []
+    # A fix that removes several findings makes the fixes of each of them unnecessary.
+    for fix in sorted(fixes, key=lambda one: -len(one.findings)):
+        if not any(same(fix.findings[0], ended) for one in chosen for ended in one.findings):
+            chosen.append(fix)
+    chosen = without_overlaps(chosen)
+    edits = sorted((edit for fix in chosen for edit in fix.edits), key=lambda edit: edit.range)
+    known = Fixed(apply_edits(request.text, edits), tuple(chosen))
+    if not any(fix.judgment.revealed for fix in chosen):
+        return known
+    lines = request.text.split("\n")
+    further = await fixed(
+        tracer,
+        dataclasses.replace(request, text=known.text, generation=text_hash(known.text)),
+        grades=APPLICABLE,
+        tried={_text_place(finding, lines) for finding in findings},
+        tell=tell,
+    )
+    return dataclasses.replace(further, applied=(*known.applied, *further.applied))
+
+
+TextPlace = tuple[str, str, str]
+"""Code and message of a finding, and the text of its line without indentation."""
+
+
+def _text_place(finding: Finding, lines: Sequence[str]) -> TextPlace:
+    number = finding.range.start.line
+    words = lines[number].strip() if number < len(lines) else ""
+    return finding.code, finding.message, words
 
 
 _Place = tuple[str, str, str, int]
@@ -125,9 +175,7 @@ def _places_with_targets(now: Traced) -> dict[_Place, tuple[Finding, list[str]]]
                 targets.append(finding.target)
     placed: dict[_Place, tuple[Finding, list[str]]] = {}
     for finding, targets in found.values():
-        number = finding.range.start.line
-        words = lines[number].strip() if number < len(lines) else ""
-        place = (finding.code, finding.message, words, 0)
+        place = (*_text_place(finding, lines), 0)
         while place in placed:
             place = (*place[:3], place[3] + 1)
         placed[place] = finding, targets

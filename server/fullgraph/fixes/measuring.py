@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from fullgraph.domain.positions import text_hash
-from fullgraph.fixes.fixing import fixed
+from fullgraph.fixes.fixing import APPLICABLE, Fixed, fixed
 from fullgraph.fixes.tracing import Tracer, events
 from fullgraph.fixes.verification import COMPARE_SECONDS, Fix
 from fullgraph_engine.protocol import (
@@ -57,6 +58,18 @@ class Timed:
         return self.plain.compiled / self.fixed.compiled
 
     @property
+    def is_applicable(self) -> bool:
+        """Whether the fixes are worth applying.
+
+        They make compiled code faster, or leave fewer graphs without making it slower, and no
+        difference in behavior was seen.
+        """
+        if self.is_improved or self.fixed is None or self.gain is None:
+            return self.is_improved
+        differs = self.compared is not None and self.compared.outcome == "differs"
+        return self.fixed.graphs < self.plain.graphs and self.gain * MIN_GAIN >= 1 and not differs
+
+    @property
     def is_improved(self) -> bool:
         """Whether the fixes make compiled code faster, beyond the noise of a measurement, and no
         difference in behavior was seen."""
@@ -69,11 +82,13 @@ async def measured(
     request: Analyze,
     reports: Iterable[TargetReport],
     tell: Callable[[str], None] = lambda _: None,
+    find_fixes: Callable[[], Awaitable[Fixed]] | None = None,
 ) -> tuple[Timed, ...]:
     """Measure the traced functions that no other traced function calls.
 
-    ``request`` describes how they were traced. ``fixed`` times are with the fixes that ``fullgraph
-    fix --unsafe`` applies. ``tell`` is called with progress messages.
+    ``request`` describes how they were traced. ``tell`` is called with progress messages.
+    ``find_fixes`` returns the fixes to measure; without it, they are the fixes of ``fullgraph fix
+    --unsafe``.
     """
     traced = [(one, one.probe) for one in reports if one.status == "traced" and one.probe]
     given = [(one, probe) for one, probe in traced if probe.origin != "harvest"]
@@ -86,16 +101,19 @@ async def measured(
     applied: tuple[Fix, ...] = ()
     after: dict[tuple[str, int], Measurement] = {}
     same: dict[str, Compared] = {}
-    if any(one.breaks or one.skips for one, _ in traced):
+    before = await _measure_targets(tracer, request, tuple(last_probes), tell)
+    is_compiled = any(one.compiled for one in before.values())
+    if is_compiled and any(one.breaks or one.skips for one, _ in traced):
         tell("looking for fixes")
-        changed = await fixed(
+        find = find_fixes or partial(
+            fixed,
             tracer,
             request,
-            grades=("safe", "unsafe"),
+            grades=APPLICABLE,
             tell=lambda finding: tell(f"looking for fixes, {finding}"),
         )
+        changed = await find()
         text, applied = changed.text, changed.applied
-    before = await _measure_targets(tracer, request, tuple(last_probes), tell)
     if applied:
         other = dataclasses.replace(request, text=text, generation=text_hash(text))
         after = await _measure_targets(

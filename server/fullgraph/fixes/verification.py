@@ -271,7 +271,7 @@ class Verifier:
         Fixes that touch lines of an earlier fix are left out. Return None without fixes, or if some
         of their findings remain.
         """
-        chosen = _without_overlaps(fixes)
+        chosen = without_overlaps(fixes)
         if len(chosen) < 2:
             return chosen[0] if chosen else None
         ended = tuple(finding for fix in chosen for finding in fix.findings)
@@ -725,7 +725,7 @@ def _is_refused(compared: Compared) -> bool:
     return any(not one.same and one.outcome == "returned" for one in compared.cases)
 
 
-def _without_overlaps(fixes: Sequence[Fix]) -> list[Fix]:
+def without_overlaps(fixes: Sequence[Fix]) -> list[Fix]:
     """Return the fixes that do not touch lines of an earlier fix in the list."""
     chosen: list[Fix] = []
     taken: set[int] = set()

@@ -37,6 +37,7 @@ class ServerContext:
         repros = Repros(connection, session, progress)
         documents = VirtualDocuments(connection, session, progress)
         publication = Publication(connection, session)
+        fixes = FixJobs(session, progress.start_fixes, publication.notify_changed)
         return cls(
             connection,
             session,
@@ -44,8 +45,8 @@ class ServerContext:
             progress,
             documents,
             repros,
-            Measures(connection, session, progress, documents),
-            FixJobs(session, progress.start_fixes, publication.notify_changed),
+            Measures(connection, session, progress, documents, fixes),
+            fixes,
             Configuration(connection, session, repros.jobs.settings_changed),
         )
 

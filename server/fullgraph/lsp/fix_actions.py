@@ -85,17 +85,17 @@ def fix_all_actions(
 
 
 def find_improvement(context: ServerContext, unit: AnalysisUnit, target: str) -> Timed | None:
-    """Return the measurement of a function in which fixes make it faster; None if the current text
+    """Return the measurement of a function whose fixes are worth applying; None if the current text
     was not measured, or fixes gain nothing."""
     measurements = context.documents.find_measurements(unit, target)
-    return next((one for one in measurements if one.is_improved), None)
+    return next((one for one in measurements if one.is_applicable), None)
 
 
 def measured_actions(
     context: ServerContext, unit: AnalysisUnit, line: int
 ) -> Iterator[types.CodeAction]:
     """Yield a code action that applies the fixes with which the function on a line was measured, if
-    they make it faster."""
+    they are worth applying."""
     target = target_at(unit, line, anywhere=False)
     timed = find_improvement(context, unit, target) if target is not None else None
     if timed is None:

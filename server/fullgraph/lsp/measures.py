@@ -16,12 +16,19 @@ from fullgraph.lsp.edits import workspace_edit
 from fullgraph.lsp.progress import ClientProgress
 from fullgraph.lsp.virtual_documents import VirtualDocuments
 from fullgraph.session.analysis_unit import AnalysisUnit
+from fullgraph.session.fix_jobs import FixJobs
 from fullgraph.session.listener import MessageLevel
 from fullgraph.session.session import Session
 from fullgraph.session.unit_events import Reason
 
 if TYPE_CHECKING:
+    from fullgraph.fixes.fixing import Fixed
     from fullgraph.fixes.measuring import Timed
+
+
+class _TextEdited(Exception):
+    """Raised if the text was edited while its fixes were looked for: fixes of the measured text can
+    then not be applied."""
 
 
 class Measures:
@@ -34,11 +41,13 @@ class Measures:
         session: Session,
         progress: ClientProgress,
         documents: VirtualDocuments,
+        fixes: FixJobs,
     ) -> None:
         self._connection = connection
         self._session = session
         self._progress = progress
         self._documents = documents
+        self._fixes = fixes
         self._lock = asyncio.Lock()
         self._tasks: dict[asyncio.Task[tuple[Timed, ...]], str] = {}
         """Tasks of running and waiting measurements, with the URI of the measured file."""
@@ -54,22 +63,40 @@ class Measures:
         ]
         if refusal := self._session.permission.explain_refusal(unit, Reason.ASKED):
             return self._refuse(refusal)
-        if not any(report.status == "traced" for report in reports):
+        traced = [report for report in reports if report.status == "traced"]
+        if not traced:
             why = f"`{target}` was not" if target else f"no target of {short_name(unit)} was"
             return self._refuse(f"There is nothing to measure: {why} traced.")
+        reports = [report for report in traced if not report.needs_program]
+        if not reports:
+            return self._refuse(
+                f"Measuring does not run programs, and only a program calls {target or 'these'}. "
+                "Move it out of its function, with a probe comment above it."
+            )
         engine = self._session.engines.engine_on_demand(unit)
         if isinstance(engine, str):
             return self._refuse(engine)
         request = self._session.files.build_request(unit, (target,) if target else ())
 
+        def report_progress(words: str) -> None:
+            progress_bar.report(words, 0)
+
+        async def find_fixes() -> Fixed:
+            from fullgraph.fixes.fixing import fixed_with
+
+            names = [report.name for report in reports]
+            found = await self._fixes.wait_for_fixes(unit, names, report_progress)
+            if found is None or unit.document.text != request.text:
+                raise _TextEdited
+            return await fixed_with(engine, request, found.findings, found.fixes, report_progress)
+
         async def run_measurement() -> tuple[Timed, ...]:
             async with self._lock:
-                await fixes.load()
-                from fullgraph.fixes.measuring import measured
+                with self._fixes.reserve(unit):
+                    await fixes.load()
+                    from fullgraph.fixes.measuring import measured
 
-                return await measured(
-                    engine, request, reports, lambda name: progress_bar.report(name, 0)
-                )
+                    return await measured(engine, request, reports, report_progress, find_fixes)
 
         def cancel_task() -> None:
             task.cancel()
@@ -87,6 +114,8 @@ class Measures:
             progress_bar.end()
         if task.cancelled():
             return {"shown": False, "reason": "Cancelled."}
+        if isinstance(task.exception(), _TextEdited):
+            return self._refuse("The text was edited meanwhile. Measure it again.")
         shown = await self._documents.show_measured(unit, request.text, task.result())
         if self._session.client.code_lens_refresh:
             self._connection.request_in_background(types.WORKSPACE_CODE_LENS_REFRESH, None)

@@ -5,16 +5,18 @@ traced.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fullgraph import fixes
 from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.phrases import amount
 from fullgraph.fixes.fixable import fixable
 from fullgraph.fixes.metering import MeteredTracer, ProcessorMeter
 from fullgraph.incremental import (
@@ -29,7 +31,7 @@ from fullgraph.session.request import NICE
 from fullgraph.session.scheduling import REST, Turns
 from fullgraph.session.session import Session
 from fullgraph.store.runs import LONGEST_PARSE
-from fullgraph_engine.protocol import Analyze, Range
+from fullgraph_engine.protocol import Analyze, Finding, Range
 
 if TYPE_CHECKING:
     from fullgraph.engines import AnyEngine
@@ -81,6 +83,9 @@ class _FixAttempt:
     task: asyncio.Task[None] | None = None
     preferred: frozenset[str] = frozenset()
     """Ids of the findings at the cursor, whose fixes are verified first."""
+    demanded: frozenset[str] | None = None
+    """Ids of the only findings whose fixes are verified now, because a function with them is
+    measured; None for all findings."""
 
     @cached_property
     def parsed(self) -> ParsedText | None:
@@ -95,6 +100,16 @@ class _FixAttempt:
         if found:
             self.together = None
 
+    def find_fixes(self, item: FileFinding) -> tuple[Fix, ...]:
+        """Return the fixes that were verified for the finding ``item``; without any, fixes of other
+        findings that remove it too.
+        """
+        own = self.fixes.get(item.id)
+        if own:
+            return own
+        others = (fix for found in self.fixes.values() for fix in found)
+        return tuple(fix for fix in others if _removes(fix, item))
+
     @property
     def is_spent(self) -> bool:
         """Whether the time limit for this text's fixes is reached."""
@@ -104,6 +119,16 @@ class _FixAttempt:
         """Cancel the search; the fixes verified so far are kept."""
         if self.task is not None:
             self.task.cancel()
+
+
+@dataclass(frozen=True)
+class FoundFixes:
+    """The verified fixes of some functions: ``fixes`` has the best fix of each finding that can be
+    fixed. ``findings`` are all their findings, as the runs reported them.
+    """
+
+    findings: tuple[Finding, ...]
+    fixes: tuple[Fix, ...]
 
 
 class FixJobs:
@@ -130,11 +155,16 @@ class FixJobs:
         self._tried: dict[str, OrderedDict[tuple[str, object], _FixAttempt]] = {}
         """Attempts for the latest texts of each file, by URI and basis, the latest last."""
         self._turns: Turns[AnalysisUnit] = Turns(session.files.is_busy, self._begin_attempt)
+        self._is_reserved = False
+        """True while a function is measured: then only :meth:`wait_for_fixes` begins a search."""
+        self._changed = asyncio.Event()
+        """Set at each change of an attempt, to wake :meth:`wait_for_fixes`."""
 
     def update_findings(self, unit: AnalysisUnit, *, final: bool) -> None:
         """Schedule the verification of fixes, or cancel it, after findings of a file changed;
         ``final``: the run has ended.
         """
+        self._changed.set()
         basis = _fix_basis(unit)
         attempts = self._tried.get(unit.document.uri, OrderedDict())
         for attempt in attempts.values():
@@ -142,7 +172,7 @@ class FixJobs:
                 attempt.stop()
         if basis not in attempts:
             self._turns.withdraw(unit)
-        if not final or unit.busy or unit.waiting:
+        if not final or unit.busy or unit.waiting or self._is_reserved:
             return
         if self._session.workspace.settings(unit.document).fixes != "background":
             return
@@ -154,9 +184,11 @@ class FixJobs:
         """Start to verify the fixes of the next file when a run has ended and no file is being
         traced.
         """
+        self._changed.set()
         self._turns.begin_next()
 
     def forget_unit(self, unit: AnalysisUnit) -> None:
+        self._changed.set()
         self._turns.withdraw(unit)
         for attempt in self._tried.pop(unit.document.uri, OrderedDict()).values():
             attempt.stop()
@@ -166,12 +198,79 @@ class FixJobs:
             for attempt in attempts.values():
                 attempt.stop()
 
+    # -- for measurements ---------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def reserve(self, unit: AnalysisUnit) -> Iterator[None]:
+        """Let only :meth:`wait_for_fixes` search while a function of ``unit`` is measured: other
+        searches would slow the measurement. Interrupted searches continue afterwards.
+        """
+        self._is_reserved = True
+        for uri, attempts in self._tried.items():
+            for attempt in attempts.values():
+                attempt.demanded = frozenset()
+                if uri != unit.document.uri:
+                    attempt.stop()
+        for one in self._session.files.units.values():
+            self._turns.withdraw(one)
+        try:
+            yield
+        finally:
+            self._is_reserved = False
+            for attempts in self._tried.values():
+                for attempt in attempts.values():
+                    attempt.demanded = None
+            for one in self._session.files.units.values():
+                self.update_findings(one, final=True)
+
+    async def wait_for_fixes(
+        self, unit: AnalysisUnit, targets: Collection[str], tell: Callable[[str], None]
+    ) -> FoundFixes | None:
+        """Return the best fix of each graph break that the functions ``targets`` reach, when the
+        search for them has ended; None if the text was edited meanwhile.
+
+        It starts the search, or continues the search in the background. ``tell`` is called with
+        progress messages.
+        """
+        basis = _fix_basis(unit)
+        while (
+            _fix_basis(unit) == basis and self._session.files.units.get(unit.document.uri) is unit
+        ):
+            self._changed.clear()
+            if unit.busy or unit.waiting:
+                await self._changed.wait()
+                continue
+            attempt = self._attempt_for(unit)
+            items = [item for item in unit.view.findings() if _slows(item, targets)]
+            left = {
+                item.id
+                for item in items
+                if item.id not in attempt.fixes and not attempt.find_fixes(item)
+            }
+            attempt.demanded = frozenset(left)
+            if not left or attempt.is_complete or not self._search_now(unit, attempt):
+                best = [attempt.find_fixes(item)[:1] for item in items]
+                applicable = (fix for found in best for fix in found if fix.grade != "suggestion")
+                distinct = {fix.candidate.text: fix for fix in applicable}
+                findings = tuple(one for item in items for one in item.run_findings)
+                return FoundFixes(findings, tuple(distinct.values()))
+            tell(f"looking for fixes, {amount(len(left), 'finding')} left")
+            await self._changed.wait()
+        return None
+
+    def _search_now(self, unit: AnalysisUnit, attempt: _FixAttempt) -> bool:
+        """Begin the search of ``attempt`` without a pause; return False if it cannot begin."""
+        if attempt.task is None:
+            self._turns.withdraw(unit)
+            self._turns.request_turn(unit, asyncio.get_running_loop().time())
+        return attempt.task is not None or self._turns.has_turn(unit)
+
     # -- for code actions ---------------------------------------------------------------------
 
     def find_fixes(self, unit: AnalysisUnit, item: FileFinding) -> tuple[Fix, ...]:
         """Return the verified fixes of a finding in the current text, the best first."""
         known = self._current_attempt(unit)
-        return known.fixes.get(item.id, ()) if known is not None else ()
+        return known.find_fixes(item) if known is not None else ()
 
     def find_combined_fix(self, unit: AnalysisUnit) -> Fix | None:
         """Return the combination of all safe fixes in the current text into one; None if there is
@@ -244,11 +343,17 @@ class FixJobs:
         order = sorted(wanted, key=lambda key: abs(wanted[key].finding.range.start.line - focus))
         nearest = {key: wanted[key] for key in order}
         bar = self._show_progress(unit.document.name.rsplit("/", 1)[-1])
-        search = _FixSearch(known, engine, request, nearest, bar, lambda: self._fixes_found(unit))
+
+        def report_searched() -> None:
+            self._changed.set()
+            self._fixes_found(unit)
+
+        search = _FixSearch(known, engine, request, nearest, bar, report_searched)
         known.task = asyncio.create_task(search.run())
 
         def end_turn(task: asyncio.Task[None]) -> None:
             known.task = None
+            self._changed.set()
             bar.end()
             if not task.cancelled() and (error := task.exception()) is not None:
                 known.is_complete = True
@@ -269,11 +374,11 @@ class _FixSearch:
         request: Analyze,
         wanted: Mapping[str, FileFinding],
         bar: ProgressBar,
-        fixes_found: Callable[[], None],
+        on_searched: Callable[[], None],
     ) -> None:
         self._attempt, self._request = attempt, request
         self._wanted, self._bar = wanted, bar
-        self._fixes_found = fixes_found
+        self._on_searched = on_searched
         self._tracer = MeteredTracer(
             engine, attempt.meter, on_request=self._report_check, on_measured=self._stop_if_spent
         )
@@ -290,7 +395,10 @@ class _FixSearch:
 
     async def run(self) -> None:
         """Search until every finding has its fixes or the time limit is reached; then the fixes
-        verified so far are kept."""
+        verified so far are kept.
+
+        While a function is measured, search only until its findings have their fixes.
+        """
         await fixes.load()
         from fullgraph.fixes.verification import Verifier
 
@@ -304,8 +412,9 @@ class _FixSearch:
                 self._again.add(item.id)
             else:
                 attempt.add_fixes(item, search.fixes if search is not None else ())
-                if attempt.fixes[item.id]:
-                    self._fixes_found()
+                self._on_searched()
+        if attempt.demanded is not None and not attempt.is_spent:
+            return
         best = [fixes[0] for fixes in attempt.fixes.values() if fixes]
         safe = [fix for fix in best if fix.grade == "safe"]
         if attempt.together is None and not attempt.is_spent:
@@ -314,12 +423,18 @@ class _FixSearch:
         attempt.is_complete = True
 
     def _next_finding(self) -> FileFinding | None:
-        """Return the next finding to search fixes for: findings at the cursor first, second tries
-        last."""
-        known, preferred = self._attempt.fixes, self._attempt.preferred
-        left = [key for key in self._wanted if key not in known]
-        left.sort(key=lambda key: (key in self._again, key not in preferred))
-        return self._wanted[left[0]] if left else None
+        """Return the next finding to search fixes for: findings at the cursor first, then findings
+        without any fix yet, second tries last."""
+        attempt, wanted = self._attempt, self._wanted
+        left = [key for key in wanted if key not in attempt.fixes]
+        removed = {key for key in left if attempt.find_fixes(wanted[key])}
+        if attempt.demanded is not None:
+            left = [key for key in left if key in attempt.demanded - removed]
+
+        def rank(key: str) -> tuple[bool, bool, bool]:
+            return key in self._again, key not in attempt.preferred, key in removed
+
+        return wanted[min(left, key=rank)] if left else None
 
     async def _within_limits(self, work: Coroutine[Any, Any, _T]) -> _T | None:
         """Await ``work``, which verifies fixes; return its result, or None if the time limit was
@@ -350,6 +465,23 @@ class _FixSearch:
         number = f" ({done + 1} of {total})" if total > 1 else ""
         part = 1 - 0.9**self._checks
         self._bar.report(f"{place}{number}, check {self._checks}", int(100 * (done + part) / total))
+
+
+def _removes(fix: Fix, item: FileFinding) -> bool:
+    """Whether a fix removes a finding, according to a trace of the changed text."""
+    from fullgraph.fixes.tracing import same
+
+    return any(same(ended, one) for ended in fix.findings for one in item.run_findings)
+
+
+def _slows(item: FileFinding, targets: Collection[str]) -> bool:
+    """Whether a finding is a graph break or a skipped frame on the path of a call of a function in
+    ``targets``, which a fix may make faster.
+    """
+    finding = item.finding
+    is_break = finding.code.startswith(("graph-break", "frame-skipped"))
+    called = finding.path is None and not set(targets).isdisjoint(item.targets)
+    return is_break and called and fixable(finding)
 
 
 def _fix_basis(unit: AnalysisUnit) -> tuple[str, object]:

@@ -124,6 +124,16 @@ def test_fixture(path: Path, engine: Engine) -> None:
         assert region.program == region.site.path == str(path)
 
 
+def test_a_function_inside_another_is_not_a_target(engine: Engine, program: Program) -> None:
+    inner = (
+        "def train():\n    @torch.compile\n    def step(x):\n        return x + 1\n    step(x)\n\n"
+    )
+    path = program(f"x = torch.ones(2)\n\n{inner}double(x)\ntrain()\n")
+    reports = {one.name: one for one in run(engine, path).all_reports}
+    assert not reports["double"].needs_program
+    assert reports["train.step"].needs_program
+
+
 Program = Callable[[str], Path]
 
 

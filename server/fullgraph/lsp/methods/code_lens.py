@@ -142,7 +142,8 @@ def _target_lenses(
             title = with_icon(context, _GUARDS, amount(report.guards, "guard"))
             shows = types.Command(title, SHOW_GUARDS, arguments=[{**about, **run}])
             yield types.CodeLens(range_, shows)
-        if report.status == "traced" and report.breaks and report is runs[0].report:
+        is_measurable = report.status == "traced" and not report.needs_program
+        if is_measurable and report.breaks and report is runs[0].report:
             timed = find_improvement(context, unit, report.name)
             if timed is not None:
                 icon, title, offered = _APPLY, f"apply: {speed_verdict(timed)}", APPLY_MEASURED
