@@ -147,7 +147,7 @@ class FileCheck:
         """Status of the engine that computed the cached results; None if none were used."""
         self._texts = texts or {}
         """Texts by path that replace the contents of files on disk."""
-        self._programs = WorkspacePrograms()
+        self._programs = WorkspacePrograms(list_once=True)
         self._shown = frozenset(str(file.absolute) for file in files)
         self._engine: CheckEngine | None = None
         self._status: EngineStatus | None = None
