@@ -179,8 +179,8 @@ def with_programs(
     traced file.
 
     ``programs`` searches the workspace folder ``project``; ``patterns`` are globs that limit the
-    search. ``shown`` are paths of other files that show their own findings. The request contains only
-    the paths that the programs import, so that a new file does not change all requests.
+    search. ``shown`` are paths of other files that show their own findings. The request contains
+    only the paths that the programs import, so that a new file does not change all requests.
     """
     if not request.may_run_programs:
         return request
