@@ -205,6 +205,29 @@ def test_a_changed_file_is_read_again(tmp_path: Path, monkeypatch: pytest.Monkey
     assert find() == 0
 
 
+def test_a_file_outside_of_the_listed_folders_has_importers(tmp_path: Path) -> None:
+    write(tmp_path, {"build/made.py": PLAIN, "train.py": f"import made\n{MAIN}"})
+    assert importing(tmp_path, "build/made.py") == ["train.py"]
+
+
+def test_a_relative_import_from_above_the_root_is_no_error(tmp_path: Path) -> None:
+    dots = "." * 40
+    write(tmp_path, {"model.py": PLAIN, "train.py": f"from {dots}model import Net\n{MAIN}"})
+    assert importing(tmp_path, "model.py") == []
+
+
+def test_a_list_made_once_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, {"model.py": PLAIN})
+    monkeypatch.setattr(programs, "_FRESH", 0.0)
+    known = WorkspacePrograms(list_once=True)
+    path = str(tmp_path / "model.py")
+    assert known.find_importers(path, tmp_path) == ()
+    write(tmp_path, {"train.py": f"import model\n{MAIN}"})
+    assert known.find_importers(path, tmp_path) == ()
+
+
 # -- requests ---------------------------------------------------------------------------------
 
 
@@ -214,16 +237,19 @@ def request(path: str, **changes: object) -> Analyze:
 
 
 def test_a_request_names_the_programs_and_the_other_files(tmp_path: Path) -> None:
-    write(tmp_path, {"model.py": PLAIN, "train.py": f"import model\n{MAIN}"})
-    path, train = str(tmp_path / "model.py"), str(tmp_path / "train.py")
-    shown = [train, path, "/other/b.py", "/other/a.py", train]
+    texts = {"model.py": "import a", "train.py": f"import model\n{MAIN}", "a.py": "import b"}
+    write(tmp_path, {**texts, "b.py": PLAIN, "unrelated.py": PLAIN})
+    path, train, unrelated, *imported = (
+        str(tmp_path / name) for name in ("model.py", "train.py", "unrelated.py", "a.py", "b.py")
+    )
+    shown = [train, path, *imported, unrelated, train]
     asked = request(path, program=ProgramRequest(seconds=5.0, arguments=("--steps", "2")))
     made = with_programs(asked, WorkspacePrograms(), tmp_path, (), shown)
     assert made.program == ProgramRequest(
         seconds=5.0,
         arguments=("--steps", "2"),
         candidates=(train,),
-        elsewhere=tuple(sorted(["/other/a.py", "/other/b.py", train])),
+        elsewhere=tuple(imported),
     )
     excluded = with_programs(asked, WorkspacePrograms(), tmp_path, ("!train.py",), shown)
     assert excluded.program.candidates == ()

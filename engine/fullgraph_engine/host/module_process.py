@@ -194,6 +194,7 @@ class _ModuleExecutor:
             command.mode,
             command.found,
             self.analyze.tentative,
+            self.analyze.limits.search_seconds,
         )
         forking = self.forking if self.forks else None
         self.sandbox.refusal = None

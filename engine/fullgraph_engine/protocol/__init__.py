@@ -371,6 +371,8 @@ class Limits:
     file_seconds: float = 0.0
     """Maximum wall time in seconds until the first trace of a target starts; 0 for no limit. Later
     targets get the status "skipped". The limit does not apply to requests for named targets."""
+    search_seconds: float = 6.0
+    """Maximum processor time in seconds of the search for example inputs of one target."""
 
 
 @dataclass(frozen=True)

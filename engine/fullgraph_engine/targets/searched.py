@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from .synthesis import InputSearch
 
 SECONDS, TENTATIVE = 6.0, 1.0
-"""Processor seconds of a search for inputs: normally, and for a tentative text (an edit that the
-engine only tries out)."""
+"""Maximum processor seconds of a search for inputs: by default, and for a tentative text (an edit
+that the engine only tries out)."""
+
+seconds: float | None = None
+"""Maximum processor seconds of a search for inputs, by the request; None for the default."""
 
 known: dict[str, str] = {}
 """Inputs that earlier searches found, as texts of probe comments, by the name of the target."""
@@ -140,7 +143,7 @@ class _Searched:
         # The search makes parameters without values, which matters if tensors have data.
         real = tensors.fake_mode() is None
         with enclosing.ignore_calls() if real else contextlib.nullcontext():
-            found = search.run(TENTATIVE if tentative else SECONDS, before)
+            found = search.run(_search_seconds(), before)
         if isinstance(found, NotFound):
             words = f"No inputs were found under which {name} runs; the last try: {found.obstacle}."
             if not placeholder.find_raised_error(
@@ -183,7 +186,13 @@ class _Searched:
             if imported != path:
                 others.update("".join(linecache.getlines(imported)).encode(errors="replace"))
         given = "" if self.init is None else f" {notation.show_arguments(self.init)}"
-        return f"{own} {others.hexdigest()}{given}"
+        # A longer search may find inputs where a shorter one found none.
+        return f"{own} {others.hexdigest()} {_search_seconds():g}{given}"
+
+
+def _search_seconds() -> float:
+    longest = SECONDS if seconds is None else seconds
+    return min(TENTATIVE, longest) if tentative else longest
 
 
 def _imported_files() -> Iterator[str]:

@@ -32,6 +32,8 @@ class Tracee:
     tentative: bool = False
     """True for a tentative text (an edit that the engine only tries out), for which searches are
     short."""
+    search_seconds: float | None = None
+    """Maximum processor seconds of the search for inputs; None for the default."""
     alter: Callable[[Call], Call] | None = field(default=None, repr=False)
     """Function that changes the call before it is traced, for example to take another execution
     path; None for no change."""
@@ -50,7 +52,7 @@ class Tracee:
             ProbeError: the inputs do not fit the target; the message is one sentence for the user.
         """
         searched.remember_found(self.found)
-        searched.tentative = self.tentative
+        searched.tentative, searched.seconds = self.tentative, self.search_seconds
         rng.seed_generators()
         call = self.probe.build(self.namespace)
         return call if self.alter is None else self.alter(call)

@@ -17,3 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run_command(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Exception as error:
+        from fullgraph.cli.defects import report_defect
+
+        return report_defect(error)

@@ -6,18 +6,23 @@ import asyncio
 import contextlib
 import dataclasses
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+import traceback
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from fullgraph.cli import sources
+from fullgraph.cli.defects import ASK_FOR_REPORT
+from fullgraph.cli.file_settings import FileSettings, FindSettings
 from fullgraph.cli.sources import SourceFile, UnreadableFile
 from fullgraph.domain.causes import group_by_cause
+from fullgraph.domain.phrases import amount
 from fullgraph.domain.positions import TextPositions, text_hash
 from fullgraph.engines import EngineState, EngineStatus, sentences
 from fullgraph.fixes.tracing import Asked
-from fullgraph.render.checked import CheckedFile, CheckResults
+from fullgraph.render.checked import CheckedFile, CheckResults, LeftOut
 from fullgraph.results import Results
+from fullgraph.session.effort import wants_forecast
 from fullgraph.session.findings import merge_findings
 from fullgraph.session.ignores import remove_ignored
 from fullgraph.session.probe_runs import place_probe_findings
@@ -26,7 +31,7 @@ from fullgraph.session.request import analyze_request, may_have_targets
 from fullgraph.session.settings import Settings
 from fullgraph.session.unseen import hidden_facts, hidden_warning
 from fullgraph.store.disk import ResultFile
-from fullgraph.store.runs import StoredRun, TraceBasis, begin_run
+from fullgraph.store.runs import Reused, StoredRun, TraceBasis, begin_run
 from fullgraph.store.store import ResultStore
 from fullgraph_engine.protocol import (
     Analyze,
@@ -70,6 +75,9 @@ class CheckListener(Protocol):
     def on_measure(self, path: str, target: str) -> None:
         """Called when the time of a traced function or class is measured, which compiles it."""
 
+    def on_file_checked(self, file: CheckedFile) -> None:
+        """Called with the results of each file when they are complete, in any order."""
+
     def on_file_done(self, file: CheckedFile) -> None:
         """Called with the results of each file, in the order in which the files were given."""
 
@@ -107,33 +115,42 @@ def require_usable(status: EngineStatus) -> None:
 
 
 class FileCheck:
-    """A check of files with one engine process, which starts when a file is not in the cache.
+    """A check of files, with an engine process that starts when a file is not in the cache.
 
-    ``engine`` creates the engine. ``texts`` replace the contents of files, by path. ``forecast``
-    also predicts recompilations, ``measure`` also takes run times.
+    ``find_settings`` returns the settings of a file, and ``make_engine`` an engine for them; files
+    with the same ``engine_key`` share one. At most ``parallel`` files are checked at the same time.
+    After ``time_limit`` seconds (0: never) the check ends; the rest is missing from the results.
+
+    ``texts`` replace the contents of files, by path. ``forecast`` also predicts recompilations;
+    None: if the effort of a file is thorough. ``measure`` also takes run times. ``shown`` are paths
+    of all files that the report has, if ``files`` are only a part of them.
     """
 
     def __init__(
         self,
         files: Sequence[SourceFile],
         *,
-        settings: Settings,
-        project: Path,
-        engine: Callable[[], CheckEngine],
+        find_settings: FindSettings,
+        make_engine: Callable[[FileSettings], CheckEngine],
         listener: CheckListener,
+        engine_key: Callable[[FileSettings], Hashable] = lambda own: None,
+        parallel: int = 1,
+        time_limit: float = 0.0,
         texts: dict[str, str] | None = None,
-        forecast: bool = False,
+        forecast: bool | None = False,
         measure: bool = False,
         timings: bool = False,
+        shown: Iterable[Path] = (),
         hide_known: Callable[[CheckedFile], CheckedFile] = lambda file: file,
-        result_file: Callable[[Analyze], ResultFile | None] = lambda request: None,
+        result_file: Callable[[Analyze, FileSettings], ResultFile | None] = lambda request, own: (
+            None
+        ),
     ) -> None:
         self._files = files
-        self._settings = settings
-        self._project = project
-        self._folder = str(project or Path.cwd())
-        self._make_engine = engine
+        self._find_settings = find_settings
+        self._engines = _Engines(make_engine, engine_key, listener)
         self._listener = listener
+        self._time_limit = time_limit
         self._forecast = forecast
         self._measure = measure
         self._timings = timings
@@ -143,59 +160,106 @@ class FileCheck:
         """Function that returns a file on disk with earlier results of a request; None if the
         request must be traced again.
         """
-        self._status_before: EngineStatus | None = None
-        """Status of the engine that computed the cached results; None if none were used."""
         self._texts = texts or {}
         """Texts by path that replace the contents of files on disk."""
-        self._programs = WorkspacePrograms()
-        self._shown = frozenset(str(file.absolute) for file in files)
-        self._engine: CheckEngine | None = None
-        self._status: EngineStatus | None = None
-        self._starting = asyncio.Lock()
+        self._programs = WorkspacePrograms(list_once=True)
+        self._shown = frozenset(map(str, shown or (file.absolute for file in files)))
         # Tracing other files at the same time would distort measured run times.
-        self._parallel = 1 if measure else min(settings.parallel, max(1, len(files)))
+        self._parallel = 1 if measure else max(1, min(parallel, len(files)))
+        self._began = time.monotonic()
+        self._done: dict[int, CheckedFile] = {}
+        """Results by the number of the file in the order of the report."""
+        self._published = 0
+        """Number of files whose results the listener has received."""
+        self._problems: dict[str, None] = {}
 
     async def run(self) -> CheckResults:
-        """Check all files and return their results. Cancelling this call kills the engine."""
-        began = time.monotonic()
-        room = asyncio.Semaphore(self._parallel)
+        """Check all files and return their results.
 
-        async def check_source(source: SourceFile) -> CheckedFile:
-            async with room:
-                return await self._check_file(source)
+        Cancelling this call kills the engines; ``results`` then returns the finished files.
+        """
+        self._began = time.monotonic()
+        pending = iter(enumerate(self._files))
 
-        tasks = [asyncio.create_task(check_source(source)) for source in self._files]
-        done: list[CheckedFile] = []
-        problems: list[str] = []
+        async def check_pending() -> None:
+            # All workers take files from the same iterator.
+            for number, source in pending:
+                await self._check_source(number, source)
+
+        workers = [asyncio.create_task(check_pending()) for _ in range(self._parallel)]
+        late = False
         try:
-            for task in tasks:
-                done.append(await task)
-                self._listener.on_file_done(done[-1])
-        except EngineUnusable as error:
-            problems.append(str(error))
+            _, late_workers = await asyncio.wait(workers, timeout=self._time_limit or None)
+            late = bool(late_workers)
         except asyncio.CancelledError:
-            if self._engine is not None:
-                self._engine.kill()
+            self._engines.kill()
             raise
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            if self._engine is not None:
-                await self._engine.close()
-        status = self._status or self._status_before
-        if status is not None and not problems:
-            hidden = hidden_warning(status, hidden_facts(status, self._settings))
-            problems += [hidden] if hidden else []
+            for worker in workers:
+                worker.cancel()
+            ends = await asyncio.gather(*workers, return_exceptions=True)
+            await self._engines.close(kill=late)
+        for end in ends:
+            if isinstance(end, Exception):
+                raise end
+        return self.results(f"The time limit of {self._time_limit:g} s was reached" if late else "")
+
+    def results(self, ended: str = "") -> CheckResults:
+        """Return the results so far, after the listener has received all of them.
+
+        ``ended`` is a clause that says why the check ended before the last file; empty if it did
+        not.
+        """
+        for number in sorted(self._done):
+            if number >= self._published:
+                self._listener.on_file_done(self._done[number])
+        self._published = len(self._files)
+        missing = tuple(
+            source.path for number, source in enumerate(self._files) if number not in self._done
+        )
+        problems = dict(self._problems)
+        if ended and missing:
+            count = f"{len(missing):,} of {amount(len(self._files), 'file')}"
+            problems[
+                f"{ended}: {count} {'was' if len(missing) == 1 else 'were'} not analyzed. "
+                "Run the same command again to continue."
+            ] = None
         return CheckResults(
-            tuple(done),
-            torch=status.torch if status is not None else "",
-            python=status.python if status is not None else "",
-            seconds=time.monotonic() - began,
-            problems=tuple(problems),
+            tuple(self._done[number] for number in sorted(self._done)),
+            torch=self._engines.versions("torch"),
+            python=self._engines.versions("python"),
+            seconds=time.monotonic() - self._began,
+            problems=(*problems, *self._engines.hidden_warnings()),
+            missing=missing,
         )
 
-    async def _check_file(self, source: SourceFile) -> CheckedFile:
+    async def _check_source(self, number: int, source: SourceFile) -> None:
+        """Check one file, and give the listener all results up to the first unfinished file."""
+        try:
+            own = self._find_settings(source.absolute)
+            checked = await self._check_file(source, own)
+            checked = dataclasses.replace(checked, exit_severity=own.settings.exit_severity)
+        except EngineUnusable as error:
+            self._problems[str(error)] = None
+            return
+        except Exception:
+            problem = (
+                f"{source.path} was not analyzed because of a defect of fullgraph. {ASK_FOR_REPORT}"
+            )
+            checked = CheckedFile(
+                source.path,
+                str(source.absolute),
+                TextPositions(""),
+                problem=problem,
+                defect=traceback.format_exc(),
+            )
+        self._done[number] = checked
+        self._listener.on_file_checked(checked)
+        while self._published in self._done:
+            self._listener.on_file_done(self._done[self._published])
+            self._published += 1
+
+    async def _check_file(self, source: SourceFile, own: FileSettings) -> CheckedFile:
         absolute = str(source.absolute)
         try:
             text = self._texts.get(source.path)
@@ -208,7 +272,7 @@ class FileCheck:
             return _add_note(file, source, "The file is empty: there is nothing to trace.")
         if not source.named and not may_have_targets(text):
             return file
-        traced = await self._trace_file(file, text)
+        traced = await self._trace_file(file, text, own)
         if traced.targets or traced.findings or traced.problem or traced.notes:
             return traced
         return _add_note(
@@ -217,61 +281,58 @@ class FileCheck:
             "Nothing to trace: there is no module class, and no function with a probe.",
         )
 
-    async def _ready_engine(self) -> CheckEngine:
-        async with self._starting:
-            if self._engine is None:
-                self._listener.on_engine_start()
-                self._engine = self._make_engine()
-                await self._engine.start()
-            if self._status is None:
-                self._status = await self._engine.ready()
-            require_usable(self._status)
-        return self._engine
-
-    async def _find_results(self, request: Analyze, watch: Callable[[Event], None]) -> Results:
+    async def _find_results(
+        self, request: Analyze, own: FileSettings, watch: Callable[[Event], None]
+    ) -> Results:
         """Return the results for a request: earlier results of targets (functions and classes)
         where valid, else new traces.
 
         ``watch`` is called with each event of the engine.
         """
-        file, basis = self._result_file(request), TraceBasis(request.text, (), (), ())
-        store = ResultStore(request.path)
+        file, basis = self._result_file(request, own), TraceBasis(request.text, (), (), ())
         stored = file.read() if file is not None else None
-        if stored is not None and stored.is_complete:
-            store.add(stored)
-            self._status_before = stored.status
-        known, results = store.find(basis), Results()
+        known = _reusable_results(stored, basis, request.path)
+        if stored is not None and known is not None:
+            self._engines.add_status(stored.status, own)
         if known is not None and known.is_complete:
             return known.results
-        tracer = await self._ready_engine()
+        engine, status = await self._engines.find_ready(own)
+        results = Results()
         request, files = begin_run(results, request, known)
         completed = False
-        async for event in tracer.analyze(request):
+        async for event in engine.analyze(request):
             files.record_event(event)
             results.apply_event(event)
             watch(event)
             completed = isinstance(event, Analyzed) and not event.cancelled
         results.complete_run()
-        if completed and file is not None and self._status is not None:
-            file.write(StoredRun(basis, results, files, self._status))
+        if completed and file is not None:
+            lasting = results.without_unsettled()
+            whole = lasting.placed == results.placed
+            file.write(
+                StoredRun(basis, lasting, files, status, is_complete=whole, is_interrupted=False)
+            )
         return results
 
-    async def _trace_file(self, file: CheckedFile, text: str) -> CheckedFile:
-        began = time.monotonic()
+    def _make_request(self, file: CheckedFile, text: str, own: FileSettings) -> Analyze:
+        settings, root = own.settings, own.project.root
         request = analyze_request(
             name=file.absolute,
             text=text,
             generation=text_hash(text),
-            settings=self._settings,
-            project=self._project,
-            forecast=self._forecast,
+            settings=settings,
+            project=root,
+            forecast=wants_forecast(settings, self._forecast),
         )
-        request = with_programs(
-            request, self._programs, self._project, self._settings.program_files, self._shown
-        )
+        request = with_programs(request, self._programs, root, settings.program_files, self._shown)
         # Divide the jobs among all files that run at the same time.
-        jobs = max(1, self._settings.parallel // self._parallel)
-        request = dataclasses.replace(request, jobs=jobs, timings=self._timings)
+        jobs = max(1, settings.parallel // self._parallel)
+        limits = dataclasses.replace(request.limits, file_seconds=settings.file_timeout)
+        return dataclasses.replace(request, jobs=jobs, timings=self._timings, limits=limits)
+
+    async def _trace_file(self, file: CheckedFile, text: str, own: FileSettings) -> CheckedFile:
+        began = time.monotonic()
+        request = self._make_request(file, text, own)
 
         def watch(event: Event) -> None:
             if isinstance(event, Importing):
@@ -279,28 +340,31 @@ class FileCheck:
             elif isinstance(event, TargetStarted):
                 self._listener.on_target(file.path, event.name)
 
-        results = await self._find_results(request, watch)
+        results = await self._find_results(request, own, watch)
         placed = place_probe_findings(
             results.findings(), results.reports(), file.text, file.absolute
         )
         reports = [shown.report for shown in results.reports()]
+        folder = str(own.project.root or Path.cwd())
         traced = dataclasses.replace(
             file,
             targets=tuple(reports),
             forecasts=results.forecasts.list_events(),
             timings=tuple(results.timings),
             findings=remove_ignored(
-                merge_findings(placed, self._settings, results.names, self._folder), file.text
+                merge_findings(placed, own.settings, results.names, folder), file.text
             ),
             notes=(results.note,) if results.note else (),
             seconds=time.monotonic() - began,
             problem="" if results.unparsed else failure_words(file.path, results),
+            left_out=_left_out(own.settings),
         )
         if self._measure:
             from fullgraph.fixes.measuring import measured
 
+            engine, _ = await self._engines.find_ready(own)
             timed = await measured(
-                await self._ready_engine(),
+                engine,
                 request,
                 reports,
                 lambda name: self._listener.on_measure(file.path, name),
@@ -308,6 +372,96 @@ class FileCheck:
             traced = dataclasses.replace(traced, timed=timed)
         settled = self._hide_known(traced)
         return dataclasses.replace(settled, findings=group_by_cause(settled.findings))
+
+
+class _Engines:
+    """The engine processes of a check; files with the same key of settings share one."""
+
+    def __init__(
+        self,
+        make_engine: Callable[[FileSettings], CheckEngine],
+        key: Callable[[FileSettings], Hashable],
+        listener: CheckListener,
+    ) -> None:
+        self._make_engine = make_engine
+        self._key = key
+        self._listener = listener
+        self._engines: dict[Hashable, CheckEngine] = {}
+        self._statuses: dict[Hashable, EngineStatus] = {}
+        self._seen: dict[EngineStatus, Settings] = {}
+        """Status of each engine that computed results, also earlier ones, and the settings of a
+        file that it traced."""
+        self._starting = asyncio.Lock()
+
+    async def find_ready(self, own: FileSettings) -> tuple[CheckEngine, EngineStatus]:
+        """Return the engine for the settings of a file, after it has started, and its status.
+
+        Raises:
+            EngineUnusable: The engine cannot trace files, for example without torch.
+        """
+        async with self._starting:
+            key = self._key(own)
+            if key not in self._engines:
+                self._listener.on_engine_start()
+                engine = self._make_engine(own)
+                self._engines[key] = engine
+                await engine.start()
+            if key not in self._statuses:
+                self._statuses[key] = await self._engines[key].ready()
+            status = self._statuses[key]
+            require_usable(status)
+        self.add_status(status, own)
+        return self._engines[key], status
+
+    def add_status(self, status: EngineStatus, own: FileSettings) -> None:
+        """Record that results of the check come from an engine with this status."""
+        self._seen.setdefault(dataclasses.replace(status, pid=0), own.settings)
+
+    def versions(self, name: Literal["torch", "python"]) -> str:
+        """Return the versions of torch or Python that the engines of all results have, separated
+        by commas; empty without results.
+        """
+        return ", ".join(sorted({getattr(status, name) for status in self._seen} - {""}))
+
+    def hidden_warnings(self) -> tuple[str, ...]:
+        """Return warnings about findings that the torch of an engine does not show."""
+        warnings = (
+            hidden_warning(status, hidden_facts(status, settings))
+            for status, settings in self._seen.items()
+        )
+        return tuple(sorted(set(filter(None, warnings))))
+
+    def kill(self) -> None:
+        """Kill all engines; they do not have unsaved state."""
+        for engine in self._engines.values():
+            engine.kill()
+
+    async def close(self, *, kill: bool = False) -> None:
+        """Stop all engines; with ``kill``, do not wait for their requests."""
+        if kill:
+            self.kill()
+        for engine in self._engines.values():
+            await engine.close()
+
+
+def _reusable_results(stored: StoredRun | None, basis: TraceBasis, path: str) -> Reused | None:
+    """Return the valid results of a stored run for the text of ``basis``; None without any."""
+    if stored is None or stored.is_interrupted:
+        return None
+    if stored.is_complete:
+        store = ResultStore(path)
+        store.add(stored)
+        return store.find(basis)
+    known = stored.find_unaffected(basis, path)
+    return dataclasses.replace(known, is_complete=False) if known is not None else None
+
+
+def _left_out(settings: Settings) -> tuple[LeftOut, ...]:
+    wanted: dict[LeftOut, bool] = {
+        "dynamic sizes": settings.try_dynamic,
+        "other paths": settings.try_paths,
+    }
+    return tuple(kind for kind, is_wanted in wanted.items() if not is_wanted)
 
 
 def failure_words(path: str, results: Results) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
-import functools
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -16,17 +16,17 @@ from fullgraph.cli import interruption, sources
 from fullgraph.cli.baseline import Baseline
 from fullgraph.cli.changes import select_affected
 from fullgraph.cli.check import FileCheck
-from fullgraph.cli.exit_status import CLEAN, FOUND, UNABLE, Interrupted
-from fullgraph.cli.project import common_folder, engine_for, load_settings
+from fullgraph.cli.exit_status import CLEAN, DEFECT, FOUND, UNABLE, Interrupted
+from fullgraph.cli.file_settings import FileSettings, NearestSettings
+from fullgraph.cli.project import common_folder, engine_for, engine_key, load_settings
 from fullgraph.cli.report import CheckPrinter
 from fullgraph.cli.sources import SourceFile, UnreadableFile
 from fullgraph.cli.terminal import Color, Format, as_utf8, write
-from fullgraph.domain.codes import Severity
 from fullgraph.engines import InterpreterNotFound, find_interpreter
 from fullgraph.render.checked import CheckResults
 from fullgraph.session.allowances import resolve_allowances
 from fullgraph.session.recordings import recording_of
-from fullgraph.session.settings import Project, Resolved, Settings
+from fullgraph.session.settings import Project, Resolved
 from fullgraph.store.disk import ResultFile
 from fullgraph_engine.protocol import Analyze
 
@@ -42,7 +42,8 @@ class CheckJob:
     color: Color = "auto"
     quiet: bool = False
     verbose: bool = False
-    forecast: bool = False
+    forecast: bool | None = None
+    """True to predict recompilations, False not to; None if the effort decides."""
     measure: bool = False
     timings: bool = False
     baseline: Path | None = None
@@ -61,115 +62,183 @@ class CheckJob:
             write(sys.stderr, f"error: {error}\n")
             return UNABLE
         named = [self.stdin_name if path == sources.STANDARD_INPUT else path for path in self.paths]
-        project, resolved = load_settings(common_folder(named), flags)
+        folder = common_folder(named)
+        project, resolved = load_settings(folder, flags)
         with contextlib.ExitStack() as cleanup:
-            out = sys.stdout
-            if self.output is not None:
-                try:
-                    out = cleanup.enter_context(self.output.open("w", encoding="utf-8"))
-                except OSError as error:
-                    write(sys.stderr, f"error: Cannot write {self.output}: {error.strerror}.\n")
-                    return UNABLE
-            elif self.form not in ("text", "github"):
-                # These formats are UTF-8 on every terminal.
-                out = cleanup.enter_context(as_utf8(sys.stdout))
-            return self._run_check(out, project, resolved, known)
-
-    def _run_check(self, out: TextIO, project: Project, resolved: Resolved, known: Baseline) -> int:
-        texts: dict[str, str] = {}
-        inputs = self._read_paths(texts)
-        found = sources.find_sources(inputs.named, resolved.settings.exclude, project.root)
-        files, remarks = (*inputs.files, *found.files), found.remarks
-        if self.changed_since:
             try:
-                affected = select_affected(files, self.changed_since, Path.cwd())
+                out = cleanup.enter_context(open_output(self.output, self.form))
             except UnreadableFile as error:
                 write(sys.stderr, f"error: {error}\n")
                 return UNABLE
-            files, remarks = affected.files, (*remarks, affected.remark)
-        report = CheckPrinter(
-            out,
-            self.form,
-            self.color,
-            quiet=self.quiet,
-            files=len(files),
-            threshold=resolved.settings.exit_severity,
-        )
-        report.print_warnings(resolved.problems)
-        report.print_remarks(remarks)
-        recordings = (recording_of(str(file.absolute), project.root) for file in files)
-        report.print_warnings(
-            dict.fromkeys(recording.problem for recording in recordings if recording.problem)
-        )
-        problems = (*inputs.problems, *found.problems)
-        check = FileCheck(
-            files,
-            settings=resolved.settings,
-            project=project.root,
-            engine=lambda: engine_for(resolved.settings, project, report, verbose=self.verbose),
-            listener=report,
-            texts=texts,
-            forecast=self.forecast,
-            measure=self.measure,
-            timings=self.timings,
-            hide_known=known.hide_known,
-            result_file=self._result_files(resolved.settings, project),
-        )
-        try:
-            checked = interruption.run(check.run())
-        except Interrupted as end:
-            report.hide()
-            return end.status
-        checked = dataclasses.replace(checked, problems=(*problems, *checked.problems))
-        report.finish(checked)
-        return _exit_status(checked, resolved.settings)
+            nearest = NearestSettings(folder, flags)
+            return _CheckRun(self, out, project, resolved, nearest, known).run()
 
-    def _result_files(
-        self, settings: Settings, project: Project
-    ) -> Callable[[Analyze], ResultFile | None]:
-        """Return a function that maps a request to the file on disk with earlier results.
+    def result_file(self, request: Analyze, own: FileSettings) -> ResultFile | None:
+        """Return the file on disk with earlier results of a request.
 
-        It returns None for a request that the options require to be traced again.
+        Return None for a request that the options or settings require to be traced again.
         """
+        settings = own.settings
         if not settings.cache or self.measure or self.timings or self.verbose:
-            return lambda request: None
+            return None
         try:
-            interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
+            interpreter = find_interpreter(settings.interpreter, own.project.root, os.environ)
         except InterpreterNotFound:
-            return lambda request: None  # starting the engine reports this error
+            return None  # starting the engine reports this error
         may = resolve_allowances(settings.sandbox_allow, Path.cwd())
-        processes = settings.engine_processes
-        return functools.partial(ResultFile.of_request, interpreter.path, may, processes)
+        return ResultFile.of_request(interpreter.path, may, settings.engine_processes, request)
 
-    def _read_paths(self, texts: dict[str, str]) -> _NamedPaths:
+    def read_paths(self, texts: dict[str, str]) -> NamedPaths:
         """Return the paths to check.
 
         If standard input is one of them, its text is added to ``texts``, by its name.
         """
         named = tuple(path for path in self.paths if path != sources.STANDARD_INPUT)
         if len(named) == len(self.paths):
-            return _NamedPaths(named)
+            return NamedPaths(named)
         name = self.stdin_name
         try:
             texts[name] = sources.decode_source(sys.stdin.buffer.read(), name)
         except UnreadableFile as error:
-            return _NamedPaths(named, problems=(str(error),))
+            return NamedPaths(named, problems=(str(error),))
         # A name such as ``<stdin>`` stays as it is, so that the engine does not look for a file.
         path = Path(name) if name.startswith("<") else Path.cwd() / name
-        return _NamedPaths(named, files=(SourceFile(name, path, named=True),))
+        return NamedPaths(named, files=(SourceFile(name, path, named=True),))
 
 
 @dataclass(frozen=True)
-class _NamedPaths:
+class NamedPaths:
+    """The paths on the command line: ``named`` are on disk, ``files`` are read already."""
+
     named: tuple[str, ...]
     files: tuple[SourceFile, ...] = ()
     problems: tuple[str, ...] = ()
 
 
-def _exit_status(checked: CheckResults, settings: Settings) -> int:
+class _CheckRun:
+    """One run of ``fullgraph check``, which SIGINT and SIGTERM can end at any time."""
+
+    def __init__(
+        self,
+        job: CheckJob,
+        out: TextIO,
+        project: Project,
+        resolved: Resolved,
+        nearest: NearestSettings,
+        known: Baseline,
+    ) -> None:
+        self._job = job
+        self._project = project
+        self._base = resolved.settings
+        self._nearest = nearest
+        self._known = known
+        self._report = CheckPrinter(out, job.form, job.color, quiet=job.quiet)
+        self._report.print_warnings(resolved.problems)
+        self._warned = set(resolved.problems)
+        self._problems: tuple[str, ...] = ()
+        """Sentences about paths on the command line that cannot be checked."""
+        self._check: FileCheck | None = None
+        """The check; None until its files are known."""
+
+    def run(self) -> int:
+        """Check the files, print the report and return the exit status."""
+        ended = 0
+        try:
+            checked = interruption.run(self._run_check())
+        except Interrupted as end:
+            ended = end.status
+            checked = self._partial_results(f"Interrupted by {end.signal_name}")
+        except UnreadableFile as error:
+            self._report.print_problem(str(error))
+            return UNABLE
+        checked = dataclasses.replace(checked, problems=(*self._problems, *checked.problems))
+        self._report.finish(checked)
+        return ended or exit_status(checked)
+
+    async def _run_check(self) -> CheckResults:
+        self._check = self._prepare_check()
+        lines = asyncio.create_task(self._report.progress.write_lines())
+        try:
+            return await self._check.run()
+        finally:
+            lines.cancel()
+
+    def _partial_results(self, ended: str) -> CheckResults:
+        if self._check is not None:
+            return self._check.results(ended)
+        return CheckResults((), problems=(f"{ended} before the first file was analyzed.",))
+
+    def _prepare_check(self) -> FileCheck:
+        job, report = self._job, self._report
+        texts: dict[str, str] = {}
+        inputs = job.read_paths(texts)
+        found = sources.find_sources(inputs.named, self._base.exclude, self._project.root)
+        files = (*inputs.files, *self._nearest.exclude(found.files))
+        remarks = found.remarks
+        if job.changed_since:
+            affected = select_affected(files, job.changed_since, Path.cwd())
+            files, remarks = affected.files, (*remarks, affected.remark)
+        report.progress.expect_files(len(files))
+        self._problems = (*inputs.problems, *found.problems)
+        self._print_warnings(files)
+        report.print_remarks(remarks)
+        return FileCheck(
+            files,
+            find_settings=self._nearest.find,
+            make_engine=lambda own: engine_for(
+                own.settings, own.project, report, verbose=job.verbose
+            ),
+            engine_key=lambda own: engine_key(own.settings, own.project),
+            parallel=self._base.parallel,
+            time_limit=self._base.time_limit,
+            listener=report,
+            texts=texts,
+            forecast=job.forecast,
+            measure=job.measure,
+            timings=job.timings,
+            hide_known=self._known.hide_known,
+            result_file=job.result_file,
+        )
+
+    def _print_warnings(self, files: Sequence[SourceFile]) -> None:
+        """Print warnings about settings and recordings of the files, each once."""
+        recordings = [
+            recording_of(str(file.absolute), self._nearest.find(file.absolute).project.root)
+            for file in files
+        ]
+        problems = [one.problem for one in recordings if one.problem]
+        new = dict.fromkeys((*self._nearest.problems, *problems))
+        self._report.print_warnings(one for one in new if one not in self._warned)
+
+
+def exit_status(checked: CheckResults) -> int:
+    """Return the exit status of ``fullgraph check`` for its results."""
+    if checked.defective:
+        return DEFECT
     if checked.incomplete:
         return UNABLE
-    if checked.reaches(settings.exit_severity):
+    if checked.fails:
         return FOUND
-    off = settings.exit_severity is Severity.OFF
-    return UNABLE if checked.unanalyzed and not off else CLEAN
+    return UNABLE if checked.unanalyzed else CLEAN
+
+
+@contextlib.contextmanager
+def open_output(path: Path | None, form: Format) -> Iterator[TextIO]:
+    """Open the file for a report, or standard output without a path.
+
+    Raises:
+        UnreadableFile: The file cannot be written; the message says why.
+    """
+    if path is not None:
+        try:
+            stream = path.open("w", encoding="utf-8")
+        except OSError as error:
+            raise UnreadableFile(f"Cannot write {path}: {error.strerror}.") from error
+        with stream:
+            yield stream
+    elif form not in ("text", "github"):
+        # These formats are UTF-8 on every terminal.
+        with as_utf8(sys.stdout) as wrapped:
+            yield wrapped
+    else:
+        yield sys.stdout

@@ -126,10 +126,14 @@ def add_color(parser: Parser) -> None:
 
 
 def add_forecast(parser: Parser) -> None:
-    """Add to a parser the option ``--forecast``, which also predicts recompilations."""
-    add_flag(
-        parser,
+    """Add to a parser the option ``--forecast``, which also predicts recompilations.
+
+    Its value is None if the command line has neither ``--forecast`` nor ``--no-forecast``.
+    """
+    parser.options.add_argument(
         "--forecast",
+        action=argparse.BooleanOptionalAction,
+        default=None,
         help="Predict recompilations: call the code again with other sizes and values. Takes three "
         "to four times as long.",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from fullgraph.cli.terminal import write
 from fullgraph.engines import (
     AnyEngine,
     EngineListener,
+    Interpreter,
     InterpreterNotFound,
     find_interpreter,
     shared_or_own,
@@ -47,10 +48,7 @@ def engine_for(
     Raises:
         EngineUnusable: No interpreter was found.
     """
-    try:
-        interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
-    except InterpreterNotFound as error:
-        raise EngineUnusable(str(error)) from error
+    interpreter = _find_interpreter(settings, project)
     if report is not None and interpreter.remark:
         report.print_remarks([interpreter.remark])
 
@@ -72,6 +70,23 @@ def engine_for(
         allowed=resolve_allowances(settings.sandbox_allow, Path.cwd()),
         on_note=on_note,
     )
+
+
+def engine_key(settings: Settings, project: Project) -> Hashable:
+    """Return a key of the engine for these settings; files with equal keys can share an engine.
+
+    Raises:
+        EngineUnusable: No interpreter was found.
+    """
+    interpreter = _find_interpreter(settings, project)
+    return interpreter.path, settings.engine_processes, settings.sandbox_allow
+
+
+def _find_interpreter(settings: Settings, project: Project) -> Interpreter:
+    try:
+        return find_interpreter(settings.interpreter, project.root, os.environ)
+    except InterpreterNotFound as error:
+        raise EngineUnusable(str(error)) from error
 
 
 def load_settings(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:

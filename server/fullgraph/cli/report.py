@@ -6,23 +6,23 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TextIO
 
-from fullgraph.cli.progress import ProgressLine
+from fullgraph.cli.progress import FilesProgress
 from fullgraph.cli.terminal import Color, Format, paint_for, write
-from fullgraph.domain.codes import Severity
 from fullgraph.render.checked import CheckedFile, CheckResults
-from fullgraph.render.github import file_github, problem_github
+from fullgraph.render.github import file_github, notice_github, problem_github
 from fullgraph.render.gitlab import check_gitlab
 from fullgraph.render.json import check_json
 from fullgraph.render.junit import check_junit
 from fullgraph.render.markdown import check_markdown
 from fullgraph.render.paint import Style
 from fullgraph.render.sarif import check_sarif
-from fullgraph.render.terminal import check_text, file_text
+from fullgraph.render.terminal import check_text, file_text, untraced_words
 
 _WHOLE_REPORTS: Mapping[Format, Callable[[CheckResults], str]] = {
     "json": check_json,
     "sarif": check_sarif,
     "gitlab": check_gitlab,
+    "junit": check_junit,
     "markdown": check_markdown,
 }
 """Functions that format the results of all files as one document, printed at the end of a check."""
@@ -35,46 +35,35 @@ class CheckPrinter:
     what could not be checked are printed on standard error in every format.
     """
 
-    def __init__(
-        self,
-        out: TextIO,
-        form: Format,
-        color: Color,
-        *,
-        quiet: bool,
-        files: int,
-        threshold: Severity = Severity.WARNING,
-    ) -> None:
+    def __init__(self, out: TextIO, form: Format, color: Color, *, quiet: bool) -> None:
         self._out = out
         self._format = form
         self._paint = paint_for(out, color)
         self._error_paint = paint_for(sys.stderr, color)
         self._quiet = quiet
-        self._files = files
-        self._threshold = threshold
-        """Lowest severity of a finding that fails a test in the JUnit format."""
-        self._finished = 0
-        self._progress = ProgressLine(wanted=not quiet)
+        self.progress = FilesProgress(wanted=not quiet)
 
     # -- during the check ----------------------------------------------------------------------
 
     def on_engine_start(self) -> None:
-        self._progress.show("Importing torch")
+        self.progress.show("Importing torch")
 
     def on_target(self, path: str, target: str) -> None:
-        place = f"{self._finished + 1}/{self._files} " if self._files > 1 else ""
-        self._progress.show(f"Tracing {place}{path}: {target}")
+        self.progress.show(f"Tracing {path}: {target}")
 
     def on_import(self, path: str, module: str) -> None:
-        place = f"{self._finished + 1}/{self._files} " if self._files > 1 else ""
-        self._progress.show(f"Importing for {place}{path}: {module}")
+        self.progress.show(f"Importing for {path}: {module}")
 
     def on_measure(self, path: str, target: str) -> None:
-        self._progress.show(f"Measuring {path}: {target}")
+        self.progress.show(f"Measuring {path}: {target}")
+
+    def on_file_checked(self, file: CheckedFile) -> None:
+        self.progress.add_file(len(file.findings))
 
     def on_file_done(self, file: CheckedFile) -> None:
-        self._finished += 1
-        self._progress.hide()
+        self.progress.hide()
+        if file.defect:
+            write(sys.stderr, file.defect)
         if file.problem:
             self.print_problem(file.problem)
         if self._format == "text":
@@ -82,23 +71,19 @@ class CheckPrinter:
         elif self._format == "github":
             self._print_lines(file_github(file))
 
-    def hide(self) -> None:
-        """Remove the progress line from the terminal."""
-        self._progress.hide()
-
     # -- at the end ---------------------------------------------------------------------------
 
     def finish(self, checked: CheckResults) -> None:
         """Print what follows the last file: problems, and a summary or the whole report."""
-        self._progress.hide()
+        self.progress.hide()
         for problem in checked.problems:
             self.print_problem(problem)
-        if self._format == "junit":
-            self._print_lines(check_junit(checked, self._threshold))
-        elif (render := _WHOLE_REPORTS.get(self._format)) is not None:
+        if (render := _WHOLE_REPORTS.get(self._format)) is not None:
             self._print_lines(render(checked))
         elif self._format == "github":
-            self._print_lines("\n".join(problem_github(problem) for problem in checked.problems))
+            problems = [problem_github(problem) for problem in checked.problems]
+            notes = [] if self._quiet else map(notice_github, untraced_words(checked))
+            self._print_lines("\n".join([*problems, *notes]))
         elif not self._quiet and (checked.files or not checked.problems):
             self._print_lines(check_text(checked, self._paint))
 
@@ -116,11 +101,11 @@ class CheckPrinter:
 
     def print_log(self, text: str) -> None:
         """Print output of the traced code on standard error."""
-        self._progress.hide()
+        self.progress.hide()
         write(sys.stderr, text)
 
     def _print_message(self, word: str, style: Style, sentence: str) -> None:
-        self._progress.hide()
+        self.progress.hide()
         write(sys.stderr, f"{self._error_paint(style, f'{word}:')} {sentence}\n")
 
     def _print_text(self, text: str) -> None:

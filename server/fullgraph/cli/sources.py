@@ -190,6 +190,15 @@ def absolute_path(path: Path) -> Path:
     return Path(os.path.abspath(path))  # noqa: PTH100 (pathlib has no absolute() that drops "..")
 
 
+def matches_patterns(path: Path, patterns: Sequence[str], root: Path) -> bool:
+    """Whether ``path``, or a folder above it, matches one of the .gitignore ``patterns``, which are
+    relative to the folder ``root``.
+    """
+    if not patterns or not path.is_relative_to(root):
+        return False
+    return bool(_IgnorePatterns.parse(root, patterns).decides(path, folder=False))
+
+
 # -- folders ----------------------------------------------------------------------------------
 
 

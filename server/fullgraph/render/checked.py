@@ -5,15 +5,37 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
-from fullgraph_engine.protocol import ForecastFound, TargetReport, Timings
+from fullgraph_engine.protocol import ForecastFound, Status, TargetReport, Timings
 
 if TYPE_CHECKING:
     from fullgraph.fixes.measuring import Timed
+
+
+LeftOut = Literal["dynamic sizes", "other paths"]
+"""A kind of trace that a setting turns off."""
+
+Untraced = Literal[
+    "without inputs",
+    "over the time limit of the file",
+    "over the time limit of a trace",
+    "crashed",
+    "cancelled",
+    "not compiled by a program",
+]
+"""Reason why a function or module was not traced to its end."""
+
+_UNTRACED: Mapping[Status, Untraced] = {
+    "no-probe": "without inputs",
+    "skipped": "over the time limit of the file",
+    "timeout": "over the time limit of a trace",
+    "crashed": "crashed",
+    "cancelled": "cancelled",
+}
 
 
 @dataclass(frozen=True)
@@ -23,7 +45,8 @@ class CheckedFile:
     ``path`` is as the user wrote it, ``absolute`` as the engine reports it. ``timed`` are measured
     run times, ``timings`` say where the check spent its time. ``problem`` explains in a sentence
     why the file could not be checked; else it is empty. ``known`` counts the findings that a
-    baseline (a file of accepted findings) hides.
+    baseline (a file of accepted findings) hides. Findings at or above ``exit_severity`` make the
+    check fail.
     """
 
     path: str
@@ -38,6 +61,22 @@ class CheckedFile:
     seconds: float = 0.0
     problem: str = ""
     known: int = 0
+    exit_severity: Severity = Severity.WARNING
+    left_out: tuple[LeftOut, ...] = ()
+    """Kinds of traces that the settings of the file left out."""
+    defect: str = ""
+    """Traceback of an unexpected exception of fullgraph itself; empty without one."""
+
+    @property
+    def untraced(self) -> Mapping[Untraced, int]:
+        """Number of functions and modules that were not traced to their end, by the reason."""
+        reasons: dict[tuple[object, ...], Untraced | None] = {}
+        for report in self.targets:
+            name = (report.name, report.range)
+            reason = _untraced_reason(report)
+            # A target counts as traced if one of its sets of inputs was traced.
+            reasons[name] = reason and reasons.get(name, reason)
+        return Counter(reason for reason in reasons.values() if reason)
 
 
 @dataclass(frozen=True)
@@ -45,7 +84,8 @@ class CheckResults:
     """Results of a run of ``fullgraph check`` over all files.
 
     ``torch`` and ``python`` are versions, empty if no file had to be traced. ``problems`` concern
-    the whole check: a missing path, an interpreter without torch.
+    the whole check: a missing path, an interpreter without torch. ``missing`` are the paths of
+    files that were not analyzed, because the check ended before.
     """
 
     files: tuple[CheckedFile, ...]
@@ -53,29 +93,60 @@ class CheckResults:
     python: str = ""
     seconds: float = 0.0
     problems: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
 
     @property
     def incomplete(self) -> bool:
         """Whether a file could not be checked, or the check itself had a problem."""
-        return bool(self.problems) or any(file.problem for file in self.files)
+        return bool(self.problems or self.missing) or any(file.problem for file in self.files)
+
+    @property
+    def defective(self) -> bool:
+        """Whether fullgraph itself raised an unexpected exception."""
+        return any(file.defect for file in self.files)
 
     @property
     def unanalyzed(self) -> bool:
-        """Whether a finding reports a function that was not traced because no inputs are known, or
-        a program that did not run to its end."""
-        codes = (item.finding.code for item in self.findings())
-        return any(code == "probe/missing" or code.startswith("program/") for code in codes)
+        """Whether a function was not traced, because no inputs are known or for want of time, or a
+        program did not run to its end. Files without an exit severity do not count.
+        """
+        return any(map(_is_unanalyzed, self.files))
+
+    @property
+    def fails(self) -> bool:
+        """Whether there is a finding at or above the exit severity of its file."""
+        return any(
+            item.severity.reaches(file.exit_severity)
+            for file in self.files
+            for item in file.findings
+        )
+
+    @property
+    def untraced(self) -> Mapping[Untraced, int]:
+        """Number of functions and modules that were not traced to their end, by the reason."""
+        return sum((Counter(file.untraced) for file in self.files), Counter())
 
     @property
     def known(self) -> int:
         """Number of findings that a baseline (a file of accepted findings) hides."""
         return sum(file.known for file in self.files)
 
-    def reaches(self, threshold: Severity) -> bool:
-        return any(item.severity.reaches(threshold) for item in self.findings())
-
     def findings(self) -> Iterable[FileFinding]:
         return (item for file in self.files for item in file.findings)
 
     def count_severities(self) -> Mapping[Severity, int]:
         return Counter(item.severity for item in self.findings())
+
+
+def _untraced_reason(report: TargetReport) -> Untraced | None:
+    if report.status == "no-probe" and report.compiled is False:
+        return "not compiled by a program"
+    return _UNTRACED.get(report.status)
+
+
+def _is_unanalyzed(file: CheckedFile) -> bool:
+    if file.exit_severity is Severity.OFF:
+        return False
+    codes = (item.finding.code for item in file.findings)
+    skipped = any(report.status in ("skipped", "cancelled") for report in file.targets)
+    return skipped or any(code == "probe/missing" or code.startswith("program/") for code in codes)

@@ -29,6 +29,11 @@ def problem_github(problem: str, path: str = "") -> str:
     return f"::error{place}::{_escape_data(problem)}"
 
 
+def notice_github(sentence: str) -> str:
+    """Format a sentence about the whole check as a workflow command that adds a notice."""
+    return f"::notice title=fullgraph::{_escape_data(sentence)}"
+
+
 def _file_commands(file: CheckedFile) -> Iterator[str]:
     if file.problem:
         yield problem_github(file.problem, file.path)

@@ -38,6 +38,8 @@ def check_json(checked: CheckResults) -> str:
     }
     if checked.problems:
         document["errors"] = list(checked.problems)
+    if checked.missing:
+        document["unanalyzed"] = list(checked.missing)
     return dump_json(document)
 
 
@@ -64,6 +66,8 @@ def _file_json(file: CheckedFile) -> dict[str, Any]:
         plain["timings"] = [timings_json(entry) for entry in file.timings]
     if file.known:
         plain["known"] = file.known
+    if file.left_out:
+        plain["leftOut"] = list(file.left_out)
     if file.notes:
         plain["notes"] = list(file.notes)
     if file.problem:

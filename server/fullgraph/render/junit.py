@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
-from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.wording import consequence, explanation, message_lines
 from fullgraph.render.checked import CheckedFile, CheckResults
@@ -16,12 +15,12 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 """Characters that XML 1.0 does not allow."""
 
 
-def check_junit(checked: CheckResults, threshold: Severity) -> str:
+def check_junit(checked: CheckResults) -> str:
     """Format the results of a check as JUnit XML.
 
     Each file is a test suite, and each traced function or class a test. A test fails if it has
-    findings at or above ``threshold``; it is skipped if no inputs are known. Findings outside of
-    functions and classes, and problems of the check, are tests of their own.
+    findings at or above the exit severity of the file; it is skipped if no inputs are known.
+    Findings outside of functions and classes, and problems of the check, are tests of their own.
     """
     root = ElementTree.Element("testsuites", name="fullgraph")
     for problem in checked.problems:
@@ -31,7 +30,7 @@ def check_junit(checked: CheckResults, threshold: Severity) -> str:
         if file.targets or file.findings or file.problem:
             suite = _add_suite(root, file.path)
             suite.set("time", f"{file.seconds:.3f}")
-            _add_cases(suite, file, threshold)
+            _add_cases(suite, file)
     for suite in root:
         cases = list(suite)
         suite.set("tests", str(len(cases)))
@@ -45,10 +44,10 @@ def _add_suite(root: ElementTree.Element, name: str) -> ElementTree.Element:
     return ElementTree.SubElement(root, "testsuite", name=_printable(name))
 
 
-def _add_cases(suite: ElementTree.Element, file: CheckedFile, threshold: Severity) -> None:
+def _add_cases(suite: ElementTree.Element, file: CheckedFile) -> None:
     failing: dict[str, list[FileFinding]] = {}
     for item in file.findings:
-        if item.severity.reaches(threshold):
+        if item.severity.reaches(file.exit_severity):
             failing.setdefault(item.finding.target, []).append(item)
     names = dict.fromkeys(report.name for report in file.targets)
     for name in (*names, *(name for name in failing if name not in names)):

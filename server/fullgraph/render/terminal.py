@@ -20,7 +20,7 @@ from fullgraph.domain.positions import TextPositions
 from fullgraph.domain.wording import consequence, explanation, message_lines
 from fullgraph.render import cells
 from fullgraph.render.breaks import cause_words, cost_clause
-from fullgraph.render.checked import CheckedFile, CheckResults
+from fullgraph.render.checked import CheckedFile, CheckResults, LeftOut
 from fullgraph.render.excerpt import Excerpt, margin_width
 from fullgraph.render.measured import measured_text
 from fullgraph.render.paint import PLAIN, SEVERITY_STYLES, Paint, Style
@@ -72,7 +72,8 @@ def file_text(file: CheckedFile, paint: Paint = PLAIN, *, quiet: bool = False) -
 
 
 def check_text(checked: CheckResults, paint: Paint = PLAIN) -> str:
-    """Format the last line of a check: the number of findings, traced functions and files."""
+    """Format the last lines of a check: the number of findings, traced functions and files, and
+    what was not traced."""
     counts = checked.count_severities()
     found = [
         paint(SEVERITY_STYLES[severity], count_words(counts[severity], severity))
@@ -85,7 +86,37 @@ def check_text(checked: CheckResults, paint: Paint = PLAIN) -> str:
     nothing = paint(Style.STRONG, words)
     head = f"Found {listing(found)}" if found else nothing
     rest = f"; {', '.join(extent_words(checked))}."
-    return head + paint(Style.DIM, rest)
+    lines = [head + paint(Style.DIM, rest)]
+    return "\n".join([*lines, *(paint(Style.DIM, words) for words in untraced_words(checked))])
+
+
+def untraced_words(checked: CheckResults) -> list[str]:
+    """Return sentences that count what a check did not trace, and why; empty if it traced
+    everything."""
+    sentences = []
+    reasons = checked.untraced
+    if total := sum(reasons.values()):
+        parts = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
+        verb = "was" if total == 1 else "were"
+        sentences.append(f"{amount(total, 'target')} {verb} not traced: {parts}.")
+    left_out: Counter[LeftOut] = Counter()
+    for file in checked.files:
+        traced = {(one.name, one.range) for one in file.targets if one.status == "traced"}
+        left_out.update({kind: len(traced) for kind in file.left_out if traced})
+    for kinds, count in _same_counts(left_out):
+        verb = "was" if count == 1 else "were"
+        sentences.append(
+            f"{amount(count, 'target')} {verb} traced without {' and '.join(kinds)} (settings)."
+        )
+    return sentences
+
+
+def _same_counts(counts: Counter[LeftOut]) -> list[tuple[list[LeftOut], int]]:
+    """Group the kinds of traces that were left out for the same number of targets."""
+    groups: dict[int, list[LeftOut]] = {}
+    for kind, count in counts.items():
+        groups.setdefault(count, []).append(kind)
+    return [(kinds, count) for count, kinds in groups.items()]
 
 
 def _finding_lines(item: FileFinding, place: FindingFile, paint: Paint) -> Iterator[str]:
@@ -309,22 +340,15 @@ def extent_words(checked: CheckResults) -> Iterator[str]:
     if len(causes) < len(broken):
         yield f"{amount(len(causes), 'cause')} of {amount(len(broken), 'graph break')}"
     by_status = Counter(report.status for report in reports)
-    words = {
-        "failed": "failed",
-        "timeout": "ended by the time limit",
-        "crashed": "crashed",
-        "no-probe": "not traced",
-        "cancelled": "cancelled",
-        "skipped": "skipped (time limit of the file)",
-    }
-    for status, word in words.items():
-        if by_status.get(status):  # type: ignore[call-overload]
-            yield f"{by_status[status]} {word}"  # type: ignore[index]
+    if by_status["failed"]:
+        yield f"{by_status['failed']} failed"
     if checked.known:
         yield f"{amount(checked.known, 'finding')} of the baseline not shown"
     unread = sum(bool(file.problem) for file in checked.files)
     if unread:
         yield f"{unread} could not be checked"
+    if checked.missing:
+        yield f"{amount(len(checked.missing), 'file')} not analyzed"
     if checked.torch:
         yield f"torch {checked.torch}"
     yield seconds(checked.seconds)

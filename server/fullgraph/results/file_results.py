@@ -452,6 +452,17 @@ class Results:
         copy.forecasts = self.forecasts.copy()
         return copy
 
+    def without_unsettled(self) -> Results:
+        """Return a copy without targets that must be traced again, for example because they reached
+        a time limit.
+        """
+        copy = self.snapshot()
+        for parts in (copy._old, copy._new):
+            for name, part in list(parts.items()):
+                if any(report.status not in SETTLED for report in part.reports):
+                    del parts[name]
+        return copy
+
     # -- displayed results --------------------------------------------------------------------
 
     @property

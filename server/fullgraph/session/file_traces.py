@@ -384,7 +384,14 @@ class FileTraces:
             return
         results, status = self.shown.traced.without_earlier(), self._engine.status
         if not results.empty:
-            so_far = StoredRun(run.basis, results, run.files.copy(), status, is_complete=False)
+            so_far = StoredRun(
+                run.basis,
+                results,
+                run.files.copy(),
+                status,
+                is_complete=False,
+                is_interrupted=True,
+            )
             self._emit(ResultsSettled(so_far))
 
 

@@ -6,7 +6,7 @@ import fnmatch
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,12 +50,67 @@ class _Source:
     has_main: bool
 
 
-class WorkspacePrograms:
-    """A search for the programs that import a file, directly or through other files."""
+@dataclass(frozen=True)
+class _ImportGraph:
+    """The imports between the files of one workspace, by path; only module names are compared, so a
+    name may stand for several files.
+    """
 
-    def __init__(self) -> None:
+    sources: Mapping[str, _Source]
+    imported: Mapping[str, Sequence[str]]
+    """Files that each file imports."""
+    importers: Mapping[str, Sequence[str]]
+    """Files that import each file."""
+
+    @classmethod
+    def build(cls, sources: Iterable[_Source]) -> _ImportGraph:
+        by_path = {one.path: one for one in sources}
+        by_name: dict[str, list[str]] = {}
+        by_stem: dict[str, list[str]] = {}
+        for path in by_path:
+            by_stem.setdefault(_stem_of(path), []).append(path)
+            for name in _module_names(path):
+                by_name.setdefault(name, []).append(path)
+        imported: dict[str, list[str]] = {}
+        importers: dict[str, list[str]] = {}
+        for one in by_path.values():
+            found = dict[str, None]()
+            for name in one.imports:
+                stem = _relative_stem(one, name)
+                paths = by_name.get(name) if stem is None else by_stem.get(stem)
+                found.update(dict.fromkeys(paths or ()))
+            imported[one.path] = list(found)
+            for path in found:
+                importers.setdefault(path, []).append(one.path)
+        return cls(by_path, imported, importers)
+
+    def find_importers(self, path: str) -> Sequence[str]:
+        """Return the files that import ``path``, which may be outside of the listed folders."""
+        if path in self.sources:
+            return self.importers.get(path, ())
+        return [one.path for one in self.sources.values() if _imports_file(one, path)]
+
+    def find_imported(self, paths: Iterable[str]) -> frozenset[str]:
+        """Return the files that ``paths`` import, directly or through other files."""
+        found = set[str]()
+        waiting = list(paths)
+        while waiting:
+            new = [one for one in self.imported.get(waiting.pop(), ()) if one not in found]
+            found.update(new)
+            waiting += new
+        return frozenset(found)
+
+
+class WorkspacePrograms:
+    """A search for the programs that import a file, directly or through other files.
+
+    With ``list_once``, the files of a workspace are listed once, and later files are ignored.
+    """
+
+    def __init__(self, *, list_once: bool = False) -> None:
+        self._list_once = list_once
         self._sources: dict[str, _Source] = {}
-        self._listed: dict[str, tuple[float, list[_Source]]] = {}
+        self._listed: dict[str, tuple[float, _ImportGraph]] = {}
 
     def find_importers(
         self, path: str, project: Path, patterns: Sequence[str] = ()
@@ -63,18 +118,14 @@ class WorkspacePrograms:
         """Return paths of programs that import ``path``, the most recently changed first, at most
         ``MOST_PROGRAMS``. ``patterns`` are globs relative to the project that limit the programs; a
         pattern after ``!`` excludes its matches."""
-        sources = self._sources_of(project)
-        wanted, found = {path}, dict[str, _Source]()
+        graph = self._graph_of(project)
+        wanted, found = [path], dict[str, _Source]()
         for _ in range(_DEPTH):
-            importers = [
-                one
-                for one in sources
-                if one.path not in found and any(_imports_file(one, name) for name in wanted)
-            ]
-            if not importers:
+            names = dict.fromkeys(one for name in wanted for one in graph.find_importers(name))
+            wanted = [one for one in names if one not in found]
+            if not wanted:
                 break
-            found.update((one.path, one) for one in importers)
-            wanted = {one.path for one in importers}
+            found.update((one, graph.sources[one]) for one in wanted)
         found.pop(path, None)
         programs = [
             one for one in found.values() if one.acts and _is_chosen(one.path, project, patterns)
@@ -82,14 +133,21 @@ class WorkspacePrograms:
         programs.sort(key=lambda one: (not one.has_main, -one.modified, one.path))
         return tuple(one.path for one in programs[:MOST_PROGRAMS])
 
-    def _sources_of(self, project: Path) -> list[_Source]:
+    def find_imported(self, paths: Iterable[str], project: Path) -> frozenset[str]:
+        """Return the workspace files that ``paths`` import, directly or through other files."""
+        return self._graph_of(project).find_imported(paths)
+
+    def _graph_of(self, project: Path) -> _ImportGraph:
         listed = self._listed.get(str(project))
         now = time.monotonic()
-        if listed is not None and now - listed[0] < _FRESH:
+        if listed is not None and (self._list_once or now - listed[0] < _FRESH):
             return listed[1]
         sources = [one for one in map(self._read_source, _python_files(project)) if one is not None]
-        self._listed[str(project)] = now, sources
-        return sources
+        # Building the graph takes longer than reading the states of unchanged files.
+        same = listed is not None and list(listed[1].sources.values()) == sources
+        graph = listed[1] if listed is not None and same else _ImportGraph.build(sources)
+        self._listed[str(project)] = now, graph
+        return graph
 
     def _read_source(self, path: str) -> _Source | None:
         try:
@@ -121,14 +179,17 @@ def with_programs(
     traced file.
 
     ``programs`` searches the workspace folder ``project``; ``patterns`` are globs that limit the
-    search. ``shown`` are paths of other files that show their own findings.
+    search. ``shown`` are paths of other files that show their own findings. The request contains
+    only the paths that the programs import, so that a new file does not change all requests.
     """
     if not request.may_run_programs:
         return request
     candidates: tuple[str, ...] = ()
+    others = frozenset(shown) - {request.path}
     if project is not None and os.path.isabs(request.path):  # noqa: PTH117
         candidates = programs.find_importers(request.path, project, patterns)
-    elsewhere = tuple(sorted(set(shown) - {request.path}))
+        others &= programs.find_imported((request.path, *candidates), project)
+    elsewhere = tuple(sorted(others))
     return replace(
         request, program=replace(request.program, candidates=candidates, elsewhere=elsewhere)
     )
@@ -179,22 +240,37 @@ def _is_test(path: str) -> bool:
     return name.startswith("test_") or name.endswith("_test.py") or name in fixed
 
 
+def _stem_of(path: str) -> str:
+    """Return the path of a module without its suffix; for a package, the path of its folder."""
+    return path.removesuffix("/__init__.py").removesuffix(".py")
+
+
+def _module_names(path: str) -> frozenset[str]:
+    """Return the dotted names under which an absolute import may mean the file at ``path``."""
+    parts = _stem_of(path).strip("/").split("/")
+    return frozenset(".".join(parts[at:]) for at in range(max(len(parts) - 6, 0), len(parts)))
+
+
+def _relative_stem(source: _Source, name: str) -> str | None:
+    """Return the path, without suffix, of the module that a relative import in ``source`` means;
+    None for an absolute import.
+    """
+    dots = len(name) - len(name.lstrip("."))
+    if not dots:
+        return None
+    folders = Path(source.path).parents
+    folder = folders[min(dots, len(folders)) - 1]
+    return str(folder.joinpath(*filter(None, name[dots:].split("."))))
+
+
 def _imports_file(source: _Source, path: str) -> bool:
     """Return whether a file imports the file at ``path``, judged only by the module names in its
     imports.
     """
-    stem = path.removesuffix("/__init__.py").removesuffix(".py")
-    parts = stem.strip("/").split("/")
-    names = {".".join(parts[at:]) for at in range(max(len(parts) - 6, 0), len(parts))}
-    if not names.isdisjoint(source.imports):
+    if not _module_names(path).isdisjoint(source.imports):
         return True
-    for name in source.imports:
-        dots = len(name) - len(name.lstrip("."))
-        if dots:
-            folder = Path(source.path).parents[dots - 1] if dots <= 8 else Path("/")
-            if str(folder.joinpath(*filter(None, name[dots:].split(".")))) == stem:
-                return True
-    return False
+    stem = _stem_of(path)
+    return any(_relative_stem(source, name) == stem for name in source.imports)
 
 
 def _is_chosen(path: str, project: Path, patterns: Sequence[str]) -> bool:

@@ -55,6 +55,7 @@ ShapeHints = Literal["changed", "all", "off"]
 FixSearch = Literal["background", "off"]
 ProcessStart = Literal["auto", "fork", "spawn"]
 FileProbes = Literal["all", "main", "docstrings", "off"]
+Effort = Literal["quick", "normal", "thorough"]
 Command = Literal["check", "diff", "doctor", "fix", "op", "repro", "show"]
 """Commands with options that set settings."""
 
@@ -253,6 +254,25 @@ class Settings:
         option=CommandOption(_CHECK),
         feature="engine",
     )
+    effort: Effort = _setting(
+        "normal",
+        Choice(
+            (
+                (
+                    "quick",
+                    "One trace of each function and module, searches for inputs of 1 second, and "
+                    "30 seconds for each file.",
+                ),
+                ("normal", "Also dynamic sizes and other paths, without a time limit for files."),
+                ("thorough", "Also forecasts of recompilations."),
+            )
+        ),
+        "Amount of work of `fullgraph check` and `fullgraph diff`. Sets the defaults of "
+        "`try-dynamic`, `try-paths`, `search-seconds` and `file-timeout`, and whether "
+        "recompilations are forecast.",
+        option=CommandOption(_CHECKS),
+        editor=False,
+    )
     timeout: float = _setting(
         60.0,
         NumberKind(0.1, "seconds", whole=False),
@@ -264,9 +284,31 @@ class Settings:
     file_timeout: float = _setting(
         120.0,
         NumberKind(0, "seconds", whole=False),
-        "Time limit in seconds for tracing a file while you edit it. Functions on the screen are "
-        "traced first, and code lenses trace the functions that are left out. 0 means no limit.",
+        "Time limit in seconds for tracing a file; 0 means no limit. In an editor, functions on "
+        "the screen are traced first, and code lenses trace the functions that are left out. "
+        "`fullgraph check` does not have a limit by default, except with `--effort quick`.",
+        option=CommandOption(
+            _CHECKS,
+            help="Time limit in seconds for tracing a file; 0: no limit. Functions that were not "
+            "started by then are reported as not traced. Default: 30 with --effort quick, else 0.",
+        ),
         retraces=True,
+    )
+    search_seconds: float = _setting(
+        6.0,
+        NumberKind(0.1, "seconds", whole=False),
+        "Time limit in seconds of processor time for the search for example inputs of a function "
+        "or module.",
+        option=CommandOption(_CHECKS),
+        retraces=True,
+    )
+    time_limit: float = _setting(
+        0.0,
+        NumberKind(0, "seconds", whole=False),
+        "Time limit in seconds for a whole check; 0 means no limit. Files that were not analyzed "
+        "by then are reported, and the exit status is 2.",
+        option=CommandOption(_CHECK),
+        editor=False,
     )
     memory_limit: int = _setting(
         4096,
@@ -409,7 +451,7 @@ class Settings:
         FlagKind(),
         "Predict recompilations in the editor: after each trace, while the text is not edited, "
         "call the code again with other sizes and values at low priority. `fullgraph check` does "
-        "this only with `--forecast`.",
+        "this only with `--forecast` or `--effort thorough`.",
     )
     fixes: FixSearch = _setting(
         "background",
@@ -570,6 +612,7 @@ class Settings:
             module_seconds=self.timeout,
             memory=self.memory_limit,
             targets=self.max_targets,
+            search_seconds=self.search_seconds,
         )
 
     def example_kinds(self) -> tuple[ExampleKind, ...]:

@@ -24,7 +24,7 @@ from fullgraph.store.runs import StoredRun, TraceBasis
 from fullgraph_engine.protocol import Allowed, Analyze, Event, decode, encode, from_plain, to_plain
 from fullgraph_engine.protocol.files import FileState
 
-_FORMAT = 3
+_FORMAT = 4
 _LARGEST = 16 << 20
 """Maximum number of bytes of one file of results before compression."""
 _EVERY = 64
@@ -42,6 +42,7 @@ class _Header:
     version: int
     text: str
     is_complete: bool
+    is_interrupted: bool
     status: EngineStatus
     files: tuple[FileState, ...] | None
 
@@ -100,7 +101,9 @@ class ResultFile:
             os.utime(self.path)  # the least recently used files are removed first
         basis = TraceBasis(header.text, (), settings, ())
         results = Results.from_events(events)
-        return StoredRun(basis, results, files, header.status, header.is_complete)
+        return StoredRun(
+            basis, results, files, header.status, header.is_complete, header.is_interrupted
+        )
 
     def write(self, run: StoredRun) -> None:
         """Write the results of a run to disk, unless they depend on something temporary.
@@ -114,7 +117,7 @@ class ResultFile:
             if known is not None and known.has_all_of(run):
                 return
             text, files = run.basis.text, run.files.states
-            header = _Header(_FORMAT, text, run.is_complete, run.status, files)
+            header = _Header(_FORMAT, text, run.is_complete, run.is_interrupted, run.status, files)
             packed = _pack_results(header, run.results.list_events(forecasts=self.has_forecasts))
             if packed is None:
                 return

@@ -106,7 +106,10 @@ class StoredRun:
     files: FilesRecorder
     status: EngineStatus
     is_complete: bool = True
-    """False if the run was interrupted, so that its results are only shown until the next run."""
+    """False if results of some targets are missing."""
+    is_interrupted: bool = False
+    """True if the run was interrupted, so that findings of its targets may be missing. The results
+    are only shown until the next run."""
 
     def differs_in_text_only(self, now: TraceBasis) -> bool:
         """Whether the inputs ``now`` differ from the inputs of this run at most in the text."""

@@ -6,7 +6,7 @@ its path: `fullgraph check -- train.py --steps 2`.
 The code is executed in separate processes with limits on time, memory and access.
 
 Exit status: 0 without findings at or above --exit-severity, 1 with such findings, 2 if something
-could not be analyzed, such as a function without example inputs.
+could not be analyzed, such as a function without example inputs, 101 after a defect of fullgraph.
 """
 
 from __future__ import annotations

@@ -68,6 +68,7 @@ def run(arguments: Namespace) -> int:
     from fullgraph.cli.project import common_folder, engine_for, load_settings
     from fullgraph.engines import InterpreterNotFound, find_interpreter
     from fullgraph.render.paint import Style
+    from fullgraph.session.effort import apply_effort, wants_forecast
     from fullgraph.session.setting_kinds import resolve_here
 
     flags = given_settings(arguments)
@@ -79,6 +80,7 @@ def run(arguments: Namespace) -> int:
     project, resolved = load_settings(common_folder(arguments.paths), flags)
     for problem in resolved.problems:
         output.print_message("warning", Style.WARNING, problem)
+    resolved = apply_effort(resolved)
     settings = resolved.settings
     if arguments.report:
         return compare_reports(arguments.report, output, settings.exit_severity)
@@ -100,7 +102,7 @@ def run(arguments: Namespace) -> int:
         variants=(old, new),
         settings=settings,
         project=project.root,
-        forecast=arguments.forecast,
+        forecast=wants_forecast(settings, arguments.forecast),
         engine=lambda settings, root: engine_for(settings, dataclasses.replace(project, root=root)),
         output=output,
     )

@@ -89,7 +89,7 @@ def run(arguments: Namespace) -> int:
                 engine=lambda: engine_for(resolved.settings, project),
                 grades=("safe", "unsafe") if arguments.unsafe else ("safe",),
                 backend=arguments.backend,
-                forecast=arguments.forecast,
+                forecast=bool(arguments.forecast),
                 write=not arguments.diff,
                 show_progress=progress.show,
                 on_file_done=print_result,

@@ -19,6 +19,7 @@ from fullgraph.cli.diff.markdown import difference_markdown
 from fullgraph.cli.diff.revisions import CheckedOutTree, check_out
 from fullgraph.cli.diff.text import difference_text
 from fullgraph.cli.exit_status import CLEAN, FOUND, UNABLE, Interrupted
+from fullgraph.cli.file_settings import FileSettings
 from fullgraph.cli.progress import ProgressLine
 from fullgraph.cli.sources import UnreadableFile, absolute_path
 from fullgraph.cli.terminal import Color, as_utf8, paint_for, write
@@ -26,7 +27,7 @@ from fullgraph.domain.codes import Severity
 from fullgraph.render.checked import CheckedFile
 from fullgraph.render.json import check_json
 from fullgraph.render.paint import Style
-from fullgraph.session.settings import Settings
+from fullgraph.session.settings import Project, Settings, SettingsSource
 
 DiffFormat = Literal["text", "json", "markdown"]
 
@@ -194,11 +195,12 @@ class DiffChecks:
         for remark in () if self.output.quiet else found.remarks:
             self.output.print_message("note", Style.INFORMATION, f"{side}: {remark}")
         progress = ProgressLine(wanted=not self.output.quiet)
+        own = FileSettings(Project(project, SettingsSource("", {})), settings)
         check = FileCheck(
             found.files,
-            settings=settings,
-            project=project,
-            engine=lambda: self.engine(settings, project),
+            find_settings=lambda path: own,
+            make_engine=lambda own: self.engine(settings, project),
+            parallel=settings.parallel,
             listener=_SideProgress(side, len(found.files), progress),
             forecast=self.forecast,
         )
@@ -270,8 +272,11 @@ class _SideProgress:
     def on_measure(self, path: str, target: str) -> None:
         self.progress.show(f"{self.side}: Measuring {path}: {target}")
 
-    def on_file_done(self, file: CheckedFile) -> None:
+    def on_file_checked(self, file: CheckedFile) -> None:
         self.finished.append(file.path)
+
+    def on_file_done(self, file: CheckedFile) -> None:
+        """Do nothing: the comparison is printed after both checks."""
 
 
 def _write_result(found: CheckDifference, output: DiffOutput, threshold: Severity) -> int:
