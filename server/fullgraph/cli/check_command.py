@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from fullgraph.cli import interruption, sources
-from fullgraph.cli.baseline import Baseline
+from fullgraph.cli.baseline import Baseline, BaselineUpdate
 from fullgraph.cli.changes import select_affected
 from fullgraph.cli.check import FileCheck
 from fullgraph.cli.exit_status import CLEAN, DEFECT, FOUND, UNABLE, Interrupted
@@ -26,7 +26,7 @@ from fullgraph.engines import InterpreterNotFound, find_interpreter
 from fullgraph.render.checked import CheckResults
 from fullgraph.session.allowances import resolve_allowances
 from fullgraph.session.recordings import recording_of
-from fullgraph.session.settings import Project, Resolved
+from fullgraph.session.settings import Project, Resolved, Settings, expand_path
 from fullgraph.store.disk import ResultFile
 from fullgraph_engine.protocol import Analyze
 
@@ -47,6 +47,8 @@ class CheckJob:
     measure: bool = False
     timings: bool = False
     baseline: Path | None = None
+    update_baseline: bool = False
+    """True to accept all findings and write them to the baseline."""
     output: Path | None = None
     changed_since: str = ""
     """Git revision; only files that the changes since it can affect are checked. Empty for all."""
@@ -56,22 +58,36 @@ class CheckJob:
 
         ``flags`` are the settings on the command line, by name.
         """
-        try:
-            known = Baseline.read(self.baseline) if self.baseline is not None else Baseline()
-        except UnreadableFile as error:
-            write(sys.stderr, f"error: {error}\n")
-            return UNABLE
         named = [self.stdin_name if path == sources.STANDARD_INPUT else path for path in self.paths]
         folder = common_folder(named)
         project, resolved = load_settings(folder, flags)
         with contextlib.ExitStack() as cleanup:
             try:
+                known = self._read_baseline(project, resolved.settings)
                 out = cleanup.enter_context(open_output(self.output, self.form))
             except UnreadableFile as error:
                 write(sys.stderr, f"error: {error}\n")
                 return UNABLE
             nearest = NearestSettings(folder, flags)
             return _CheckRun(self, out, project, resolved, nearest, known).run()
+
+    def _read_baseline(self, project: Project, settings: Settings) -> Baseline | BaselineUpdate:
+        """Read the baseline that an option or a setting names; without one, return an empty one.
+
+        Raises:
+            UnreadableFile: The file cannot be read, or the baseline to update is unknown.
+        """
+        path = self.baseline
+        if path is None and settings.baseline:
+            path = project.root / expand_path(settings.baseline, project.root)
+        if self.update_baseline:
+            if path is None:
+                raise UnreadableFile(
+                    "--update-baseline writes the file of --baseline or of the setting `baseline`; "
+                    "name one, for example with --baseline fullgraph-baseline.json."
+                )
+            return BaselineUpdate(path)
+        return Baseline.read(path) if path is not None else Baseline()
 
     def result_file(self, request: Analyze, own: FileSettings) -> ResultFile | None:
         """Return the file on disk with earlier results of a request.
@@ -125,7 +141,7 @@ class _CheckRun:
         project: Project,
         resolved: Resolved,
         nearest: NearestSettings,
-        known: Baseline,
+        known: Baseline | BaselineUpdate,
     ) -> None:
         self._job = job
         self._project = project
@@ -153,6 +169,12 @@ class _CheckRun:
             return UNABLE
         checked = dataclasses.replace(checked, problems=(*self._problems, *checked.problems))
         self._report.finish(checked)
+        if isinstance(self._known, BaselineUpdate) and not ended:
+            try:
+                self._report.print_remarks([self._known.write()])
+            except UnreadableFile as error:
+                self._report.print_problem(str(error))
+                return UNABLE
         return ended or exit_status(checked)
 
     async def _run_check(self) -> CheckResults:
@@ -196,7 +218,7 @@ class _CheckRun:
             forecast=job.forecast,
             measure=job.measure,
             timings=job.timings,
-            hide_known=self._known.hide_known,
+            hide_known=self._known.settle,
             result_file=job.result_file,
         )
 

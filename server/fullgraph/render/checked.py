@@ -61,6 +61,8 @@ class CheckedFile:
     seconds: float = 0.0
     problem: str = ""
     known: int = 0
+    stale: int = 0
+    """Number of accepted findings in the baseline that no longer occur."""
     exit_severity: Severity = Severity.WARNING
     left_out: tuple[LeftOut, ...] = ()
     """Kinds of traces that the settings of the file left out."""

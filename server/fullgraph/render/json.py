@@ -68,6 +68,8 @@ def _file_json(file: CheckedFile) -> dict[str, Any]:
         plain["known"] = file.known
     if file.left_out:
         plain["leftOut"] = list(file.left_out)
+    if file.stale:
+        plain["stale"] = file.stale
     if file.notes:
         plain["notes"] = list(file.notes)
     if file.problem:

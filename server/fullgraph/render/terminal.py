@@ -344,6 +344,8 @@ def extent_words(checked: CheckResults) -> Iterator[str]:
         yield f"{by_status['failed']} failed"
     if checked.known:
         yield f"{amount(checked.known, 'finding')} of the baseline not shown"
+    if stale := sum(file.stale for file in checked.files):
+        yield f"{stale} of the baseline gone (remove with --update-baseline)"
     unread = sum(bool(file.problem) for file in checked.files)
     if unread:
         yield f"{unread} could not be checked"

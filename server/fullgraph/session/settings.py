@@ -220,6 +220,13 @@ class Settings:
         option=CommandOption(_CHECKS),
         editor=False,
     )
+    baseline: str = _setting(
+        "",
+        TextKind("FILE"),
+        "File of accepted findings that `fullgraph check` hides, relative to the project root; "
+        "`--update-baseline` writes it.",
+        editor=False,
+    )
     jobs: int = _setting(
         0,
         NumberKind(0),

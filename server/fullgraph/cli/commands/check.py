@@ -36,8 +36,14 @@ def configure(parser: Parser) -> None:
         "--baseline",
         metavar="FILE",
         type=Path,
-        help="Hide findings that are in this report, which an earlier check wrote with --format "
-        "json.",
+        help="Hide the findings that a file accepts, which --update-baseline or --format json "
+        "wrote. Default: the setting baseline.",
+    )
+    options.add_flag(
+        parser,
+        "--update-baseline",
+        help="Accept all findings: write them to the baseline, and remove findings that no longer "
+        "occur. Reasons and dates in the file are kept.",
     )
     parser.options.add_argument(
         "--changed-since",
@@ -90,6 +96,7 @@ def run(arguments: Namespace) -> int:
         measure=arguments.measure,
         timings=arguments.timings,
         baseline=baseline,
+        update_baseline=arguments.update_baseline,
         output=output,
         changed_since=arguments.changed_since,
     )
