@@ -36,7 +36,7 @@ OTHER_VENV = .venv-torch-$(OTHER_TORCH)-$(shell $(PYTHON) -c \
   'import sys; print("%d.%d" % sys.version_info[:2])')
 OTHER_PIP = PIP_CONSTRAINT=/dev/null $(OTHER_VENV)/bin/python -m pip install $(PIP) --quiet
 
-.PHONY: demo test test-slow test-all test-torch test-editors test-vscode test-nvim recording vsix check bench growth soak bench-vscode \
+.PHONY: demo test test-slow test-all test-torch test-editors test-vscode test-nvim recording vsix check docs bench growth soak bench-vscode \
   bench-repros reach programs clean clean-torch
 
 demo: $(VENV)/ready
@@ -115,6 +115,12 @@ check: $(VENV)/ready
 	$(BIN)/python tests/private_names.py
 	$(BIN)/python tests/import_cycles.py
 	$(BIN)/python tests/either_way.py
+
+# The documentation site, in build/html.
+docs: $(VENV)/ready
+	$(BIN)/python -m pip install $(PIP) --quiet zensical==0.0.73
+	$(BIN)/python scripts/site.py build/site
+	$(BIN)/zensical build -f zensical.toml --strict
 
 bench: $(VENV)/ready
 	$(BIN)/python tests/benchmarks/bench.py
