@@ -49,6 +49,37 @@ x = torch.ones(2, 4)
 """Beginning of a test file: a module that may print, and one that recompiles in each call."""
 
 
+FORKS = """
+import json
+import os
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item):
+    hook, config = item.config.hook, item.config
+    reader, writer = os.pipe()
+    if not os.fork():
+        reports = [
+            hook.pytest_report_to_serializable(config=config, report=report)
+            for report in runtestprotocol(item, log=False)
+        ]
+        with os.fdopen(writer, "w") as file:
+            json.dump(reports, file)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        for plain in json.load(file):
+            report = hook.pytest_report_from_serializable(config=config, data=plain)
+            item.ihook.pytest_runtest_logreport(report=report)
+    os.wait()
+    return True
+"""
+"""Part of a conftest.py that runs each test in a fork, as pytest-forked does."""
+
+
 @dataclass
 class Session:
     """What one run of pytest printed, and how its tests ended."""

@@ -78,13 +78,13 @@ def original_function(function: Any) -> Any:
 @contextlib.contextmanager
 def unchanged_config() -> Iterator[None]:
     """Restore the settings of ``torch._dynamo.config`` at the end of the ``with`` block."""
-    before: dict[str, Any] = config.shallow_copy_dict()
+    before: dict[str, Any] = config.get_config_copy()
     try:
         yield
     finally:
-        after = config.shallow_copy_dict()
+        after = config.get_config_copy()
         for name, value in before.items():
-            if name in after and after[name] is not value:
+            if name in after and after[name] != value:
                 setattr(config, name, value)
 
 
