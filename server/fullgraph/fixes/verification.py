@@ -534,7 +534,7 @@ class Verifier:
         rewrite that probably differs is first compared for a short time.
         """
         found: list[Compared] = []
-        changed = candidate.text
+        changed, covering = candidate.text, covering and not candidate.is_same_eagerly
         for target in () if candidate.suggestion else targets:
             one = None
             if quick and self._slow:
