@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from lsprotocol import types
 
 SECONDS = 30.0
@@ -222,25 +223,74 @@ async def test_while_fixes_are_sought_an_action_says_so(open_editor: Any) -> Non
 
     (action,) = await editor.until(looking)
     assert action.title == LOOKING
-    assert "still verifying" in action.disabled.reason
+    assert action.disabled.reason == LOOKING
     assert action.edit is None
     editor.edit(uri, "# behavior: wait\n", "")
     assert await fixes(editor, uri, kind="quickfix")
     assert not await looking()
 
 
-async def test_a_client_that_shows_no_disabled_action_gets_none(open_editor: Any) -> None:
-    def hides_disabled(capabilities: types.ClientCapabilities) -> None:
-        assert capabilities.text_document and capabilities.text_document.code_action
-        capabilities.text_document.code_action.disabled_support = False
+def hides_disabled(capabilities: types.ClientCapabilities) -> None:
+    assert capabilities.text_document and capabilities.text_document.code_action
+    capabilities.text_document.code_action.disabled_support = False
 
+
+async def test_a_client_that_shows_no_disabled_action_gets_a_message(open_editor: Any) -> None:
     editor = await open_editor(adjust=hides_disabled)
-    uri = editor.open("net.py", TEXT)
-    found: list[str] = []
-    for _ in range(int(SECONDS / 0.1)):
-        found = [one.title for one in await editor.actions(uri, "random.random")]
-        assert LOOKING not in found
-        if any("(removes the break" in title for title in found):
-            break
-        await asyncio.sleep(0.1)
-    assert any("(removes the break" in title for title in found)
+    uri = editor.open("net.py", TEXT + "# behavior: wait\n")
+
+    async def looking() -> list[types.CodeAction]:
+        return [one for one in await editor.actions(uri, "random.random") if one.title == LOOKING]
+
+    (action,) = await editor.until(looking)
+    assert action.disabled is None and action.edit is None
+    words = await editor.command(action.command.command, *action.command.arguments)
+    assert words == LOOKING
+    assert editor.client.messages[-1].message == f"fullgraph: {LOOKING}"
+    editor.edit(uri, "# behavior: wait\n", "")
+    assert await fixes(editor, uri, kind="quickfix")
+    assert not await looking()
+
+
+@pytest.mark.parametrize("disabled", [True, False])
+async def test_a_finding_without_a_fix_says_why(open_editor: Any, disabled: bool) -> None:
+    def adjust(capabilities: types.ClientCapabilities) -> None:
+        hides_disabled(capabilities)
+        assert capabilities.text_document and capabilities.text_document.code_action
+        capabilities.text_document.code_action.disabled_support = disabled
+        capabilities.experimental = {"hoverFindings": True, "changed": True}
+
+    editor = await open_editor(name="neovim", adjust=adjust)
+    uri = editor.open("net.py", TEXT + "# behavior: differs: It returns another number.\n")
+
+    async def unfixed() -> list[types.CodeAction]:
+        actions = await editor.actions(uri, "random.random")
+        return [one for one in actions if one.title.startswith("No fix: ")]
+
+    (action,) = await editor.until(unfixed)
+    assert (action.disabled is not None) == disabled and action.edit is None
+    if action.command is not None:
+        words = await editor.command(action.command.command, *action.command.arguments)
+        assert "was refused: It returns another number." in words
+    hover = (await editor.hover(uri, "random.random")).contents.value
+    assert "No fix: “" in hover and "was refused: It returns another number." in hover
+    summary = await editor.client.protocol.send_request_async("fullgraph/file", {"uri": uri})
+    assert summary.fixes == "no fixes"
+
+
+async def test_the_summary_of_a_file_says_how_far_the_search_is(editor: Any, counter: Any) -> None:
+    uri = editor.open("net.py", TEXT + "# behavior: wait\n")
+    await editor.until(lambda: "compare" in counter.words)
+
+    async def words() -> str:
+        found = await editor.client.protocol.send_request_async("fullgraph/file", {"uri": uri})
+        return str(found.fixes)
+
+    assert await words() == "looking for fixes"
+    editor.edit(uri, "# behavior: wait\n", "")
+    assert await fixes(editor, uri, kind="source.fixAll.fullgraph")
+
+    async def ended() -> bool:
+        return await words() == "fixes for 1"
+
+    assert await editor.until(ended)

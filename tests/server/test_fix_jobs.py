@@ -119,7 +119,7 @@ class Bar:
     def report(self, words: str, percentage: int) -> None:
         self.shown.append((words, percentage))
 
-    def end(self) -> None:
+    def end(self, words: str = "") -> None:
         pass
 
 

@@ -952,6 +952,26 @@ def test_a_fix_may_bring_a_guard_but_is_not_safe_then(
     assert all(fix.doubt == words for fix in search.fixes)
 
 
+@pytest.mark.parametrize("same", [False, True])
+def test_a_condition_for_compiled_code_needs_no_inputs_for_both_sides(
+    monkeypatch: pytest.MonkeyPatch, same: bool
+) -> None:
+    covering: list[bool] = []
+
+    def compare(request: Compare) -> Compared:
+        covering.append(request.covering)
+        return Compared(0, "unverified" if request.covering else "same", not request.covering)
+
+    def rewrite(site: Site) -> Iterator[Candidate]:
+        yield Candidate("a", "Skip it", "x\n", gives_up="It is skipped.", is_same_eagerly=same)
+
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))
+    verifier = Verifier(Engine(compare), request_of("break_ = 2\n"))
+    search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
+    assert covering == [not same]
+    assert [fix.grade for fix in search.fixes] == ["unsafe" if same else "suggestion"]
+
+
 def test_a_suggestion_is_not_compared_and_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
     def rewrite(site: Site) -> Iterator[Candidate]:
         yield Candidate("a", "Adapt", "pass\n", suggestion=True)

@@ -587,6 +587,47 @@ async def test_dropout_of_packed_sequences_is_another_one(engine: Engine) -> Non
     assert [one for one in found.refused if one.candidate.rewrite == "padded-recurrence"]
 
 
+SELDOM = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(8, 4)
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        if torch.isnan(x).any():
+            {body}
+        return x * 2
+
+
+def build():
+    return Net()
+
+
+def example_input():
+    return torch.randint(0, 8, (2, 3))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "rewrite"),
+    [
+        ('print("nan in x")', "eager-message"),
+        ('raise ValueError("nan in x")', "assert-async"),
+    ],
+)
+async def test_a_check_that_no_input_fails_gets_a_fix(
+    engine: Engine, body: str, rewrite: str
+) -> None:
+    request = Analyze(0, "1", "/nowhere/model.py", SELDOM.format(body=body), parts=("first",))
+    first = await first_break(engine, request)
+    found = await Verifier(engine, request).fixes(first, [first.target])
+    assert [(one.candidate.rewrite, one.grade) for one in found.fixes[:1]] == [(rewrite, "unsafe")]
+
+
 BEGUN = """\
 import torch
 

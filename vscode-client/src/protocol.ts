@@ -107,6 +107,7 @@ export const server = {
   repro: "fullgraph.server.repro",
   reproIssue: "fullgraph.server.reproIssue",
   allow: "fullgraph.server.allow",
+  explainFixes: "fullgraph.server.explainFixes",
 } as const;
 
 /** Where a code lens or an action of the server points to. */

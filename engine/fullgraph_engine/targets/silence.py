@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import warnings
 from collections.abc import Iterator
+from typing import TextIO
 
 
 @contextlib.contextmanager
@@ -16,12 +18,20 @@ def silence_output() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     try:
         with (
-            open(os.devnull, "w") as void,  # noqa: PTH123
             warnings.catch_warnings(),
-            contextlib.redirect_stdout(void),
-            contextlib.redirect_stderr(void),
+            contextlib.redirect_stdout(_null_stream()),
+            contextlib.redirect_stderr(_null_stream()),
         ):
             warnings.simplefilter("ignore")
             yield
     finally:
         logging.disable(level)
+
+
+@functools.cache
+def _null_stream() -> TextIO:
+    """Return a stream that discards text.
+
+    It stays open, because handlers that ``logging.basicConfig`` creates in the block keep it.
+    """
+    return open(os.devnull, "w")  # noqa: PTH123

@@ -97,7 +97,7 @@ function M.text(bufnr)
   local state, summary = M.of(client.id).state, require("fullgraph.summary").of(bufnr)
   local words = { WORDS[state] or state }
   if summary and not summary.tracing then
-    vim.list_extend(words, { summary.findings, summary.title })
+    vim.list_extend(words, { summary.findings, summary.fixes, summary.title })
   end
   return "fullgraph: " .. table.concat(
     vim.tbl_filter(function(word)

@@ -10,6 +10,7 @@ local M = {}
 ---@class fullgraph.FileSummary
 ---@field title string such as "3 of 5 traced, 2 without inputs"
 ---@field findings string such as "2 findings, 1 note"; empty where nothing was traced
+---@field fixes string such as "looking for fixes" or "fixes for 2"; empty if nothing can be fixed
 ---@field problems integer errors and warnings
 ---@field notes integer
 ---@field traced integer
@@ -63,8 +64,10 @@ function M.text(bufnr)
   if not summary then
     return { "The server has not said anything about this file yet." }
   end
-  local findings = summary.findings ~= "" and summary.findings .. ", " or ""
-  local lines = vim.list_extend({ findings .. summary.title }, summary.lines)
+  local words = vim.tbl_filter(function(word)
+    return word ~= ""
+  end, { summary.findings, summary.fixes, summary.title })
+  local lines = vim.list_extend({ table.concat(words, ", ") }, summary.lines)
   for _, one in ipairs(summary.notTraced) do
     lines[#lines + 1] = ("line %d: %s is not traced, %s"):format(one.line + 1, one.name, one.why)
   end

@@ -54,6 +54,10 @@ class Candidate:
     restricts: bool = False
     """True if the rewrite only adds a check, which raises for inputs that the original may
     accept."""
+    is_same_eagerly: bool = False
+    """True if the new code differs only where ``torch.compiler.is_compiling()`` is true. Then the
+    inputs that are tried need not lead to both sides of the conditions in it.
+    """
     suggestion: bool = False
     """True if the candidate only shows a way that a person has to adapt; it is never applied
     automatically.
@@ -78,6 +82,7 @@ class Candidate:
             compiles_more=self.compiles_more or further.compiles_more,
             parts=tuple(dict.fromkeys((*self.parts, *further.parts))),
             restricts=self.restricts or further.restricts,
+            is_same_eagerly=self.is_same_eagerly and further.is_same_eagerly,
             suggestion=self.suggestion or further.suggestion,
         )
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
+from fullgraph.domain.phrases import amount
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between
 from fullgraph.fixes.catalogue import candidates
@@ -132,7 +133,26 @@ class Search:
 
     fixes: tuple[Fix, ...] = ()
     refused: tuple[Refused, ...] = ()
+    problem: str = ""
+    """Sentence that explains why no rewrite was tried; empty if some were."""
 
+    @property
+    def why_unfixed(self) -> str:
+        """Sentence that explains why the search found no fix; empty if it found one."""
+        if self.fixes or not self.refused:
+            return self.problem if not self.fixes else ""
+        first = self.refused[0]
+        reason = f"“{first.candidate.title}” was refused: {first.why}"
+        more = len(self.refused) - 1
+        return f"{reason} {amount(more, 'other rewrite')} failed, too." if more else reason
+
+
+_NO_REWRITE = "No rewrite applies to this code."
+_NOT_REPEATED = "A second trace of the file did not show this finding."
+_NEEDS_PROGRAM = (
+    "Only the run of a program calls this code, and rewrites are traced without it: move the code "
+    "into a function with a probe comment, as `# fullgraph: x=f32[8, 16]`."
+)
 
 _T = TypeVar("_T")
 
@@ -216,11 +236,12 @@ class Verifier:
         only = tuple(targets[:_MOST_TARGETS])
         made = await asyncio.to_thread(self._make_candidates, finding, seen)
         if not made:
-            return Search()
+            return Search(problem=_NO_REWRITE)
         parts = _parts_of_finding(finding)
         before = await self._trace_original(only, parts)
         if before.of_run(finding) is None:
-            return Search()
+            is_traced = any(report.status == "traced" for report in before.reports)
+            return Search(problem=_NOT_REPEATED if is_traced else _NEEDS_PROGRAM)
         # Most candidates fail, so the function with the fastest trace goes first.
         cost = {report.name: report.seconds for report in before.reports}
         only = self._distinct_targets(sorted(only, key=lambda name: cost.get(name, 0.0)))
@@ -534,7 +555,7 @@ class Verifier:
         rewrite that probably differs is first compared for a short time.
         """
         found: list[Compared] = []
-        changed = candidate.text
+        changed, covering = candidate.text, covering and not candidate.is_same_eagerly
         for target in () if candidate.suggestion else targets:
             one = None
             if quick and self._slow:

@@ -10,14 +10,17 @@ from typing import Any
 from pygls.exceptions import JsonRpcInvalidParams
 
 from fullgraph import __version__
+from fullgraph.domain.findings import find_by_id
 from fullgraph.domain.sandbox import layer_lines
 from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.fix_actions import fix_state_words
 from fullgraph.lsp.server_capabilities import (
     ALLOW,
     ANALYZE,
     APPLY_MEASURED,
     CANCEL,
     DEBUG_INFORMATION,
+    EXPLAIN_FIXES,
     MEASURE,
     REPRO,
     REPRO_ISSUE,
@@ -206,6 +209,18 @@ async def apply_measured(context: ServerContext, arguments: list[Any]) -> dict[s
     return await context.measures.apply_fixes(unit, target)
 
 
+async def explain_fixes(context: ServerContext, arguments: list[Any]) -> str:
+    """Show in a message whether fixes of a finding are looked for, or why none was found; return
+    the message. The argument has the ``uri`` of the file and the ``finding``'s id.
+    """
+    unit, _ = _unit_and_target(context, arguments)
+    item = find_by_id(unit.view.findings(), _argument_object(arguments).get("finding"))
+    words = fix_state_words(context, unit, item) if item is not None else ""
+    words = words or "The finding has changed."
+    context.connection.show_message(MessageLevel.INFORMATION, words)
+    return words
+
+
 def _only_target(unit: AnalysisUnit) -> str:
     names = list(dict.fromkeys(shown.report.name for shown in unit.view.reports()))
     if len(names) == 1:
@@ -303,4 +318,5 @@ COMMANDS_BY_NAME: Mapping[str, Callable[[ServerContext, list[Any]], Awaitable[An
     REPRO: emit_repro,
     REPRO_ISSUE: emit_issue,
     ALLOW: explain_allowance,
+    EXPLAIN_FIXES: explain_fixes,
 }

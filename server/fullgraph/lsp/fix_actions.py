@@ -12,10 +12,11 @@ from fullgraph.fixes.candidate import edits_between
 from fullgraph.lsp.action_kinds import is_requested
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.edits import workspace_edit
-from fullgraph.lsp.server_capabilities import FIX_ALL_KIND
+from fullgraph.lsp.server_capabilities import EXPLAIN_FIXES, FIX_ALL_KIND
 from fullgraph.lsp.show_actions import target_at
 from fullgraph.render.fixes import verification_words
 from fullgraph.render.measured import fixes_words, speed_verdict
+from fullgraph.render.summary import cut_message
 from fullgraph.session.analysis_unit import AnalysisUnit
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 _ADVICE = {"safe": "", "unsafe": "; review first", "suggestion": "; not tested, adapt it first"}
 """Ends of the titles of fixes, by grade."""
+_MOST_TITLE = 100
+"""Maximum number of characters in the title of an action without a fix; clients show the whole
+sentence as its reason."""
 
 
 def fix_actions(
@@ -47,22 +51,39 @@ def fix_actions(
             )
 
 
-def searching_actions(
+def state_actions(
     context: ServerContext, unit: AnalysisUnit, findings: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
-    """Yield a disabled code action for each finding whose fixes are still being verified, if the
-    client shows disabled actions."""
-    if not context.client.code_action_disabled:
-        return
+    """Yield a code action for each finding without a fix, which says whether the search is in
+    progress or why it found nothing.
+
+    It is disabled. In clients that do not show disabled actions, it opens a message instead.
+    """
     for item in findings:
-        if context.fixes.is_searching(unit, item):
-            yield types.CodeAction(
-                title="Looking for fixes…",
-                kind=types.CodeActionKind.QuickFix,
-                disabled=types.CodeActionDisabled(
-                    "fullgraph is still verifying fixes for this finding."
-                ),
-            )
+        words = fix_state_words(context, unit, item)
+        if not words or context.fixes.find_fixes(unit, item):
+            continue
+        title = cut_message(words, _MOST_TITLE)
+        kind = types.CodeActionKind.QuickFix
+        if context.client.code_action_disabled:
+            disabled = types.CodeActionDisabled(words)
+            yield types.CodeAction(title=title, kind=kind, disabled=disabled)
+        else:
+            argument = {"uri": unit.document.uri, "finding": item.id}
+            command = types.Command(title, EXPLAIN_FIXES, arguments=[argument])
+            yield types.CodeAction(title=title, kind=kind, command=command)
+
+
+def fix_state_words(context: ServerContext, unit: AnalysisUnit, item: FileFinding) -> str:
+    """Describe the best fix of a finding, the search for it, or why there is none; empty if no fix
+    was looked for."""
+    fixes = context.fixes.find_fixes(unit, item)
+    if fixes:
+        return f"Fix: {fixes[0].candidate.title} ({describe_result(fixes[0])})"
+    if context.fixes.is_searching(unit, item):
+        return "Looking for fixes…"
+    reason = context.fixes.explain_absence(unit, item)
+    return f"No fix: {reason}" if reason else ""
 
 
 def describe_result(fix: Fix) -> str:

@@ -126,10 +126,11 @@ class JobBar:
         if self._bar is not None:
             self._bar.report(words, percentage)
 
-    def end(self) -> None:
+    def end(self, words: str = "") -> None:
+        """Remove the bar; clients may show the outcome ``words`` for a moment."""
         self._on_end()
         if self._bar is not None:
-            self._bar.end()
+            self._bar.end(words)
 
 
 class _ProgressBar:
@@ -223,10 +224,10 @@ class _ProgressBar:
         self._note_sent(words)
         self._send_progress(types.WorkDoneProgressReport(message=words, percentage=percentage))
 
-    def end(self) -> None:
+    def end(self, words: str = "") -> None:
         self._task.cancel()
         if self._shown:
-            self._send_progress(types.WorkDoneProgressEnd())
+            self._send_progress(types.WorkDoneProgressEnd(message=words or None))
 
     def _percentage(self) -> int:
         return min(99, 100 * len(self._done) // self._targets) if self._targets else 0

@@ -26,6 +26,7 @@ TOGGLE_UNTRACED = "fullgraph.server.toggleUntraced"
 REPRO = "fullgraph.server.repro"
 REPRO_ISSUE = "fullgraph.server.reproIssue"
 ALLOW = "fullgraph.server.allow"
+EXPLAIN_FIXES = "fullgraph.server.explainFixes"
 COMMANDS = (
     ANALYZE,
     CANCEL,
@@ -43,6 +44,7 @@ COMMANDS = (
     REPRO,
     REPRO_ISSUE,
     ALLOW,
+    EXPLAIN_FIXES,
 )
 """Names of commands that the server executes. Clients' commands have other names, because VS Code
 rejects duplicates."""

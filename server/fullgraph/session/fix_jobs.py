@@ -50,6 +50,8 @@ WALL_SECONDS = 3600.0
 without using a processor.
 """
 
+_TIME_LIMIT = "The time limit for fixes of this file was reached."
+
 _MOST_TEXTS = 6
 """Number of texts of a file whose fixes are kept, so that undo can restore them."""
 
@@ -59,7 +61,18 @@ class ProgressBar(Protocol):
 
     def report(self, words: str, percentage: int) -> None: ...
 
-    def end(self) -> None: ...
+    def end(self, words: str = "") -> None: ...
+
+
+@dataclass(frozen=True)
+class SearchState:
+    """The state of the search for fixes of one file: whether it is in progress, and the number of
+    findings with and without a fix so far.
+    """
+
+    is_searching: bool = False
+    fixed: int = 0
+    unfixed: int = 0
 
 
 @dataclass(eq=False)
@@ -73,6 +86,8 @@ class _FixAttempt:
     targets: tuple[KnownTarget, ...]
     """Traced functions and module classes of the text, with their results."""
     fixes: dict[str, tuple[Fix, ...]] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Sentences that explain why a finding is without a fix, by the id of the finding."""
     places: dict[str, Range] = field(default_factory=dict)
     """Source ranges of the findings with an entry in ``fixes``, by the id of the finding."""
     together: Fix | None = None
@@ -92,11 +107,13 @@ class _FixAttempt:
         """Statements of the text; None if it is too long or cannot be parsed."""
         return parse_text(self.text, LONGEST_PARSE)
 
-    def add_fixes(self, item: FileFinding, found: tuple[Fix, ...]) -> None:
-        """Store the fixes ``found`` for the finding ``item``, and discard the combination of all
-        fixes, which they change.
+    def add_fixes(self, item: FileFinding, found: tuple[Fix, ...], reason: str = "") -> None:
+        """Store the fixes ``found`` for the finding ``item``, or the reason for their absence.
+
+        Fixes change the combination of all fixes, so it is discarded.
         """
         self.fixes[item.id], self.places[item.id] = found, item.finding.range
+        self.reasons[item.id] = reason
         if found:
             self.together = None
 
@@ -109,6 +126,12 @@ class _FixAttempt:
             return own
         others = (fix for found in self.fixes.values() for fix in found)
         return tuple(fix for fix in others if _removes(fix, item))
+
+    def state(self, items: Collection[FileFinding]) -> SearchState:
+        """Return the number of the findings ``items`` with and without fixes."""
+        fixed = sum(bool(self.find_fixes(item)) for item in items)
+        unfixed = sum(item.id in self.fixes for item in items if not self.find_fixes(item))
+        return SearchState(self.task is not None, fixed, unfixed)
 
     @property
     def is_spent(self) -> bool:
@@ -143,14 +166,15 @@ class FixJobs:
         self,
         session: Session,
         show_progress: Callable[[str], ProgressBar],
-        fixes_found: Callable[[AnalysisUnit], None],
+        search_changed: Callable[[AnalysisUnit], None],
     ) -> None:
         """Store the session and its callbacks.
 
         ``show_progress`` is called with the name of a file when the work on it begins, and returns
-        the progress bar. ``fixes_found`` is called with the file when fixes of it were verified.
+        the progress bar. ``search_changed`` is called with the file when the search for its fixes
+        begins or ends, and after each finding.
         """
-        self._session, self._fixes_found = session, fixes_found
+        self._session, self._search_changed = session, search_changed
         self._show_progress = show_progress
         self._tried: dict[str, OrderedDict[tuple[str, object], _FixAttempt]] = {}
         """Attempts for the latest texts of each file, by URI and basis, the latest last."""
@@ -288,6 +312,23 @@ class FixJobs:
             return False
         return known.task is not None or self._turns.has_turn(unit)
 
+    def explain_absence(self, unit: AnalysisUnit, item: FileFinding) -> str:
+        """Return a sentence that explains why a finding is without a fix; empty if it has one, or if the
+        search has not ended.
+        """
+        known = self._current_attempt(unit)
+        if known is None or not fixable(item.finding) or known.find_fixes(item):
+            return ""
+        if item.id in known.fixes:
+            return known.reasons.get(item.id, "")
+        return _TIME_LIMIT if known.is_complete else ""
+
+    def find_state(self, unit: AnalysisUnit) -> SearchState:
+        """Return the state of the search for fixes of the current text."""
+        known = self._current_attempt(unit)
+        items = [item for item in unit.view.findings() if fixable(item.finding)]
+        return known.state(items) if known is not None else SearchState()
+
     def prefer(self, unit: AnalysisUnit, items: Collection[FileFinding]) -> None:
         """Verify the fixes of ``items`` next, because these findings are at the cursor."""
         known = self._current_attempt(unit)
@@ -346,7 +387,7 @@ class FixJobs:
 
         def report_searched() -> None:
             self._changed.set()
-            self._fixes_found(unit)
+            self._search_changed(unit)
 
         search = _FixSearch(known, engine, request, nearest, bar, report_searched)
         known.task = asyncio.create_task(search.run())
@@ -354,13 +395,17 @@ class FixJobs:
         def end_turn(task: asyncio.Task[None]) -> None:
             known.task = None
             self._changed.set()
-            bar.end()
+            state = known.state(nearest.values())
+            bar.end(f"fixes for {state.fixed} of {amount(len(nearest), 'finding')}")
+            if not task.cancelled():
+                self._search_changed(unit)
             if not task.cancelled() and (error := task.exception()) is not None:
                 known.is_complete = True
                 logger.error("Verifying fixes of %s failed", request.path, exc_info=error)
             self._turns.turn_ended(unit)
 
         known.task.add_done_callback(end_turn)
+        self._search_changed(unit)
         return True
 
 
@@ -411,7 +456,8 @@ class _FixSearch:
             if search is not None and not search.fixes and busy and item.id not in self._again:
                 self._again.add(item.id)
             else:
-                attempt.add_fixes(item, search.fixes if search is not None else ())
+                found = search.fixes if search is not None else ()
+                attempt.add_fixes(item, found, search.why_unfixed if search else _TIME_LIMIT)
                 self._on_searched()
         if attempt.demanded is not None and not attempt.is_spent:
             return
@@ -507,7 +553,7 @@ def _move_fixes(before: _FixAttempt, now: _FixAttempt, items: Collection[FileFin
             continue
         moved = [one for fix in found if (one := move_fix(fix, changed, now.text)) is not None]
         if len(moved) == len(found) and move_place(place, changed) == item.finding.range:
-            now.add_fixes(item, tuple(moved))
+            now.add_fixes(item, tuple(moved), before.reasons.get(item.id, ""))
     together = before.together
     if together is not None and now.fixes.keys() == before.fixes.keys():
         now.together = move_fix(together, changed, now.text)

@@ -198,3 +198,23 @@ def test_a_target_is_called_as_its_later_probes_say(comparer: Comparer) -> None:
     assert first.outcome == "unverified" and "not reached" in first.reason, first
     both = comparer.compare(TWO_CALLS, changed, "Loss", seconds=SECONDS, last_probe=1)
     assert both.outcome == "differs", both
+
+
+LOGGED = """
+import logging
+import torch
+logger = logging.getLogger(__name__)
+class Net(torch.nn.Module):
+    def forward(self, x):
+        logger.info("x has shape %s", x.shape)
+        return x * 2
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)
+    Net()(torch.randn(4, 8))
+"""
+
+
+def test_log_handlers_of_the_main_block_still_have_their_stream(comparer: Comparer) -> None:
+    changed = LOGGED.replace("x * 2", "2 * x").replace("logger.info", "\n        logger.info")
+    compared = comparer.compare(LOGGED, changed, "Net", seconds=SECONDS)
+    assert (compared.outcome, comparer.log) == ("same", ""), compared

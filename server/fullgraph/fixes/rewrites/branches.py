@@ -76,6 +76,7 @@ def _skip_messages(site: Site, node: cst.If) -> Iterator[Candidate]:
         "Print the message only in eager mode",
         site.replaced([(node.test, eager_only(node.test))], imports=["torch"]),
         gives_up="Compiled code does not print the message.",
+        is_same_eagerly=True,
     )
     if said != small:
         return

@@ -73,12 +73,14 @@ def _rewrite_raise(site: Site, node: cst.If, raised: cst.Raise) -> Iterator[Cand
                 in_place_of(site, node, [add_comments(both, node.leading_lines)]), imports=["torch"]
             ),
             gives_up=f"Compiled code raises RuntimeError, not {name}.",
+            is_same_eagerly=True,
         )
     yield Candidate(
         "eager-check",
         "Check only in eager mode",
         site.replaced([(node.test, eager_only(node.test))], imports=["torch"]),
         gives_up="Compiled code does not check.",
+        is_same_eagerly=True,
     )
     if checked and node.orelse is None:
         new = [add_comments(checked[0], node.leading_lines), *checked[1:]]
@@ -121,6 +123,7 @@ def _rewrite_assert(site: Site, node: cst.Assert) -> Iterator[Candidate]:
         "Check only in eager mode",
         site.replaced([(node.test, cst.parse_expression(guarded))], imports=["torch"]),
         gives_up="Compiled code does not check.",
+        is_same_eagerly=True,
     )
 
 

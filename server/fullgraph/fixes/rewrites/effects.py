@@ -112,6 +112,7 @@ def not_when_compiling(site: Site) -> Iterator[Candidate]:
         f"{verb} when not compiling",
         syntax.guarded(slice_.nodes),
         gives_up=gives_up,
+        is_same_eagerly=True,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.wording import consequence, explanation, message_lines
 from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.fix_actions import fix_state_words
 from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.render import shapes
 from fullgraph.render.breaks import cost_clause
@@ -35,11 +36,14 @@ def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSec
         return None
     matches.sort(key=lambda found: found[0])
     _, start, end, _ = matches[0]
-    page = "\n\n---\n\n".join("\n\n".join(_finding_blocks(item)) for *_, item in matches)
+    page = "\n\n---\n\n".join(
+        "\n\n".join(_finding_blocks(item, fix_state_words(context, unit, item)))
+        for *_, item in matches
+    )
     return HoverSection(page, shapes.strip_markdown(page), start, end)
 
 
-def _finding_blocks(item: FileFinding) -> Iterator[str]:
+def _finding_blocks(item: FileFinding, fix_state: str) -> Iterator[str]:
     finding = item.finding
     first, *more = message_lines(finding)
     yield f"**{first}**"
@@ -50,6 +54,8 @@ def _finding_blocks(item: FileFinding) -> Iterator[str]:
     ways = [*(fix.title for fix in finding.fixes), *finding.hints[:_MOST_HINTS]]
     if ways:
         yield "\n".join(f"- {' '.join(way.split())}" for way in ways)
+    if fix_state:
+        yield fix_state
     yield f"[{finding.code}]({item.href})" if item.href else finding.code
     if words := explanation(finding):
         yield f"---\n\n{words.split(_PARAGRAPH)[0]}"

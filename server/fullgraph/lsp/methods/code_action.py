@@ -16,7 +16,7 @@ from fullgraph.lsp.fix_actions import (
     fix_actions,
     fix_all_actions,
     measured_actions,
-    searching_actions,
+    state_actions,
 )
 from fullgraph.lsp.places import position_key, range_in
 from fullgraph.lsp.probe_actions import probe_fixes
@@ -46,7 +46,7 @@ def handle(context: ServerContext, params: types.CodeActionParams) -> list[types
     context.fixes.prefer(unit, findings)
     if quick:
         actions += fix_actions(context, unit, findings)
-        actions += searching_actions(context, unit, findings)
+        actions += state_actions(context, unit, findings)
         actions += [
             _quick_fix(context, unit, item, fix) for item in findings for fix in item.finding.fixes
         ]

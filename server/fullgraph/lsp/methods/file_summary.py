@@ -13,6 +13,7 @@ from fullgraph.render.file_summary import (
     why_not_traced,
 )
 from fullgraph.session.file_summary import summarize_file
+from fullgraph.session.fix_jobs import SearchState
 
 METHOD = FILE_SUMMARY
 
@@ -37,6 +38,7 @@ async def handle(context: ServerContext, params: Any) -> dict[str, Any] | None:
         "relevant": summary.relevant,
         "title": summary_title(summary),
         "findings": finding_words(summary),
+        "fixes": _search_words(context.fixes.find_state(unit)),
         "lines": [line for line in summary_lines(summary) if line],
         "missedLines": list(summary.missed_lines),
         "notTraced": [
@@ -44,3 +46,13 @@ async def handle(context: ServerContext, params: Any) -> dict[str, Any] | None:
             for one in summary.not_traced
         ],
     }
+
+
+def _search_words(state: SearchState) -> str:
+    """Describe the search for fixes: ``looking for fixes``, ``fixes for 2``, ``no fixes``. Empty if
+    there was nothing to fix."""
+    if state.is_searching:
+        return "looking for fixes"
+    if state.fixed:
+        return f"fixes for {state.fixed}"
+    return "no fixes" if state.unfixed else ""
