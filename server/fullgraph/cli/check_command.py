@@ -19,6 +19,13 @@ from fullgraph.cli.exit_status import CLEAN, DEFECT, FOUND, UNABLE, Interrupted
 from fullgraph.cli.file_settings import FileSettings, NearestSettings
 from fullgraph.cli.project import common_folder, engine_for, engine_key, load_settings
 from fullgraph.cli.report import CheckPrinter
+from fullgraph.cli.shard import Shard
+from fullgraph.cli.shards import (
+    ShardReport,
+    file_name,
+    settings_digest,
+    tree_digest,
+)
 from fullgraph.cli.sources import SourceFile, UnreadableFile
 from fullgraph.cli.terminal import Color, Format, as_utf8, write
 from fullgraph.engines import InterpreterNotFound, find_interpreter
@@ -47,6 +54,8 @@ class CheckJob:
     timings: bool = False
     baseline: Path | None = None
     output: Path | None = None
+    shard: Shard | None = None
+    """Part of the files to check; None for all."""
 
     def run(self, flags: Mapping[str, Any]) -> int:
         """Check files, print the findings, and return the exit status.
@@ -134,6 +143,10 @@ class _CheckRun:
         self._warned = set(resolved.problems)
         self._problems: tuple[str, ...] = ()
         """Sentences about paths on the command line that cannot be checked."""
+        self._places: dict[str, int] = {}
+        """Places of the files in the list of all shards, by path."""
+        self._tree = ""
+        """Digest of the files of all shards."""
         self._check: FileCheck | None = None
         """The check; None until its files are known."""
 
@@ -146,7 +159,7 @@ class _CheckRun:
             ended = end.status
             checked = self._partial_results(f"Interrupted by {end.signal_name}")
         checked = dataclasses.replace(checked, problems=(*self._problems, *checked.problems))
-        self._report.finish(checked)
+        self._report.finish(checked, self._shard_report(checked))
         return ended or exit_status(checked)
 
     async def _run_check(self) -> CheckResults:
@@ -167,7 +180,9 @@ class _CheckRun:
         texts: dict[str, str] = {}
         inputs = job.read_paths(texts)
         found = sources.find_sources(inputs.named, self._base.exclude, self._project.root)
-        files = (*inputs.files, *self._nearest.exclude(found.files))
+        files: Sequence[SourceFile] = (*inputs.files, *self._nearest.exclude(found.files))
+        shown = [file.absolute for file in files]
+        files = self._select_shard(files, texts)
         report.progress.expect_files(len(files))
         self._problems = (*inputs.problems, *found.problems)
         self._print_warnings(files)
@@ -183,11 +198,37 @@ class _CheckRun:
             time_limit=self._base.time_limit,
             listener=report,
             texts=texts,
+            shown=shown,
             forecast=job.forecast,
             measure=job.measure,
             timings=job.timings,
             hide_known=self._known.hide_known,
             result_file=job.result_file,
+        )
+
+    def _select_shard(
+        self, files: Sequence[SourceFile], texts: Mapping[str, str]
+    ) -> Sequence[SourceFile]:
+        """Return the files of the shard on the command line; all files without one."""
+        shard, root = self._job.shard, self._project.root
+        if shard is None:
+            return files
+        self._places = {file.path: place for place, file in enumerate(files)}
+        self._tree = tree_digest(files, root, texts)
+        return [file for file in files if shard.has(file_name(file, root))]
+
+    def _shard_report(self, checked: CheckResults) -> ShardReport | None:
+        job = self._job
+        if job.shard is None or job.form != "json":
+            return None
+        # Absolute paths may differ between machines.
+        options = (job.forecast, job.timings, sorted(map(repr, self._known.known.values())))
+        return ShardReport.from_results(
+            job.shard,
+            checked,
+            self._places,
+            tree=self._tree,
+            settings=settings_digest(self._base, *options),
         )
 
     def _print_warnings(self, files: Sequence[SourceFile]) -> None:

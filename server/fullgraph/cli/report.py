@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TextIO
 
 from fullgraph.cli.progress import FilesProgress
+from fullgraph.cli.shards import ShardReport, shard_json
 from fullgraph.cli.terminal import Color, Format, paint_for, write
 from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph.render.github import file_github, notice_github, problem_github
@@ -62,13 +63,16 @@ class CheckPrinter:
 
     # -- at the end ---------------------------------------------------------------------------
 
-    def finish(self, checked: CheckResults) -> None:
-        """Print what follows the last file: problems, and a summary or the JSON or SARIF text."""
+    def finish(self, checked: CheckResults, shard: ShardReport | None = None) -> None:
+        """Print what follows the last file: problems, and a summary or the JSON or SARIF text.
+
+        ``shard`` becomes a part of the JSON text, if only a part of the files was checked.
+        """
         self.progress.hide()
         for problem in checked.problems:
             self.print_problem(problem)
         if self._format == "json":
-            self._print_lines(check_json(checked))
+            self._print_lines(check_json(checked, shard_json(shard) if shard is not None else None))
         elif self._format == "sarif":
             self._print_lines(check_sarif(checked))
         elif self._format == "github":
