@@ -155,9 +155,7 @@ def expected_outcome(name: str) -> str:
 
 def assert_as_named(outcomes: dict[str, str], output: str) -> None:
     plain = {name.rpartition("::")[2]: outcome for name, outcome in outcomes.items()}
-    wrong = {
-        name: outcome for name, outcome in plain.items() if outcome != expected_outcome(name)
-    }
+    wrong = {name: outcome for name, outcome in plain.items() if outcome != expected_outcome(name)}
     assert not wrong and len(plain) == 19, output
 
 

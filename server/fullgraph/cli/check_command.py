@@ -20,6 +20,13 @@ from fullgraph.cli.exit_status import CLEAN, DEFECT, FOUND, UNABLE, Interrupted
 from fullgraph.cli.file_settings import FileSettings, NearestSettings
 from fullgraph.cli.project import common_folder, engine_for, engine_key, load_settings
 from fullgraph.cli.report import CheckPrinter
+from fullgraph.cli.shard import Shard
+from fullgraph.cli.shards import (
+    ShardReport,
+    file_name,
+    settings_digest,
+    tree_digest,
+)
 from fullgraph.cli.sources import SourceFile, UnreadableFile
 from fullgraph.cli.terminal import Color, Format, as_utf8, write
 from fullgraph.engines import InterpreterNotFound, find_interpreter
@@ -52,6 +59,8 @@ class CheckJob:
     output: Path | None = None
     changed_since: str = ""
     """Git revision; only files that the changes since it can affect are checked. Empty for all."""
+    shard: Shard | None = None
+    """Part of the files to check; None for all."""
 
     def run(self, flags: Mapping[str, Any]) -> int:
         """Check files, print the findings, and return the exit status.
@@ -153,6 +162,10 @@ class _CheckRun:
         self._warned = set(resolved.problems)
         self._problems: tuple[str, ...] = ()
         """Sentences about paths on the command line that cannot be checked."""
+        self._places: dict[str, int] = {}
+        """Places of the files in the list of all shards, by path."""
+        self._tree = ""
+        """Digest of the files of all shards."""
         self._check: FileCheck | None = None
         """The check; None until its files are known."""
 
@@ -168,7 +181,7 @@ class _CheckRun:
             self._report.print_problem(str(error))
             return UNABLE
         checked = dataclasses.replace(checked, problems=(*self._problems, *checked.problems))
-        self._report.finish(checked)
+        self._report.finish(checked, self._shard_report(checked))
         if isinstance(self._known, BaselineUpdate) and not ended:
             try:
                 self._report.print_remarks([self._known.write()])
@@ -195,11 +208,13 @@ class _CheckRun:
         texts: dict[str, str] = {}
         inputs = job.read_paths(texts)
         found = sources.find_sources(inputs.named, self._base.exclude, self._project.root)
-        files = (*inputs.files, *self._nearest.exclude(found.files))
+        files: Sequence[SourceFile] = (*inputs.files, *self._nearest.exclude(found.files))
         remarks = found.remarks
         if job.changed_since:
             affected = select_affected(files, job.changed_since, Path.cwd())
             files, remarks = affected.files, (*remarks, affected.remark)
+        shown = [file.absolute for file in files]
+        files = self._select_shard(files, texts)
         report.progress.expect_files(len(files))
         self._problems = (*inputs.problems, *found.problems)
         self._print_warnings(files)
@@ -215,11 +230,37 @@ class _CheckRun:
             time_limit=self._base.time_limit,
             listener=report,
             texts=texts,
+            shown=shown,
             forecast=job.forecast,
             measure=job.measure,
             timings=job.timings,
             hide_known=self._known.settle,
             result_file=job.result_file,
+        )
+
+    def _select_shard(
+        self, files: Sequence[SourceFile], texts: Mapping[str, str]
+    ) -> Sequence[SourceFile]:
+        """Return the files of the shard on the command line; all files without one."""
+        shard, root = self._job.shard, self._project.root
+        if shard is None:
+            return files
+        self._places = {file.path: place for place, file in enumerate(files)}
+        self._tree = tree_digest(files, root, texts)
+        return [file for file in files if shard.has(file_name(file, root))]
+
+    def _shard_report(self, checked: CheckResults) -> ShardReport | None:
+        job = self._job
+        if job.shard is None or job.form != "json":
+            return None
+        # Absolute paths may differ between machines.
+        options = (job.forecast, job.timings, sorted(map(repr, self._known.known.values())))
+        return ShardReport.from_results(
+            job.shard,
+            checked,
+            self._places,
+            tree=self._tree,
+            settings=settings_digest(self._base, *options),
         )
 
     def _print_warnings(self, files: Sequence[SourceFile]) -> None:

@@ -15,7 +15,19 @@ from fullgraph.cli.exit_status import BROKEN_PIPE, UNABLE, Interrupted
 from fullgraph.cli.options import Parser, UsageError
 
 COMMANDS = (
-    *("check", "diff", "fix", "repro", "show", "explain", "op", "record", "doctor", "engine"),
+    *(
+        "check",
+        "merge",
+        "diff",
+        "fix",
+        "repro",
+        "show",
+        "explain",
+        "op",
+        "record",
+        "doctor",
+        "engine",
+    ),
     "trust",
     "server",
 )

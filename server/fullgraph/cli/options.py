@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NoReturn, TypeVar, get_args
 
 from fullgraph.cli.exit_status import UNABLE
@@ -136,6 +137,17 @@ def add_forecast(parser: Parser) -> None:
         default=None,
         help="Predict recompilations: call the code again with other sizes and values. Takes three "
         "to four times as long.",
+    )
+
+
+def add_output(parser: Parser) -> None:
+    """Add to a parser the option ``--output``, the file to write the findings to."""
+    parser.options.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="Write the findings to a file instead of standard output.",
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TextIO
 
 from fullgraph.cli.progress import FilesProgress
+from fullgraph.cli.shards import ShardReport, shard_json
 from fullgraph.cli.terminal import Color, Format, paint_for, write
 from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph.render.github import file_github, notice_github, problem_github
@@ -19,7 +20,6 @@ from fullgraph.render.sarif import check_sarif
 from fullgraph.render.terminal import check_text, file_text, untraced_words
 
 _WHOLE_REPORTS: Mapping[Format, Callable[[CheckResults], str]] = {
-    "json": check_json,
     "sarif": check_sarif,
     "gitlab": check_gitlab,
     "junit": check_junit,
@@ -73,12 +73,17 @@ class CheckPrinter:
 
     # -- at the end ---------------------------------------------------------------------------
 
-    def finish(self, checked: CheckResults) -> None:
-        """Print what follows the last file: problems, and a summary or the whole report."""
+    def finish(self, checked: CheckResults, shard: ShardReport | None = None) -> None:
+        """Print what follows the last file: problems, and a summary or the whole report.
+
+        ``shard`` becomes a part of the JSON text, if only a part of the files was checked.
+        """
         self.progress.hide()
         for problem in checked.problems:
             self.print_problem(problem)
-        if (render := _WHOLE_REPORTS.get(self._format)) is not None:
+        if self._format == "json":
+            self._print_lines(check_json(checked, shard_json(shard) if shard is not None else None))
+        elif (render := _WHOLE_REPORTS.get(self._format)) is not None:
             self._print_lines(render(checked))
         elif self._format == "github":
             problems = [problem_github(problem) for problem in checked.problems]

@@ -51,6 +51,11 @@ class TextPositions:
         return len(self._lines)
 
     @property
+    def text(self) -> str:
+        """The whole text."""
+        return self._text
+
+    @property
     def lines(self) -> Sequence[str]:
         """All lines, without their line ends."""
         return self._lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from fullgraph.domain.causes import rank_by_cost
@@ -28,8 +29,11 @@ from fullgraph_engine.protocol import (
 VERSION = 1
 
 
-def check_json(checked: CheckResults) -> str:
-    """Format the results of a check as JSON, in the format with the number ``VERSION``."""
+def check_json(checked: CheckResults, shard: Mapping[str, Any] | None = None) -> str:
+    """Format the results of a check as JSON, in the format with the number ``VERSION``.
+
+    ``shard`` is the value of the key ``shard``, if only a part of the files was checked.
+    """
     document: dict[str, Any] = {
         "version": VERSION,
         "torch": checked.torch or None,
@@ -40,6 +44,8 @@ def check_json(checked: CheckResults) -> str:
         document["errors"] = list(checked.problems)
     if checked.missing:
         document["unanalyzed"] = list(checked.missing)
+    if shard is not None:
+        document["shard"] = shard
     return dump_json(document)
 
 

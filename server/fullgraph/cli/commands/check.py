@@ -18,6 +18,7 @@ from typing import get_args
 from fullgraph.cli import options
 from fullgraph.cli.options import Parser, UsageError
 from fullgraph.cli.setting_options import add_settings, given_settings
+from fullgraph.cli.shard import Shard
 from fullgraph.cli.terminal import Format
 
 
@@ -58,12 +59,13 @@ def configure(parser: Parser) -> None:
         default="<stdin>",
         help="Name of standard input in findings.",
     )
+    options.add_output(parser)
     parser.options.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        type=Path,
-        help="Write the findings to a file instead of standard output.",
+        "--shard",
+        metavar="NUMBER/COUNT",
+        type=Shard.parse,
+        help="Check only one part of the files, for example 2/8 for the second of eight. "
+        "`fullgraph merge` merges the JSON reports of all parts.",
     )
     options.add_color(parser)
     options.add_flag(parser, "-q", "--quiet", help="Print only findings: no summary, no progress.")
@@ -82,6 +84,8 @@ def run(arguments: Namespace) -> int:
             f"--output: {output} is the baseline, and would keep only what is new; write the new "
             "one without --baseline."
         )
+    if arguments.shard is not None and arguments.measure:
+        raise UsageError("--shard: times of a part cannot be merged; leave out --measure.")
     settings = given_settings(arguments)
     if arguments.measure:
         settings["engine-keep"] = 0
@@ -99,5 +103,6 @@ def run(arguments: Namespace) -> int:
         update_baseline=arguments.update_baseline,
         output=output,
         changed_since=arguments.changed_since,
+        shard=arguments.shard,
     )
     return job.run(settings)
