@@ -146,6 +146,11 @@ class BaselineUpdate:
         self._added = 0
         self._removed = 0
 
+    @property
+    def known(self) -> Mapping[Path, KnownFile]:
+        """The findings that the file accepted before."""
+        return self._before.known
+
     def settle(self, file: CheckedFile) -> CheckedFile:
         """Accept all findings of a file, and return the file without them."""
         path = absolute_path(Path(file.path))
