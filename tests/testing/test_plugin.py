@@ -207,4 +207,8 @@ def test_the_examples_of_the_documentation_pass(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "pytest.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (tmp_path / "test_examples.py").write_text("\n\n".join(examples))
-    assert "3 passed" in run_pytest(tmp_path, "-p", "fullgraph.testing.plugin")
+    options = ("-p", "fullgraph.testing.plugin")
+    run_pytest(tmp_path, "--fullgraph-update", *options)
+    (shown,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    assert (tmp_path / "generate.json").read_text() == shown
+    assert "5 passed" in run_pytest(tmp_path, *options)

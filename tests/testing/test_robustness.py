@@ -191,7 +191,7 @@ def test_outcomes_in_another_order(project: Project, seed: int) -> None:
 
 
 EXPECTING = """
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", [0, 1])
 def test_net(fullgraph, number):
     fullgraph.check(Net(speaks=number % 2 == 0), x, expected="net.json")
 """
@@ -206,17 +206,11 @@ def test_processes_update_one_file_and_one_report(project: Project, processes: s
         session = project.run("--fullgraph-update", *options)
     else:
         session = project.run_process("--fullgraph-update", "-n", "2", *options)
-    assert "Wrote the findings of 4 checks" in session.output, session.output
+    assert "Wrote the findings of 2 checks" in session.output, session.output
     tests = json.loads((project.folder / "net.json").read_text())["tests"]
-    assert list(tests) == [f"test_it.py::test_net[{number}]" for number in (0, 2)]
-    assert len(json.loads((project.folder / "out.json").read_text())["tests"]) == 4
+    assert list(tests) == ["test_it.py::test_net[0]"]
+    assert len(json.loads((project.folder / "out.json").read_text())["tests"]) == 2
     assert set(project.run().outcomes.values()) == {"PASSED"}
-
-
-def test_outcomes_in_several_processes(project: Project) -> None:
-    project.write_tests(TESTS)
-    session = project.run_process("-n", "2")
-    assert_as_named(session.outcomes, session.output)
 
 
 def test_options_do_not_import_torch_for_other_tests(project: Project) -> None:

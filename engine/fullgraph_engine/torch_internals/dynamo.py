@@ -78,11 +78,12 @@ def original_function(function: Any) -> Any:
 @contextlib.contextmanager
 def unchanged_config() -> Iterator[None]:
     """Restore the settings of ``torch._dynamo.config`` at the end of the ``with`` block."""
-    before: dict[str, Any] = config.get_config_copy()
+    copy_settings = getattr(config, "get_config_copy", None) or config.shallow_copy_dict
+    before: dict[str, Any] = copy_settings()
     try:
         yield
     finally:
-        after = config.get_config_copy()
+        after = copy_settings()
         for name, value in before.items():
             if name in after and after[name] != value:
                 setattr(config, name, value)

@@ -89,7 +89,7 @@ class Checker:
 
     def __init__(self, run: TestRun) -> None:
         self._run = run
-        self._checks = 0
+        self._checks_with_file = 0
 
     def check(
         self,
@@ -123,9 +123,9 @@ class Checker:
         under ``fullgraph=True``.
         """
         __tracebackhide__ = True
-        self._checks += 1
+        self._checks_with_file += bool(expected)
         limits = Expected(breaks, recompiles, library_breaks, expected, warmup)
-        verdict = _Verdict(self._run, limits, self._checks)
+        verdict = _Verdict(self._run, limits, self._checks_with_file)
         inputs = [
             (one, dict(kwargs)) for one in _arguments_of_calls(args, shapes=shapes, calls=calls)
         ]
@@ -253,14 +253,14 @@ def observed_test(test: Callable[..., Any], run: TestRun, expected: Expected) ->
 class _Verdict:
     """Decides whether one check of a test passes.
 
-    ``number`` counts the checks of the test from 1.
+    ``number`` counts the checks of the test that have a file of expectations, from 1.
     """
 
     def __init__(self, run: TestRun, expected: Expected, number: int = 1) -> None:
         self._run, self._expected = run, expected
         self._file = Path(run.path).parent / expected.expected
         name = f"{Path(run.path).name}::{run.node.partition('::')[2]}"
-        self._section = name if number == 1 else f"{name}#{number}"
+        self._section = name if number <= 1 else f"{name}#{number}"
         self._began = time.monotonic()
 
     def judge(

@@ -124,8 +124,7 @@ def _is_same_place(one: Cause, other: Cause) -> bool:
 def condition_holds(condition: str) -> bool:
     """Whether a requirement (``torch>=2.14``) or an environment marker holds here.
 
-    A package that is not installed does not fulfill a requirement. A development version counts as
-    its release.
+    A missing package does not fulfill a requirement. A development version counts as its release.
 
     Raises:
         ValueError: The condition is neither.
