@@ -313,8 +313,9 @@ class FixJobs:
         return known.task is not None or self._turns.has_turn(unit)
 
     def explain_absence(self, unit: AnalysisUnit, item: FileFinding) -> str:
-        """Return a sentence that explains why a finding is without a fix; empty if it has one, or if the
-        search has not ended.
+        """Return a sentence that explains why a finding is without a fix.
+
+        It is empty if the finding has one, or if the search has not ended.
         """
         known = self._current_attempt(unit)
         if known is None or not fixable(item.finding) or known.find_fixes(item):
