@@ -283,9 +283,9 @@ async def test_files_without_targets_say_why(editor: Any) -> None:
 
 async def test_what_the_time_limit_left_out_has_not_failed(editor: Any) -> None:
     uri = editor.open("model.py", NET + "class Other(nn.Module):  # stub: late\n    pass\n")
+    await editor.until_state("ready")
     await editor.until_rest()
     found = await summary(editor, uri)
     assert found["title"] == "1 of 2 traced, 1 over the time limit"
-    assert any(
-        line.startswith("Left out by the time limit of the file: Other.") for line in found["lines"]
-    )
+    words = "Left out by the time limit of the file: Other. The lens above it traces it."
+    assert words in found["lines"]

@@ -11,7 +11,7 @@ from lsprotocol import types
 from pygls.protocol import default_converter
 
 from fullgraph.domain.notebooks import CellPlace, NotANotebook, find_cell, notebook_to_python
-from fullgraph.domain.positions import TextPositions
+from fullgraph.domain.positions import Encoding, TextPositions
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.measuring import Timed
 from fullgraph.fixes.tracing import Judgment
@@ -20,7 +20,7 @@ from fullgraph.lsp.measures import Measures
 from fullgraph.lsp.notebooks import NotebookTranslator
 from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.capabilities import ClientCapabilities
-from fullgraph.session.documents import Document, Encoding
+from fullgraph.session.documents import Document
 from fullgraph_engine.protocol import Measurement
 
 NOTEBOOK_URI = "file:///net.ipynb"
@@ -101,9 +101,8 @@ async def test_fixes_across_two_cells_are_refused_with_a_sentence() -> None:
     plain = Measurement("cpu", 1, 2.0, 1.0, 3.0, 2)
     candidate = Candidate("one-line", "Write one line", "")
     fix = Fix(candidate, "safe", (), (), Judgment(True))
-    timed = Timed(
-        "f", "", plain, plain, (fix,), before.replace("x = 1\n# %% cell 2\ny = 2", "z = 3")
-    )
+    changed = before.replace("x = 1\n# %% cell 2\ny = 2", "z = 3")
+    timed = Timed("f", "", plain, plain, (fix,), changed)
 
     class Connection:
         async def request(self, method: str, params: types.ApplyWorkspaceEditParams) -> None:
