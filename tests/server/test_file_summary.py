@@ -279,3 +279,13 @@ async def test_files_without_targets_say_why(editor: Any) -> None:
     await editor.until_rest()
     assert await editor.lenses(plain) == []
     assert (await summary(editor, plain))["lines"] == ["This file has no PyTorch code to trace."]
+
+
+async def test_what_the_time_limit_left_out_has_not_failed(editor: Any) -> None:
+    uri = editor.open("model.py", NET + "class Other(nn.Module):  # stub: late\n    pass\n")
+    await editor.until_state("ready")
+    await editor.until_rest()
+    found = await summary(editor, uri)
+    assert found["title"] == "1 of 2 traced, 1 over the time limit"
+    words = "Left out by the time limit of the file: Other. The lens above it traces it."
+    assert words in found["lines"]

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from lsprotocol import types
+from pygls.protocol import default_converter
 
 from fullgraph.domain.notebooks import CellPlace, NotANotebook, find_cell, notebook_to_python
-from fullgraph.domain.positions import TextPositions
+from fullgraph.domain.positions import Encoding, TextPositions
+from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.measuring import Timed
+from fullgraph.fixes.tracing import Judgment
+from fullgraph.fixes.verification import Fix
+from fullgraph.lsp.measures import Measures
+from fullgraph.lsp.notebooks import NotebookTranslator
+from fullgraph.session.analysis_unit import AnalysisUnit
+from fullgraph.session.capabilities import ClientCapabilities
+from fullgraph.session.documents import Document
+from fullgraph_engine.protocol import Measurement
+
+NOTEBOOK_URI = "file:///net.ipynb"
 
 
 def notebook(*cells: str) -> str:
@@ -57,3 +73,53 @@ def test_a_line_has_its_place_in_a_cell() -> None:
 def test_what_is_not_a_notebook_is_refused(data: str) -> None:
     with pytest.raises(NotANotebook):
         notebook_to_python(data)
+
+
+def translator_of(*cells: str) -> NotebookTranslator:
+    """A translator with an open notebook."""
+    translator = NotebookTranslator()
+    uris = [f"vscode-notebook-cell:/net.ipynb#{at}" for at in range(len(cells))]
+    params = {
+        "notebookDocument": {
+            "uri": NOTEBOOK_URI,
+            "version": 1,
+            "cells": [{"kind": 2, "document": uri} for uri in uris],
+        },
+        "cellTextDocuments": [
+            {"uri": uri, "text": text, "version": 1, "languageId": "python"}
+            for uri, text in zip(uris, cells, strict=True)
+        ],
+    }
+    translator.translate_incoming({"method": "notebookDocument/didOpen", "params": params})
+    return translator
+
+
+async def test_fixes_across_two_cells_are_refused_with_a_sentence() -> None:
+    """The editor shows the sentence, and nothing is edited."""
+    translator, shown = translator_of("x = 1", "y = 2"), list[str]()
+    before = notebook_to_python(notebook("x = 1", "y = 2"))
+    plain = Measurement("cpu", 1, 2.0, 1.0, 3.0, 2)
+    candidate = Candidate("one-line", "Write one line", "")
+    fix = Fix(candidate, "safe", (), (), Judgment(True))
+    changed = before.replace("x = 1\n# %% cell 2\ny = 2", "z = 3")
+    timed = Timed("f", "", plain, plain, (fix,), changed)
+
+    class Connection:
+        async def request(self, method: str, params: types.ApplyWorkspaceEditParams) -> None:
+            message = {"method": method, "params": default_converter().unstructure(params)}
+            list(translator.translate_outgoing(message))
+
+        def show_message(self, level: object, message: str) -> None:
+            shown.append(message)
+
+    client = ClientCapabilities(apply_edit=True)
+    documents = SimpleNamespace(find_measurements=lambda unit, target: [timed])
+    unit = SimpleNamespace(document=Document(NOTEBOOK_URI, before, 1, "python", Encoding.UTF16))
+    parts: Any = (Connection(), SimpleNamespace(client=client), None, documents, None)
+    measures, opened = Measures(*parts), cast("AnalysisUnit", unit)
+    assert timed.changed != before
+    reason = "one of their edits reaches across two cells of the notebook; make it by hand"
+    assert (await measures.apply_fixes(opened, "f"))["reason"] == (
+        f"The fixes were not applied: {reason}."
+    )
+    assert shown == [f"The fixes were not applied: {reason}."]

@@ -17,6 +17,8 @@ class Gap(enum.Enum):
     NOT_COMPILED = "not compiled"
     """Reason for functions and modules that the program of the file does not compile."""
     FAILED = "failed"
+    TIME_LIMIT = "time limit"
+    """Reason for functions and modules left out when the time limit of the file was reached."""
     INHERITED = "inherited"
     """Reason for classes that inherit ``forward`` from a base class."""
     METHOD = "method"
@@ -25,7 +27,7 @@ class Gap(enum.Enum):
     """Reason for functions that traced code does not call."""
 
 
-TARGET_GAPS = frozenset({Gap.NO_INPUTS, Gap.NOT_COMPILED, Gap.FAILED})
+TARGET_GAPS = frozenset({Gap.NO_INPUTS, Gap.NOT_COMPILED, Gap.FAILED, Gap.TIME_LIMIT})
 """Reasons why a function or module was not traced although fullgraph treated it as a target of
 traces.
 """

@@ -139,7 +139,7 @@ class Measures:
         try:
             result = await self._connection.request(types.WORKSPACE_APPLY_EDIT, params)
         except JsonRpcException as error:
-            return self._refuse(f"The editor did not apply the fixes: {error.message}")
+            return self._refuse(f"The fixes were not applied: {error.message}.")
         return {"applied": bool(getattr(result, "applied", False))}
 
     def cancel(self, uri: str) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 
 from fullgraph.domain.notebooks import JoinedCells, join_cells
 from fullgraph.domain.positions import Encoding
@@ -28,8 +29,10 @@ translated.
 """
 
 
-class _Unmapped(Exception):
+class _Unmapped(JsonRpcException):
     """Raised for an edit that no cell can have, such as one across two cells."""
+
+    MESSAGE = "one of their edits reaches across two cells of the notebook; make it by hand"
 
 
 class _Notebook:
@@ -336,13 +339,13 @@ def _edits_by_cell(notebook: _Notebook, edits: Sequence[Json]) -> dict[str, list
             first = last = {"line": notebook.joined.starts[0], "character": 0}
         place = notebook.cell_at(first["line"])
         if place is None:
-            raise _Unmapped
+            raise _Unmapped()
         cell, start = place
         end, text = last, edit["newText"]
         if notebook.cell_at(last["line"]) != place:
             count = _line_count(cell)
             if (last["line"], last["character"]) != (start + count, 0):
-                raise _Unmapped
+                raise _Unmapped()
             _, width = cell.position_at(len(cell.text))
             end, text = {"line": start + count - 1, "character": width}, text.removesuffix("\n")
         range_ = _move({"start": first, "end": end}, -start)

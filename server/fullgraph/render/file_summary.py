@@ -21,11 +21,13 @@ _BRIEF: dict[Gap, str] = {
     Gap.NO_INPUTS: "without inputs",
     Gap.NOT_COMPILED: "not compiled",
     Gap.FAILED: "failed",
+    Gap.TIME_LIMIT: "over the time limit",
 }
 _WHY: dict[Gap, str] = {
     Gap.NO_INPUTS: "no inputs are known",
     Gap.NOT_COMPILED: "the program does not compile it",
     Gap.FAILED: "tracing it failed",
+    Gap.TIME_LIMIT: "the time limit of the file was reached",
     Gap.INHERITED: "it inherits `forward`",
     Gap.METHOD: "no trace calls this method",
     Gap.FUNCTION: "no trace calls this function",
@@ -107,6 +109,8 @@ def _gap_sentence(gap: Gap, named: str) -> str:
             return f"Not compiled by the program: {named}."
         case Gap.FAILED:
             return f"Failed: {named}. The lens above it has the error."
+        case Gap.TIME_LIMIT:
+            return f"Left out by the time limit of the file: {named}. The lens above it traces it."
         case Gap.INHERITED:
             return f"Inherits `forward`: {named}. A probe comment above the class traces it."
         case Gap.METHOD:

@@ -56,7 +56,8 @@ def _gap_of(reports: Iterable[TargetReport]) -> Gap | None:
     if all(report.status == "no-probe" for report in reports):
         uncompiled = any(report.compiled is False for report in reports)
         return Gap.NOT_COMPILED if uncompiled else Gap.NO_INPUTS
-    return Gap.FAILED
+    is_left_out = any(report.status == "skipped" for report in reports)
+    return Gap.TIME_LIMIT if is_left_out else Gap.FAILED
 
 
 def _find_unreached(text: str, reports: Iterable[TargetReport]) -> Iterator[NotTraced]:

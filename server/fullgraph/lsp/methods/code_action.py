@@ -46,11 +46,11 @@ def handle(context: ServerContext, params: types.CodeActionParams) -> list[types
     context.fixes.prefer(unit, findings)
     if quick:
         actions += fix_actions(context, unit, findings)
-        actions += state_actions(context, unit, findings)
         actions += [
             _quick_fix(context, unit, item, fix) for item in findings for fix in item.finding.fixes
         ]
         actions += allow_actions(context, unit, findings)
+        actions += state_actions(context, unit, findings)
     if is_requested(REPRO_KIND, only):
         actions += repro_actions(context, unit, findings)
     if quick:
