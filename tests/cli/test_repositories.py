@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import io
 import json
+import re
 import signal
 import sys
 import time
@@ -23,8 +25,10 @@ from fullgraph.cli.file_settings import FileSettings
 from fullgraph.cli.progress import FilesProgress, left_words
 from fullgraph.cli.sources import SourceFile
 from fullgraph.domain.codes import Severity
+from fullgraph.domain.positions import TextPositions
 from fullgraph.engines import EngineState, EngineStatus
 from fullgraph.render.checked import CheckedFile, CheckResults
+from fullgraph.render.terminal import untraced_words
 from fullgraph.results import Results
 from fullgraph.session.effort import apply_effort, wants_forecast
 from fullgraph.session.settings import (
@@ -43,6 +47,7 @@ from fullgraph_engine.protocol import (
     FilesRead,
     Finding,
     FindingFound,
+    PathReport,
     Status,
     TargetDone,
     TargetInfo,
@@ -144,6 +149,20 @@ def test_the_summary_counts_what_was_not_traced(command_line: CommandLine) -> No
     assert [one["leftOut"] for one in document["files"]] == [["dynamic sizes", "other paths"]] * 3
 
 
+def test_the_summary_counts_other_paths_that_were_not_traced() -> None:
+    paths = (
+        PathReport("with `flag=True`", "traced"),
+        PathReport("in evaluation mode", "failed"),
+        PathReport("with `mask=None`", "late"),
+        PathReport("with `mode='a'`", "late"),
+    )
+    report = TargetReport("Net", "module", PLACE, "traced", paths=paths)
+    file = CheckedFile("a.py", "/a.py", TextPositions(HEAD), targets=(report,))
+    assert untraced_words(CheckResults((file,))) == [
+        "3 other paths were not traced: 1 raised, 2 over the time limit of a file."
+    ]
+
+
 def test_a_target_with_several_inputs_counts_as_traced_if_one_is() -> None:
     reports = [
         TargetReport("Net", "module", PLACE, "timeout"),
@@ -186,9 +205,11 @@ class StubEngine:
         return self._events(request)
 
     async def _events(self, request: Analyze) -> AsyncIterator[Event]:
-        for event in found():
-            yield event
         if request.path.endswith("slow.py"):
+            await asyncio.Event().wait()
+        for event in found(code=BREAK):
+            yield event
+        if request.path.endswith("half.py"):
             await asyncio.Event().wait()
         yield Analyzed(0, "", 0.0)
 
@@ -263,6 +284,18 @@ def test_files_are_published_in_order_and_all_of_them_at_the_end(tmp_path: Path)
     results = asyncio.run(check.run())
     assert listener.checked == ["a.py", "y.py", "z.py"] == listener.published
     assert [file.path for file in results.files] == listener.published
+
+
+def test_results_of_an_unfinished_file_are_reported(tmp_path: Path) -> None:
+    names = ("half.py", "slow.py", "z.py")
+    check, listener = make_check(tmp_path, *names, parallel=2, time_limit=1.0)
+    results = asyncio.run(check.run())
+    (file,) = results.files
+    assert listener.published == ["half.py"] and results.missing == ("slow.py", "z.py")
+    assert [item.finding.code for item in file.findings] == [BREAK]
+    assert file.problem == "half.py was analyzed only in part: 1 of 1 target."
+    assert "3 of 3 files were not analyzed, or only in part." in results.problems[0]
+    assert exit_status(results) == 2
 
 
 def test_a_cancelled_check_has_partial_results(tmp_path: Path) -> None:
@@ -397,6 +430,25 @@ def test_results_of_an_interrupted_run_may_lack_findings(tmp_path: Path, interru
     assert engine.requests[0].without == (() if interrupted else ("Net",))
 
 
+def test_a_check_of_stored_results_can_be_interrupted(tmp_path: Path) -> None:
+    names = [f"m{number}.py" for number in range(9)]
+    stored = ResultFile(tmp_path / "stored")
+    results, files = Results.from_events(found()), FilesRecorder.from_states(())
+    stored.write(StoredRun(TraceBasis(HEAD, (), (), ()), results, files, READY))
+    check, listener = make_check(tmp_path, *names, result_file=lambda request, own: stored)
+
+    async def cancel_after_the_first_file() -> None:
+        running = asyncio.create_task(check.run())
+        while not listener.checked:
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(cancel_after_the_first_file())
+    assert 0 < len(listener.checked) < len(names)
+
+
 # -- settings of folders ----------------------------------------------------------------------
 
 
@@ -504,6 +556,9 @@ def test_progress_has_files_findings_and_the_remaining_time() -> None:
     for number in (0, 2, 29):
         progress.add_file(number)
     assert progress.words() == "3/40 files · 31 findings · about 12 min left"
+    for _ in range(37):
+        progress.add_file(0)
+    assert progress.words() == "40/40 files · 31 findings"
 
 
 @pytest.mark.parametrize(
@@ -517,6 +572,27 @@ def test_progress_has_files_findings_and_the_remaining_time() -> None:
 )
 def test_the_remaining_time_in_words(seconds: float, words: str) -> None:
     assert left_words(seconds) == words
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    progress = FilesProgress(wanted=True)
+    progress.expect_files(4)
+    progress.add_file(2)
+    progress.show("Tracing a.py: Net[0]")
+    progress.hide()
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.getvalue())
+    assert "1/4 files · 2 findings · about" in shown
+    assert "left · Tracing a.py: Net[0]" in shown
+    assert "━━━" in shown
 
 
 async def lines_of(progress: FilesProgress, wanted: int, capsys: Any) -> str:

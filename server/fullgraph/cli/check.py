@@ -171,6 +171,10 @@ class FileCheck:
         """Results by the number of the file in the order of the report."""
         self._published = 0
         """Number of files whose results the listener has received."""
+        self._skipped: set[int] = set()
+        """Numbers of the files whose engine cannot trace."""
+        self._stopping = False
+        """True if the check ends before its last file."""
         self._problems: dict[str, None] = {}
 
     async def run(self) -> CheckResults:
@@ -185,6 +189,10 @@ class FileCheck:
             # All workers take files from the same iterator.
             for number, source in pending:
                 await self._check_source(number, source)
+                # Files from the cache do not wait for anything: let signals and time limits act.
+                await asyncio.sleep(0)
+                if self._stopping:
+                    return
 
         workers = [asyncio.create_task(check_pending()) for _ in range(self._parallel)]
         late = False
@@ -195,6 +203,7 @@ class FileCheck:
             self._engines.kill()
             raise
         finally:
+            self._stopping = True
             for worker in workers:
                 worker.cancel()
             ends = await asyncio.gather(*workers, return_exceptions=True)
@@ -218,10 +227,13 @@ class FileCheck:
             source.path for number, source in enumerate(self._files) if number not in self._done
         )
         problems = dict(self._problems)
-        if ended and missing:
-            count = f"{len(missing):,} of {amount(len(self._files), 'file')}"
+        unfinished = len(missing) + sum(file.unfinished for file in self._done.values())
+        if ended and unfinished:
+            count = f"{unfinished:,} of {amount(len(self._files), 'file')}"
+            verb = "was" if unfinished == 1 else "were"
+            partly = "" if unfinished == len(missing) else ", or only in part"
             problems[
-                f"{ended}: {count} {'was' if len(missing) == 1 else 'were'} not analyzed. "
+                f"{ended}: {count} {verb} not analyzed{partly}. "
                 "Run the same command again to continue."
             ] = None
         return CheckResults(
@@ -234,13 +246,15 @@ class FileCheck:
         )
 
     async def _check_source(self, number: int, source: SourceFile) -> None:
-        """Check one file, and give the listener all results up to the first unfinished file."""
+        """Check one file and store its results, or the problem that prevented it."""
         try:
             own = self._find_settings(source.absolute)
             checked = await self._check_file(source, own)
             checked = dataclasses.replace(checked, exit_severity=own.settings.exit_severity)
         except EngineUnusable as error:
             self._problems[str(error)] = None
+            self._skipped.add(number)
+            self._publish()
             return
         except Exception:
             problem = (
@@ -255,8 +269,13 @@ class FileCheck:
             )
         self._done[number] = checked
         self._listener.on_file_checked(checked)
-        while self._published in self._done:
-            self._listener.on_file_done(self._done[self._published])
+        self._publish()
+
+    def _publish(self) -> None:
+        """Give the listener all results up to the first unfinished file."""
+        while self._published in self._done or self._published in self._skipped:
+            if self._published in self._done:
+                self._listener.on_file_done(self._done[self._published])
             self._published += 1
 
     async def _check_file(self, source: SourceFile, own: FileSettings) -> CheckedFile:
@@ -288,6 +307,9 @@ class FileCheck:
         where valid, else new traces.
 
         ``watch`` is called with each event of the engine.
+
+        Raises:
+            _Unfinished: The check ends before the request, which has some results.
         """
         file, basis = self._result_file(request, own), TraceBasis(request.text, (), (), ())
         stored = file.read() if file is not None else None
@@ -300,11 +322,16 @@ class FileCheck:
         results = Results()
         request, files = begin_run(results, request, known)
         completed = False
-        async for event in engine.analyze(request):
-            files.record_event(event)
-            results.apply_event(event)
-            watch(event)
-            completed = isinstance(event, Analyzed) and not event.cancelled
+        try:
+            async for event in engine.analyze(request):
+                files.record_event(event)
+                results.apply_event(event)
+                watch(event)
+                completed = isinstance(event, Analyzed) and not event.cancelled
+        except asyncio.CancelledError:
+            if results.reports() or results.findings():
+                raise _Unfinished(results) from None
+            raise
         results.complete_run()
         if completed and file is not None:
             lasting = results.without_unsettled()
@@ -340,7 +367,11 @@ class FileCheck:
             elif isinstance(event, TargetStarted):
                 self._listener.on_target(file.path, event.name)
 
-        results = await self._find_results(request, own, watch)
+        unfinished = False
+        try:
+            results = await self._find_results(request, own, watch)
+        except _Unfinished as error:
+            results, unfinished = error.results, True
         placed = place_probe_findings(
             results.findings(), results.reports(), file.text, file.absolute
         )
@@ -357,9 +388,12 @@ class FileCheck:
             notes=(results.note,) if results.note else (),
             seconds=time.monotonic() - began,
             problem="" if results.unparsed else failure_words(file.path, results),
+            unfinished=unfinished,
             left_out=_left_out(own.settings),
         )
-        if self._measure:
+        if unfinished:
+            traced = dataclasses.replace(traced, problem=_unfinished_words(file.path, results))
+        elif self._measure:
             from fullgraph.fixes.measuring import measured
 
             engine, _ = await self._engines.find_ready(own)
@@ -372,6 +406,14 @@ class FileCheck:
             traced = dataclasses.replace(traced, timed=timed)
         settled = self._hide_known(traced)
         return dataclasses.replace(settled, findings=group_by_cause(settled.findings))
+
+
+class _Unfinished(Exception):
+    """Raised if a check ends while a file is traced; ``results`` has its results so far."""
+
+    def __init__(self, results: Results) -> None:
+        super().__init__("The check ends before the file.")
+        self.results = results
 
 
 class _Engines:
@@ -454,6 +496,13 @@ def _reusable_results(stored: StoredRun | None, basis: TraceBasis, path: str) ->
         return store.find(basis)
     known = stored.find_unaffected(basis, path)
     return dataclasses.replace(known, is_complete=False) if known is not None else None
+
+
+def _unfinished_words(path: str, results: Results) -> str:
+    """Return a sentence about a file of which only some targets were traced."""
+    traced = len({shown.report.name for shown in results.reports()})
+    total = traced + len(results.untold)
+    return f"{path} was analyzed only in part: {traced} of {amount(total, 'target')}."
 
 
 def _left_out(settings: Settings) -> tuple[LeftOut, ...]:

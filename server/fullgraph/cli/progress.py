@@ -105,7 +105,7 @@ class FilesProgress:
         """Describe the progress: ``12/40 files · 31 findings · about 3 min left``."""
         parts = [f"{self._done:,}/{self._files:,} files", amount(self._findings, "finding")]
         spent = self._clock() - self._began
-        if self._done:
+        if 0 < self._done < self._files:
             parts.append(left_words(spent / self._done * (self._files - self._done)))
         return " · ".join(parts)
 

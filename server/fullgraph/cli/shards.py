@@ -97,6 +97,7 @@ class _ShardFile:
     known: int
     exit_severity: Severity
     left_out: tuple[LeftOut, ...]
+    unfinished: bool
     defect: str
 
     @classmethod

@@ -66,6 +66,8 @@ class CheckedFile:
     exit_severity: Severity = Severity.WARNING
     left_out: tuple[LeftOut, ...] = ()
     """Kinds of traces that the settings of the file left out."""
+    unfinished: bool = False
+    """True if the check ended while the file was traced, so that it has only some results."""
     defect: str = ""
     """Traceback of an unexpected exception of fullgraph itself; empty without one."""
 

@@ -99,6 +99,14 @@ def untraced_words(checked: CheckResults) -> list[str]:
         parts = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
         verb = "was" if total == 1 else "were"
         sentences.append(f"{amount(total, 'target')} {verb} not traced: {parts}.")
+    paths = Counter(
+        path.status for file in checked.files for one in file.targets for path in one.paths
+    )
+    reasons_of_paths = {"raised": paths["failed"], "over the time limit of a file": paths["late"]}
+    if of_paths := [f"{count:,} {why}" for why, count in reasons_of_paths.items() if count]:
+        total = paths["failed"] + paths["late"]
+        verb = "was" if total == 1 else "were"
+        sentences.append(f"{amount(total, 'other path')} {verb} not traced: {', '.join(of_paths)}.")
     left_out: Counter[LeftOut] = Counter()
     for file in checked.files:
         traced = {(one.name, one.range) for one in file.targets if one.status == "traced"}

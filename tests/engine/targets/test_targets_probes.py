@@ -42,6 +42,7 @@ from fullgraph_engine.targets import (
     unwrap_compiled,
 )
 from fullgraph_engine.targets.probes import call_of
+from fullgraph_engine.targets.synthesis import InputSearch, NotFound
 
 HEAD = "import torch\nfrom torch import nn\n"
 NET = HEAD + (
@@ -374,6 +375,42 @@ def test_every_call_of_a_target_has_the_same_random_numbers(drawn: str) -> None:
     target = loaded.target("build()")
     tracee = Tracee(target, loaded.plan("build()")[0], loaded.namespace, "probed.py", text)
     assert model(tracee.call()).d == model(tracee.call()).d
+
+
+def test_the_request_limits_the_search_for_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "class Net(torch.nn.Module):\n    def forward(self, x): return x\n"
+    loaded = Loaded(text, torch=torch)
+    spent: list[float] = []
+
+    def fail(search: object, seconds: float, before: object) -> NotFound:
+        spent.append(seconds)
+        return NotFound("forward raised", 1, 0.0)
+
+    def find(seconds: float | None, *, tentative: bool = False) -> None:
+        probe = loaded.plan("Net")[0]
+        tracee = Tracee(
+            loaded.target("Net"),
+            probe,
+            loaded.namespace,
+            "probed.py",
+            text,
+            tentative=tentative,
+            search_seconds=seconds,
+        )
+        with pytest.raises(NoProbe):
+            tracee.call()
+
+    monkeypatch.setattr(InputSearch, "run", fail)
+    monkeypatch.setattr(searched, "unfound", {})
+    monkeypatch.setattr(searched, "seconds", None)
+    monkeypatch.setattr(searched, "tentative", False)
+    find(2.0)
+    find(2.0)  # would fail again
+    find(5.0)
+    find(None)
+    find(0.5, tentative=True)
+    find(5.0, tentative=True)
+    assert spent == [2.0, 5.0, searched.SECONDS, 0.5, searched.TENTATIVE]
 
 
 def test_what_is_built_must_be_callable() -> None:
