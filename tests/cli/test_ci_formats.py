@@ -106,3 +106,27 @@ def test_sarif_has_the_hash_of_the_line(command_line: CommandLine) -> None:
     log = json.loads(command_line.check("--format", "sarif", "a.py").out)
     (result,) = log["runs"][0]["results"]
     assert result["partialFingerprints"]["primaryLocationLineHash"] == line_hashes(text)[5]
+
+
+def test_an_html_report_is_one_page_with_filters(command_line: CommandLine) -> None:
+    evil = Finding("trace/eager-error", "<script>alert(1)</script> `x < 2`", on(5, 19, 33), "Net")
+    command_line.write("a.py", model(BREAK, evil))
+    command_line.write("clean.py", "import torch\n")
+    ran = command_line.check("--format", "html", "--output", "report.html", "a.py", "clean.py")
+    page = (command_line.folder / "report.html").read_text()
+    assert ran.status == 1
+    assert "<strong>1 error, 1 warning</strong>" in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; <code>x &lt; 2</code>" in page
+    assert page.count("<script>") == 1
+    assert page.count("<details ") == 2 and 'data-family="graph-break"' in page
+    assert '<div class="strip" title="3 graphs"><i></i><i></i><i></i></div>' in page
+    assert "<h2>a.py</h2>" in page and "clean.py" not in page
+    # The page needs no other file: its only addresses are links.
+    assert "src=" not in page and "@import" not in page and "url(" not in page
+
+
+def test_an_html_report_says_what_could_not_be_checked(command_line: CommandLine) -> None:
+    command_line.write("a.py", model())
+    page = command_line.check("--format", "html", "a.py", "gone.py").out
+    assert '<p class="error">gone.py does not exist; check the path.</p>' in page
+    assert "<strong>No findings</strong> in what could be checked" in page

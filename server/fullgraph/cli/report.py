@@ -12,6 +12,7 @@ from fullgraph.cli.terminal import Color, Format, paint_for, write
 from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph.render.github import file_github, notice_github, problem_github
 from fullgraph.render.gitlab import check_gitlab
+from fullgraph.render.html import check_html
 from fullgraph.render.json import check_json
 from fullgraph.render.junit import check_junit
 from fullgraph.render.markdown import check_markdown
@@ -24,6 +25,7 @@ _WHOLE_REPORTS: Mapping[Format, Callable[[CheckResults], str]] = {
     "gitlab": check_gitlab,
     "junit": check_junit,
     "markdown": check_markdown,
+    "html": check_html,
 }
 """Functions that format the results of all files as one document, printed at the end of a check."""
 

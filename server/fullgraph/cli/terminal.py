@@ -12,7 +12,7 @@ from typing import Literal, TextIO
 from fullgraph.render.paint import Paint
 
 Color = Literal["auto", "always", "never"]
-Format = Literal["text", "json", "sarif", "github", "gitlab", "junit", "markdown"]
+Format = Literal["text", "json", "sarif", "github", "gitlab", "junit", "markdown", "html"]
 """Format of the results of ``fullgraph check``."""
 
 # Maximum width in columns of prose on a terminal, and of code in a file or pipe.
