@@ -90,11 +90,11 @@ for line in incoming:
         say(protocol.Reproduced(request.request, 2.0, 7, verified=False, cancelled=True))
         hanging = 0
     if isinstance(request, protocol.Analyze):
-        note(f"analyze {request.path} jobs={request.jobs} mode={request.mode} cwd={request.cwd}")
         limits, parts = request.limits, ",".join(request.parts)
         note(f"parts {parts} search={limits.search_seconds:g} file={limits.file_seconds:g}")
         if request.without:
             note(f"without {','.join(request.without)}")
+        note(f"analyze {request.path} jobs={request.jobs} mode={request.mode} cwd={request.cwd}")
         text, mark = request.text.replace(f"#{TORCH}! ", "#! "), "#! "
     elif isinstance(request, protocol.Reproduce):
         wanted, only = request.wanted, ",".join(request.analyze.only)

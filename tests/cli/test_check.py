@@ -504,7 +504,7 @@ def test_a_signal_ends_the_engine_too(
     out, err = process.communicate(timeout=60)
     words = f"Interrupted by {number.name}: 1 of 1 file was not analyzed."
     assert process.returncode == status and words in err.decode()
-    assert out.decode().startswith("No findings in what could be checked; no targets in no files")
+    assert out == b""
     engine = int(command_line.engine_log()[0].split()[1])
     with pytest.raises(ProcessLookupError):
         os.kill(engine, 0)
