@@ -95,6 +95,7 @@ for line in incoming:
         note(f"analyze {request.path} jobs={request.jobs} mode={request.mode} cwd={request.cwd}")
         if request.without:
             note(f"without {','.join(request.without)}")
+        note(f"analyze {request.path} jobs={request.jobs} mode={request.mode} cwd={request.cwd}")
         text, mark = request.text.replace(f"#{TORCH}! ", "#! "), "#! "
     elif isinstance(request, protocol.Reproduce):
         wanted, only = request.wanted, ",".join(request.analyze.only)
