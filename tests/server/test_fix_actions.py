@@ -294,3 +294,18 @@ async def test_the_summary_of_a_file_says_how_far_the_search_is(editor: Any, cou
         return await words() == "fixes for 1"
 
     assert await editor.until(ended)
+
+
+async def test_a_fix_of_two_findings_is_one_action(editor: Any) -> None:
+    text = TEXT.replace("y = y * (\n", "y = y * (  # break: Another\n")
+    uri = editor.open("net.py", text)
+    await fixes(editor, uri, kind="source.fixAll.fullgraph")
+    line = text.splitlines().index("        y = y * (  # break: Another")
+    params = types.CodeActionParams(
+        types.TextDocumentIdentifier(uri),
+        types.Range(types.Position(line, 0), types.Position(line + 1, 30)),
+        types.CodeActionContext(await editor.diagnostics(uri)),
+    )
+    found = await editor.client.text_document_code_action_async(params)
+    (fix,) = [one for one in found if "(removes 2 findings" in one.title]
+    assert len(fix.diagnostics) == 2

@@ -1042,14 +1042,6 @@ def test_fixes_are_offered_if_they_gain_time_or_leave_fewer_graphs(
     assert timed.is_applicable == applicable
 
 
-def test_what_cannot_be_compiled_is_not_searched_for_fixes() -> None:
-    done = dataclasses.replace(report(), probe=ProbeInfo("comment", "f32[4]"), breaks=1)
-    engine = Engine(compares_as("same"))
-    (timed,) = asyncio.run(measured(engine, request_of("break_ = 2\n"), [done]))
-    assert not timed.fixes
-    assert [one.parts for one in engine.analyzed] == [("measure",)]
-
-
 @pytest.mark.parametrize(
     ("origin", "reason"),
     [("comment", "It was not called a second time."), ("program", "Only the program has inputs")],

@@ -101,9 +101,7 @@ async def measured(
     applied: tuple[Fix, ...] = ()
     after: dict[tuple[str, int], Measurement] = {}
     same: dict[str, Compared] = {}
-    before = await _measure_targets(tracer, request, tuple(last_probes), tell)
-    is_compiled = any(one.compiled for one in before.values())
-    if is_compiled and any(one.breaks or one.skips for one, _ in traced):
+    if any(one.breaks or one.skips for one, _ in traced):
         tell("looking for fixes")
         find = find_fixes or partial(
             fixed,
@@ -114,6 +112,7 @@ async def measured(
         )
         changed = await find()
         text, applied = changed.text, changed.applied
+    before = await _measure_targets(tracer, request, tuple(last_probes), tell)
     if applied:
         other = dataclasses.replace(request, text=text, generation=text_hash(text))
         after = await _measure_targets(

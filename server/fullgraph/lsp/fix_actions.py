@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -34,21 +35,26 @@ def fix_actions(
     context: ServerContext, unit: AnalysisUnit, findings: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
     """Yield code actions that apply the fixes of findings, best first; only safe fixes are marked
-    as preferred."""
+    as preferred. A fix of several findings is one action."""
     open_documents = context.session.files.documents()
+    diagnostics: dict[str, list[types.Diagnostic]] = defaultdict(list)
+    distinct: dict[str, Fix] = {}
     for item in findings:
         diagnostic = context.publication.diagnostics.for_finding(
             item, unit.document, open_documents
         )
         for fix in context.fixes.find_fixes(unit, item):
-            preferred = fix.grade == "safe" and context.client.code_action_preferred
-            yield types.CodeAction(
-                title=f"{fix.candidate.title} ({describe_result(fix)})",
-                kind=types.CodeActionKind.QuickFix,
-                diagnostics=[diagnostic],
-                is_preferred=True if preferred else None,
-                edit=workspace_edit(context.client, unit.document, fix.edits),
-            )
+            distinct.setdefault(fix.candidate.text, fix)
+            diagnostics[fix.candidate.text].append(diagnostic)
+    for text, fix in distinct.items():
+        preferred = fix.grade == "safe" and context.client.code_action_preferred
+        yield types.CodeAction(
+            title=f"{fix.candidate.title} ({describe_result(fix)})",
+            kind=types.CodeActionKind.QuickFix,
+            diagnostics=diagnostics[text],
+            is_preferred=True if preferred else None,
+            edit=workspace_edit(context.client, unit.document, fix.edits),
+        )
 
 
 def state_actions(

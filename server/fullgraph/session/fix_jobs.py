@@ -98,6 +98,8 @@ class _FixAttempt:
     task: asyncio.Task[None] | None = None
     preferred: frozenset[str] = frozenset()
     """Ids of the findings at the cursor, whose fixes are verified first."""
+    current: str = ""
+    """Id of the finding whose fixes are verified now; empty between findings."""
     demanded: frozenset[str] | None = None
     """Ids of the only findings whose fixes are verified now, because a function with them is
     measured; None for all findings."""
@@ -272,6 +274,8 @@ class FixJobs:
                 if item.id not in attempt.fixes and not attempt.find_fixes(item)
             }
             attempt.demanded = frozenset(left)
+            if not left or (attempt.current and attempt.current not in left):
+                attempt.stop()
             if not left or attempt.is_complete or not self._search_now(unit, attempt):
                 best = [attempt.find_fixes(item)[:1] for item in items]
                 applicable = (fix for found in best for fix in found if fix.grade != "suggestion")
@@ -393,7 +397,7 @@ class FixJobs:
         known.task = asyncio.create_task(search.run())
 
         def end_turn(task: asyncio.Task[None]) -> None:
-            known.task = None
+            known.task, known.current = None, ""
             self._changed.set()
             state = known.state(nearest.values())
             bar.end(f"fixes for {state.fixed} of {amount(len(nearest), 'finding')}")
@@ -450,7 +454,7 @@ class _FixSearch:
         attempt, verifier = self._attempt, Verifier(self._tracer, self._request)
         while (item := self._next_finding()) is not None and not attempt.is_spent:
             before = dataclasses.replace(attempt.meter)
-            self._now, self._checks = item, 0
+            self._now, self._checks, attempt.current = item, 0, item.id
             search = await self._within_limits(verifier.fixes(item.run_findings[0], item.targets))
             busy = attempt.meter.since(before).is_busy
             if search is not None and not search.fixes and busy and item.id not in self._again:
