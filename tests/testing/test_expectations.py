@@ -147,6 +147,46 @@ def test_an_update_does_not_record_a_test_that_fails(project: Project) -> None:
     assert not (project.folder / "net.json").exists()
 
 
+def test_breaks_in_an_installed_package_are_named_there(project: Project) -> None:
+    project.write(
+        "site-packages/lib/layers.py",
+        """
+        def speak(x):
+            print("one")
+            x = x + 1
+            print("two")
+            return x
+        """,
+    )
+    project.write("site-packages/lib/__init__.py", "")
+    project.write("conftest.py", "import sys\n\nsys.path.append('site-packages')\n")
+    project.write_tests("""
+        from lib.layers import speak
+
+
+        def test_net(fullgraph):
+            fullgraph.check(lambda x: speak(x) * 2, x, expected="net.json")
+
+
+        def test_own(fullgraph):
+            fullgraph.check(
+                lambda x: speak(x) * 2, x, expected="own.json", library_breaks=None
+            )
+    """)
+    project.run("--fullgraph-update")
+    assert [(one["file"], one["function"], one["source"]) for one in entries(project)] == [
+        ("lib/layers.py", "speak", 'print("one")'),
+        ("lib/layers.py", "speak", 'print("two")'),
+    ]
+    assert json.loads((project.folder / "own.json").read_text())["tests"] == {}
+    assert set(project.run().outcomes.values()) == {"PASSED"}
+    path = project.folder / "site-packages" / "lib" / "layers.py"
+    path.write_text(path.read_text().replace("return x", "print(3)\n    return x"))
+    session = project.run()
+    assert session.outcomes == {"test_net": "FAILED", "test_own": "PASSED"}
+    assert "Expected no other graph breaks of installed packages" in session.section("test_net")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
