@@ -9,41 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from projects import NET, ROOT
 
-ROOT = Path(__file__).parents[2]
-MODELS = """\
-import pytest
-import torch
-from torch import nn
-
-from helper import prints
-
-
-class Net(nn.Module):
-    def __init__(self, speaks=False):
-        super().__init__()
-        self.layer = nn.Linear(16, 4)
-        self.speaks = speaks
-
-    def forward(self, x):
-        y = self.layer(x)
-        if self.speaks:
-            print("forward")
-        return y.relu()
-
-
-class Counter(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.calls = 0
-
-    def forward(self, x):
-        self.calls += 1
-        return x + self.calls
-
-
-x = torch.randn(2, 16)
-"""
+MODELS = f"from helper import prints\n{NET}"
 HELPER = """\
 def prints(x):
     print("helper")
@@ -62,7 +30,7 @@ def test_passes_with_an_allowed_break(fullgraph):
 
 
 def test_passes_for_dynamic_sizes(fullgraph):
-    fullgraph.check(Net(), shapes=[(3, 16), (7, 16), (9, 16)], dynamic=True, recompiles=0)
+    fullgraph.check(Net(), shapes=[(3, 4), (7, 4), (9, 4)], dynamic=True, recompiles=0)
 
 
 def test_fails_for_a_break(fullgraph):
@@ -74,7 +42,7 @@ def test_fails_for_a_break_in_a_helper(fullgraph):
 
 
 def test_fails_for_a_recompile(fullgraph):
-    fullgraph.check(Counter(), shapes=[(2, 16)] * 3, recompiles=0)
+    fullgraph.check(Counter(), shapes=[(2, 4)] * 3, recompiles=0)
 
 
 def test_fails_under_fullgraph_true(fullgraph):

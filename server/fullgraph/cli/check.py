@@ -501,7 +501,7 @@ def _reusable_results(stored: StoredRun | None, basis: TraceBasis, path: str) ->
 def _unfinished_words(path: str, results: Results) -> str:
     """Return a sentence about a file of which only some targets were traced."""
     traced = len({shown.report.name for shown in results.reports()})
-    total = traced + len(results.untold)
+    total = traced + len(results.unreported)
     return f"{path} was analyzed only in part: {traced} of {amount(total, 'target')}."
 
 

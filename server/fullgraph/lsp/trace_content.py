@@ -139,8 +139,9 @@ def _list_targets(unit: AnalysisUnit) -> list[_TraceTarget]:
         for name, target_runs in runs.items()
     ]
     if _is_busy(unit):
-        untold = unit.results.untold
-        subjects += [_TraceTarget(target.name, target.range, ()) for target in untold]
+        subjects += [
+            _TraceTarget(target.name, target.range, ()) for target in unit.results.unreported
+        ]
         subjects.sort(key=lambda subject: subject.range.start.line)
     if not subjects and _is_busy(unit) and unit.traces.complete is None:
         return [_TraceTarget("", _NOWHERE, ())]

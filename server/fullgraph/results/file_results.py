@@ -267,7 +267,7 @@ class Results:
             for name in gone:
                 del self._old[name]
             self.forecasts.keep_targets(names)
-            return bool(gone or self.untold)
+            return bool(gone or self.unreported)
         if isinstance(event, CalledAgain) and self._called is not None:
             # The inputs come from the same calls, whose lines may have moved.
             called = self._called._shown_part(event.target)
@@ -494,15 +494,10 @@ class Results:
         return tuple(sorted(shown, key=_report_order))
 
     @property
-    def ran_program(self) -> bool:
-        """Whether a program that imports the file was executed for these results."""
-        return any(shown.report.compiled is not None for shown in self.reports())
-
-    @property
-    def untold(self) -> tuple[TargetInfo, ...]:
+    def unreported(self) -> tuple[TargetInfo, ...]:
         """Targets for which neither the current run nor an earlier one has sent a report."""
-        told = {shown.report.name for shown in self.reports()}
-        return tuple(target for target in self._found if target.name not in told)
+        reported = {shown.report.name for shown in self.reports()}
+        return tuple(target for target in self._found if target.name not in reported)
 
     @property
     def guards(self) -> Mapping[str, GuardsByTarget]:

@@ -184,7 +184,7 @@ class FileTraces:
         self.shown.replace(known)
         self.importable.update()
         self.from_cache = self.unparsed = False
-        self._schedule.at_rest = known.ran_program
+        self._schedule.at_rest = _ran_program(known)
         self._settle()
         self._owner.results_completed()
 
@@ -358,7 +358,7 @@ class FileTraces:
         current text.
         """
         results = self.shown.complete_run()
-        self._schedule.at_rest = results.ran_program
+        self._schedule.at_rest = _ran_program(results)
         if not run.only and self._engine is not None:
             self.store.add(StoredRun(run.basis, results, run.files, self._engine.status))
         moved = run.now is not run.basis
@@ -426,3 +426,8 @@ def _is_newer_python(python: str) -> bool:
     except ValueError:
         return False
     return (major, minor) > sys.version_info[:2]
+
+
+def _ran_program(results: Results) -> bool:
+    """Whether a program that imports the file was executed for these results."""
+    return any(shown.report.compiled is not None for shown in results.reports())
