@@ -92,7 +92,6 @@ for line in incoming:
     if isinstance(request, protocol.Analyze):
         limits, parts = request.limits, ",".join(request.parts)
         note(f"parts {parts} search={limits.search_seconds:g} file={limits.file_seconds:g}")
-        note(f"analyze {request.path} jobs={request.jobs} mode={request.mode} cwd={request.cwd}")
         if request.without:
             note(f"without {','.join(request.without)}")
         note(f"analyze {request.path} jobs={request.jobs} mode={request.mode} cwd={request.cwd}")

@@ -46,7 +46,9 @@ async def actions_at(editor: Any, uri: str, needle: str, only: list[str] | None 
         types.CodeActionContext(diagnostics=[], only=only),
     )
     found = await editor.client.text_document_code_action_async(params) or []
-    return [one for one in found if not one.disabled]
+    # Neovim has no disabled actions, so the state of the search for fixes is one of the actions.
+    states = ("Looking for fixes", "No fix: ")
+    return [one for one in found if not one.disabled and not one.title.startswith(states)]
 
 
 def files(editor: Any) -> list[str]:

@@ -124,7 +124,7 @@ def test_what_is_verified_meanwhile_is_kept_where_no_time_is_left(
     last, end = scripts[-1], said[-1]
     assert isinstance(end, Reproduced)
     assert (end.verified, end.reason, last.verified) == (True, "", True)
-    assert [one.verified for one in scripts] == [False, True]
+    assert [one.verified for one in scripts[:2]] == [False, True]
     assert "d = 4" in last.script
     assert last.notes == ("A smaller program may show it as well; none was verified.",)
 
