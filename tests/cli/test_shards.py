@@ -126,6 +126,21 @@ def test_the_merged_report_is_the_report_of_one_check(tree: CommandLine) -> None
     assert cut.sub("", merged.out) == cut.sub("", whole.out)
 
 
+def test_baselines_are_merged_too(tree: CommandLine) -> None:
+    tree.check("--baseline", "known.json", "--update-baseline", "src")
+    known = json.loads((tree.folder / "known.json").read_text())
+    gone = {"code": "graph-break/GB0025", "target": "Net", "text": "y", "message": "Gone."}
+    known["files"]["src/m0.py"].append(gone)
+    tree.write("known.json", json.dumps(known))
+    options = ("--baseline", "known.json")
+    reports = write_shards(tree, 1, 2, 3, options=options)
+    whole = tree.check("--format", "json", *options, "src", "gone.py")
+    merged = tree.run("merge", "--format", "json", *reports)
+    assert without_times(merged.out) == without_times(whole.out)
+    assert any(file.get("stale") for file in json.loads(whole.out)["files"])
+    assert all("known" in file for file in json.loads(whole.out)["files"] if file["targets"])
+
+
 def errors(line: CommandLine, *reports: str) -> Iterator[str]:
     ran = line.run("merge", "--format", "json", *reports)
     assert (ran.status, ran.out) == (2, "")

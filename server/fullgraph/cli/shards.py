@@ -95,6 +95,7 @@ class _ShardFile:
     seconds: float
     problem: str
     known: int
+    stale: int
     exit_severity: Severity
     left_out: tuple[LeftOut, ...]
     unfinished: bool
