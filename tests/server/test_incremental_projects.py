@@ -85,6 +85,15 @@ def test_a_changed_program_affects_the_files_that_it_uses() -> None:
     assert found == {"train.py", "pkg/scaled.py"}
 
 
+def test_a_removed_module_is_found_after_a_changed_program() -> None:
+    program = 'import other\nif __name__ == "__main__":\n    other.f(1)\n'
+    changed = program.replace("f(1)", "f(2)")
+    files = {path: text for path, text in FILES.items() if path != "pkg/layers.py"}
+    changes = [ChangedFile("a.py", program, changed), ChangedFile("pkg/layers.py", LAYERS, None)]
+    found = find_affected_files({**files, "a.py": changed}, changes)
+    assert {"a.py", "other.py", "pkg/scaled.py", "pkg/shifted.py"} <= found
+
+
 def test_two_modules_of_one_name_count_both() -> None:
     files = {
         "a/utils.py": "def f(x):\n    return x\n",

@@ -55,11 +55,10 @@ def select_affected(files: Sequence[SourceFile], revision: str, folder: Path) ->
         return AffectedSources(
             tuple(files), f"All files are checked, because {configuration[0]} changed {since}."
         )
-    texts = _read_project(repository)
+    paths = sorted(path for path in {*changed, *new} if path.endswith(".py"))
+    texts = _read_project(repository) if paths else {}
     changes = [
-        ChangedFile(path, _read_revision(repository, base, path), texts.get(path))
-        for path in sorted({*changed, *new})
-        if path.endswith(".py")
+        ChangedFile(path, _read_revision(repository, base, path), texts.get(path)) for path in paths
     ]
     affected = find_affected_files(texts, changes)
     selected = tuple(

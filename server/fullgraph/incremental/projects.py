@@ -68,6 +68,11 @@ class _Import:
     statement: int
     inner: bool
 
+    @property
+    def submodule(self) -> str:
+        """Dotted name of the module that ``name`` may be: `from package import module`."""
+        return f"{self.module}.{self.name}" if self.module else self.name
+
 
 def find_affected_files(files: Mapping[str, str], changes: Sequence[ChangedFile]) -> frozenset[str]:
     """Return the paths of the files whose traces the changes can affect.
@@ -98,7 +103,9 @@ class _Search:
             self._add_names(change.path, affected)
             if change.after is not None:
                 self._found.add(change.path)
-                self._add_used_files(change.path)
+        # Resolving imports needs the paths of all changed files, because removed files count too.
+        for path in list(self._found):
+            self._add_used_files(path)
         while self._waiting:
             self._visit_importers(self._waiting.pop())
         return frozenset(self._found & self._files.keys())
@@ -132,11 +139,10 @@ class _Search:
                     yield one, affected
                 elif affected.includes(one.name):
                     yield one, _EVERYTHING
-            elif one.name not in ("", "*"):
-                # The name may be a module of a package: `from package import module`.
-                submodule = f"{one.module}.{one.name}" if one.module else one.name
-                if path in self._resolve(importer, submodule, one.level):
-                    yield one, affected
+            elif one.name not in ("", "*") and path in self._resolve(
+                importer, one.submodule, one.level
+            ):
+                yield one, affected
 
     def _add_used_files(self, path: str) -> None:
         """Add the files that a changed program imports: the program may provide their inputs."""
@@ -144,9 +150,8 @@ class _Search:
         if parsed is None or not parsed.is_program:
             return
         for one in parsed.imports:
-            submodule = f"{one.module}.{one.name}" if one.module else one.name
             self._found |= self._resolve(path, one.module, one.level)
-            self._found |= self._resolve(path, submodule, one.level) if one.name else set()
+            self._found |= self._resolve(path, one.submodule, one.level) if one.name else set()
 
     def _resolve(self, importer: str, module: str, level: int) -> set[str]:
         """Return the files that an import of ``module`` in the file ``importer`` may mean."""
@@ -199,7 +204,7 @@ class _Search:
 
 
 class _ParsedFile:
-    """A file with its imports."""
+    """A file with its imports, and the statements that mention each name."""
 
     def __init__(self, text: ParsedText) -> None:
         self._text = text
@@ -243,7 +248,32 @@ class _ParsedFile:
                 direct |= {number for number in users if self._mentions_any(number, affected)}
                 modules |= {one.bound} if one.name else set()
         direct |= {number for name in names for number in self._mentioning[name]}
-        return _follow_uses(self._text, direct, names | modules)
+        return self.follow_uses(direct, names | modules)
+
+    def follow_uses(
+        self, direct: Iterable[int], names: Iterable[str] = ()
+    ) -> tuple[frozenset[int], _Affected]:
+        """Return the statements of ``direct`` with their direct and indirect users, and the names
+        that these statements bind, in addition to ``names``."""
+        found: set[int] = set()
+        bound = set(names)
+        waiting = list(direct)
+        while waiting:
+            number = waiting.pop()
+            if number in found:
+                continue
+            found.add(number)
+            binds = self._text.statements[number].names.binds
+            bound |= binds
+            waiting += (user for name in binds for user in self._mentioning[name])
+        everything = any(map(self._acts_on_import, found))
+        return frozenset(found), _Affected(frozenset(bound), everything)
+
+    def _acts_on_import(self, number: int) -> bool:
+        """Whether importing the module executes calls in a statement, which may change any of its
+        names."""
+        names = self._text.statements[number].names
+        return names.role == "other" and not names.binds and bool(names.executed)
 
     def _mentions_any(self, number: int, affected: _Affected) -> bool:
         if affected.everything:
@@ -253,46 +283,14 @@ class _ParsedFile:
 
     @cached_property
     def _mentioning(self) -> Mapping[str, set[int]]:
-        return _mentioning_statements(self._text)
-
-
-def _mentioning_statements(text: ParsedText) -> Mapping[str, set[int]]:
-    """Return the indices of the statements, except imports, that mention a name, by name."""
-    found: dict[str, set[int]] = defaultdict(set)
-    for number, statement in enumerate(text.statements):
-        # `__all__` names everything that a module exports, but does not use it.
-        if statement.names.role != "import" and statement.names.binds != {"__all__"}:
-            for name in statement.names.mentions:
-                found[name].add(number)
-    return found
-
-
-def _follow_uses(
-    text: ParsedText, direct: Iterable[int], names: Iterable[str]
-) -> tuple[frozenset[int], _Affected]:
-    """Return the statements of ``direct`` with their direct and indirect users, and the names that
-    these statements bind, in addition to ``names``."""
-    mentioning = _mentioning_statements(text)
-    found: set[int] = set()
-    bound = set(names)
-    waiting = list(direct)
-    while waiting:
-        number = waiting.pop()
-        if number in found:
-            continue
-        found.add(number)
-        binds = text.statements[number].names.binds
-        bound |= binds
-        waiting += (user for name in binds for user in mentioning[name])
-    everything = any(_acts_on_import(text, number) for number in found)
-    return frozenset(found), _Affected(frozenset(bound), everything)
-
-
-def _acts_on_import(text: ParsedText, number: int) -> bool:
-    """Whether importing the module executes calls in a statement, which may change any of its
-    names."""
-    names = text.statements[number].names
-    return names.role == "other" and not names.binds and bool(names.executed)
+        """Indices of the statements, except imports, that mention a name, by name."""
+        found: dict[str, set[int]] = defaultdict(set)
+        for number, statement in enumerate(self._text.statements):
+            # `__all__` names everything that a module exports, but does not use it.
+            if statement.names.role != "import" and statement.names.binds != {"__all__"}:
+                for name in statement.names.mentions:
+                    found[name].add(number)
+        return found
 
 
 def _changed_names(change: ChangedFile) -> _Affected | None:
@@ -307,11 +305,9 @@ def _changed_names(change: ChangedFile) -> _Affected | None:
         return _EVERYTHING
     if alignment.is_same:
         return None
-    affected = _Affected()
-    for text, changed in ((before, alignment.changed_before), (after, alignment.changed_after)):
-        _, found = _follow_uses(text, changed, ())
-        affected = affected.join(found)
-    return affected
+    _, old = _ParsedFile(before).follow_uses(alignment.changed_before)
+    _, new = _ParsedFile(after).follow_uses(alignment.changed_after)
+    return old.join(new)
 
 
 def _imports_in(node: ast.stmt, statement: int) -> Iterator[_Import]:
