@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "server"), str(ROOT / "engine")]
 
 from fullgraph.cli.command_line import COMMANDS, command_parser, load_command  # noqa: E402
-from fullgraph.domain.codes import CODES, Code  # noqa: E402
+from fullgraph.domain.codes import CODES, Code, heading_anchor  # noqa: E402
 from fullgraph.session.setting_kinds import Choice  # noqa: E402
 from fullgraph.session.settings import format_value, list_declarations  # noqa: E402
 
@@ -130,7 +130,7 @@ def _links(text: str) -> list[str]:
 def _headings(page: Path) -> set[str]:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
     titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    return set(map(heading_anchor, titles))
 
 
 def _move_links(text: str, origin: Path, folder: Path) -> str:

@@ -30,6 +30,18 @@ def script(*events: Event, torch: str = "") -> str:
     return "".join(f"#{torch}! {protocol.encode(event).decode()}" for event in events)
 
 
+def git(folder: Path, *arguments: str) -> None:
+    """Run git in a folder, without the configuration of the user."""
+    identity = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+    subprocess.run(
+        ["git", *identity, *arguments],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        env={"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull},
+    )
+
+
 def on(line: int, start: int, end: int) -> Range:
     return Range(Position(line, start), Position(line, end))
 

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import CommandLine, git
 
 MODEL = "from layers import scale\nclass Net: scale(x)\n"
-
-
-def git(folder: Path, *arguments: str) -> None:
-    identity = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
-    environment = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull}
-    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, env=environment)
 
 
 @pytest.fixture

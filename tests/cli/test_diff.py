@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import CommandLine, on, script, scripted_python
+from tests.cli.conftest import CommandLine, git, on, script, scripted_python
 
 from fullgraph.cli.check_report import (
     CheckReport,
@@ -362,17 +360,6 @@ def test_a_file_that_one_side_cannot_trace(command_line: CommandLine, pythons: l
 
 
 # -- revisions --------------------------------------------------------------------------------
-
-
-def git(folder: Path, *arguments: str) -> None:
-    identity = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
-    subprocess.run(
-        ["git", *identity, *arguments],
-        cwd=folder,
-        check=True,
-        capture_output=True,
-        env={"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull},
-    )
 
 
 @pytest.fixture

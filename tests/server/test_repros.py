@@ -305,19 +305,9 @@ async def test_none_could_be_had(editor: Any) -> None:
     assert files(editor) == [] and editor.client.shown_documents == []
 
 
-async def test_shutting_down_keeps_the_best(open_editor: Any, counter: Any) -> None:
-    editor = await open_editor(name="neovim")
-    uri = await opened(editor, NET + "# repro: 143 37 wait\n")
-    making = asyncio.create_task(repro(editor, place(uri)))
-    await until_waiting(editor, counter)
-    await editor.shut_down()
-    await editor.until(lambda: files(editor) == ["gb0059-net.py"])
-    with pytest.raises(JsonRpcException):
-        await making
-
-
-async def test_shutting_down_waits_until_the_best_is_saved(open_editor: Any, counter: Any) -> None:
-    editor = await open_editor(name="neovim", server="slow_saving_server.py")
+@pytest.mark.parametrize("server", ["stub_server.py", "slow_saving_server.py"])
+async def test_shutting_down_keeps_the_best(open_editor: Any, counter: Any, server: str) -> None:
+    editor = await open_editor(name="neovim", server=server)
     uri = await opened(editor, NET + "# repro: 143 37 wait\n")
     making = asyncio.create_task(repro(editor, place(uri)))
     await until_waiting(editor, counter)

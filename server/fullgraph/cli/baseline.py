@@ -18,6 +18,7 @@ from typing import Any
 from fullgraph.cli.check_report import CheckReport, ReportedFinding
 from fullgraph.cli.matching import SAME, Trait, match_items
 from fullgraph.cli.sources import UnreadableFile, absolute_path
+from fullgraph.cli.versioned_files import has_conflict_markers, replace_text
 from fullgraph.domain.codes import current_name, matches_selector
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.paths import shorten_paths
@@ -83,7 +84,7 @@ class Baseline:
             raise UnreadableFile(f"Cannot read {path}: {error.strerror or error}.") from error
         except ValueError as error:
             raise UnreadableFile(f"{path} is not UTF-8 text; write it again.") from error
-        if any(line.startswith(("<<<<<<<", ">>>>>>>")) for line in text.splitlines()):
+        if has_conflict_markers(text):
             raise UnreadableFile(
                 f"{path} has conflict markers of git; resolve the conflict, or delete the file and "
                 "write it again with --update-baseline."
@@ -196,7 +197,7 @@ class BaselineUpdate:
             },
         }
         try:
-            self._path.write_text(dump_json(document) + "\n", encoding="utf-8")
+            replace_text(self._path, dump_json(document) + "\n")
         except OSError as error:
             raise UnreadableFile(
                 f"Cannot write {self._path}: {error.strerror or error}."

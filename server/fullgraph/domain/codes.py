@@ -44,6 +44,11 @@ class Severity(str, enum.Enum):
 _NUMBERS = {severity: number for number, severity in enumerate(Severity, start=1)}
 
 
+def heading_anchor(title: str) -> str:
+    """Return the anchor of a heading in Markdown, as GitHub generates it."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
 @dataclass(frozen=True)
 class Code:
     """A row of the table of finding codes.
@@ -67,7 +72,7 @@ class Code:
         """Anchor of this code's heading in ``docs/codes.md``, in lower case and without
         punctuation, as GitHub generates it.
         """
-        return re.sub(r"[^\w\- ]", "", self.name.lower()).replace(" ", "-")
+        return heading_anchor(self.name)
 
 
 CODES: tuple[Code, ...] = (

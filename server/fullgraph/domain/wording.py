@@ -21,6 +21,11 @@ def message_lines(finding: Finding) -> list[str]:
     return _fit_lines(headline(finding))
 
 
+def finding_lines(finding: Finding) -> list[str]:
+    """Return the message of a finding as lines, followed by what Dynamo did and the explanation."""
+    return [*message_lines(finding), *filter(None, (consequence(finding), explanation(finding)))]
+
+
 def same_cause_lines(finding: Finding, line: int) -> list[str]:
     """Return the message to show for a graph break with the same cause as an earlier one.
 

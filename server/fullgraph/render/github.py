@@ -9,7 +9,7 @@ from fullgraph.domain.calls import calls_clause
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guard_names import other_names
-from fullgraph.domain.wording import consequence, explanation, message_lines, same_cause_lines
+from fullgraph.domain.wording import finding_lines, same_cause_lines
 from fullgraph.render.checked import CheckedFile
 from fullgraph.render.places import file_span
 
@@ -69,8 +69,7 @@ def _message_text(item: FileFinding) -> str:
     if item.same_as is not None:
         return "\n".join(same_cause_lines(finding, item.same_as.start.line))
     also = [f"also: {name}" for name in other_names(finding)]
-    told = (*message_lines(finding), consequence(finding), explanation(finding))
-    parts = (*told, *also, *hints, reached, item.href)
+    parts = (*finding_lines(finding), *also, *hints, reached, item.href)
     return "\n".join(part for part in parts if part)
 
 

@@ -7,15 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.phrases import amount
-from fullgraph.domain.wording import consequence, explanation, message_lines
+from fullgraph.domain.wording import finding_lines, message_lines
 from fullgraph.render.breaks import cause_words, cost_clause
 from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph.render.stack import is_library
 from fullgraph.render.summary import target_line
-from fullgraph.render.terminal import count_words, extent_words, untraced_words
+from fullgraph.render.terminal import extent_words, severity_words, untraced_words
 from fullgraph_engine.protocol import BreakCause, TargetReport
 
 _MOST_SEGMENTS = 40
@@ -87,9 +86,7 @@ def check_html(checked: CheckResults) -> str:
 
 def _summary_parts(checked: CheckResults) -> Iterator[str]:
     yield "<h1>What torch.compile does to this code</h1>"
-    numbers = checked.count_severities()
-    counts = [count_words(numbers[each], each) for each in Severity if numbers.get(each)]
-    found = ", ".join(counts) or "No findings"
+    found = ", ".join(severity_words(checked)) or "No findings"
     incomplete = " in what could be checked" if checked.incomplete else ""
     yield f"<p><strong>{escape(found)}</strong>{incomplete}; "
     yield f"{escape(', '.join(extent_words(checked)))}.</p>"
@@ -163,7 +160,7 @@ def _strip(report: TargetReport) -> str:
 
 def _finding_parts(file: CheckedFile, item: FileFinding) -> Iterator[str]:
     finding = item.finding
-    first, *more = message_lines(finding)
+    first, *more = finding_lines(finding)
     line = finding.range.start.line
     data = {
         "severity": item.severity.value,
@@ -181,7 +178,7 @@ def _finding_parts(file: CheckedFile, item: FileFinding) -> Iterator[str]:
         if 0 <= number < len(file.text)
     )
     yield f"<pre>{escape(source)}</pre>"
-    for words in filter(None, (*more, consequence(finding), explanation(finding))):
+    for words in more:
         yield f"<p>{_prose(words)}</p>"
     if finding.cost is not None:
         yield f"<p>Cost: {_prose(cost_clause(finding.cost))}</p>"

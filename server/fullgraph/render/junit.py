@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from fullgraph.domain.findings import FileFinding
-from fullgraph.domain.wording import consequence, explanation, message_lines
+from fullgraph.domain.wording import finding_lines, message_lines
 from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph_engine.protocol import TargetReport
 
@@ -31,6 +31,11 @@ def check_junit(checked: CheckResults) -> str:
             suite = _add_suite(root, file.path)
             suite.set("time", f"{file.seconds:.3f}")
             _add_cases(suite, file)
+    return document_text(root)
+
+
+def document_text(root: ElementTree.Element) -> str:
+    """Return the text of a JUnit document, after counting the tests of each suite by outcome."""
     for suite in root:
         cases = list(suite)
         suite.set("tests", str(len(cases)))
@@ -80,8 +85,8 @@ def _finding_text(file: CheckedFile, item: FileFinding) -> str:
     finding = item.finding
     place = f"{file.path}:{finding.range.start.line + 1}: {item.severity.value}[{finding.code}]"
     hints = [f"hint: {hint}" for hint in finding.hints]
-    parts = (*message_lines(finding), consequence(finding), explanation(finding), *hints, item.href)
-    return "\n".join([place, *filter(None, parts)])
+    parts = (place, *finding_lines(finding), *hints, item.href)
+    return "\n".join(filter(None, parts))
 
 
 def _add_text(case: ElementTree.Element, tag: str, message: str, text: str) -> None:

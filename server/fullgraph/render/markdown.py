@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.phrases import amount, listing
 from fullgraph.domain.wording import message_lines
 from fullgraph.render.checked import CheckedFile, CheckResults
-from fullgraph.render.terminal import count_words, extent_words
+from fullgraph.render.terminal import extent_words, severity_words
 
 _MOST = 60_000
-"""Approximate maximum number of characters: GitHub rejects comments above 65,536."""
+"""Approximate maximum length of a comment in characters; GitHub rejects more than 65,536."""
 
 
 def check_markdown(checked: CheckResults) -> str:
@@ -23,24 +22,38 @@ def check_markdown(checked: CheckResults) -> str:
     If the text exceeds about 60,000 characters, the findings of the remaining files are only
     counted, because GitHub limits the length of a comment.
     """
-    blocks = ["\n".join(_head_lines(checked))]
-    room = _MOST - len(blocks[0])
     shown = [file for file in checked.files if file.findings or file.problem]
-    for number, file in enumerate(shown):
-        block = "\n".join(_file_lines(file))
+
+    def omitted(first: int) -> str:
+        left = shown[first:]
+        findings = amount(sum(len(each.findings) for each in left), "finding")
+        return f"{findings} in {amount(len(left), 'more file')} are not shown."
+
+    return join_blocks(_head_lines(checked), map(_file_lines, shown), omitted)
+
+
+def join_blocks(
+    head: Iterable[str], blocks: Iterable[Iterable[str]], omitted: Callable[[int], str]
+) -> str:
+    """Join blocks of lines, with empty lines between them, to a text that fits into a comment.
+
+    If ``head`` and the blocks exceed about 60,000 characters, the text ends with the sentence
+    ``omitted(number)`` instead, where ``number`` is the index of the first omitted block.
+    """
+    parts = ["\n".join(head)]
+    room = _MOST - len(parts[0])
+    for number, lines in enumerate(blocks):
+        block = "\n".join(lines)
         room -= len(block) + 2
         if room < 0:
-            left = shown[number:]
-            findings = amount(sum(len(each.findings) for each in left), "finding")
-            blocks.append(f"{findings} in {amount(len(left), 'more file')} are not shown.")
+            parts.append(omitted(number))
             break
-        blocks.append(block)
-    return "\n\n".join(blocks)
+        parts.append(block)
+    return "\n\n".join(parts)
 
 
 def _head_lines(checked: CheckResults) -> Iterator[str]:
-    numbers = checked.count_severities()
-    counts = [count_words(numbers[each], each) for each in Severity if numbers.get(each)]
+    counts = severity_words(checked)
     words = f"**{listing(counts)}**" if counts else "no findings"
     if checked.known:
         words = words.replace("no findings", "no new findings")

@@ -13,7 +13,7 @@ from fullgraph.domain import codes
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guard_names import other_names
-from fullgraph.domain.wording import consequence, explanation, message_lines
+from fullgraph.domain.wording import finding_lines
 from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph.render.fingerprints import line_hashes, stable_fingerprint
 from fullgraph.render.json import dump_json
@@ -131,8 +131,7 @@ def _message_text(item: FileFinding) -> str:
     finding = item.finding
     hints = [f"Hint: {hint}" for hint in finding.hints]
     also = [f"Also: {name}" for name in other_names(finding)]
-    told = (*message_lines(finding), consequence(finding), explanation(finding))
-    parts = (*told, *also, *hints)
+    parts = (*finding_lines(finding), *also, *hints)
     return "\n".join(part for part in parts if part)
 
 

@@ -74,12 +74,7 @@ def file_text(file: CheckedFile, paint: Paint = PLAIN, *, quiet: bool = False) -
 def check_text(checked: CheckResults, paint: Paint = PLAIN) -> str:
     """Format the last lines of a check: the number of findings, traced functions and files, and
     what was not traced."""
-    counts = checked.count_severities()
-    found = [
-        paint(SEVERITY_STYLES[severity], count_words(counts[severity], severity))
-        for severity in SEVERITY_STYLES
-        if counts.get(severity)
-    ]
+    found = severity_words(checked, paint)
     words = "No new findings" if checked.known else "No findings"
     if checked.incomplete:
         words += " in what could be checked"
@@ -330,8 +325,17 @@ def _finding_title(finding: Finding) -> str:
     return message_lines(finding)[0].removeprefix("Graph break: ").partition(";")[0]
 
 
-def count_words(number: int, severity: Severity) -> str:
-    """Return a number of findings with their severity: ``2 warnings``."""
+def severity_words(checked: CheckResults, paint: Paint = PLAIN) -> list[str]:
+    """Return the number of findings of each severity, such as ``2 warnings``."""
+    counts = checked.count_severities()
+    return [
+        paint(style, _count_words(counts[severity], severity))
+        for severity, style in SEVERITY_STYLES.items()
+        if counts.get(severity)
+    ]
+
+
+def _count_words(number: int, severity: Severity) -> str:
     # "Information" does not have a plural.
     if severity is Severity.INFORMATION:
         return f"{number} information finding" + ("s" if number > 1 else "")

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -21,11 +19,11 @@ from packaging.markers import InvalidMarker, Marker, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
+from fullgraph.cli.versioned_files import has_conflict_markers, replace_text
 from fullgraph.testing.causes import Cause
 
 VERSION = 1
 UPDATE = "pytest --fullgraph-update"
-_CONFLICT = re.compile(r"^(<{7}|>{7}|={7})( |$)", re.MULTILINE)
 _CAUSE_KEYS = tuple(field.name for field in dataclasses.fields(Cause))
 
 
@@ -163,7 +161,7 @@ def read_sections(path: Path) -> Sections:
         raise
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidExpectations(f"Cannot read {name}: {error}.") from error
-    if _CONFLICT.search(text):
+    if has_conflict_markers(text):
         raise InvalidExpectations(
             f"{name} has conflict markers of a merge; keep one side, then run `{UPDATE}`."
         )
@@ -218,9 +216,7 @@ def update_file(path: Path, found: Mapping[str, Sequence[Cause]]) -> bool:
     if path.exists() and path.read_text("utf-8") == text:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
+    replace_text(path, text)
     return True
 
 

@@ -17,13 +17,10 @@ from fullgraph.cli.diff.words import (
     unknown_words,
 )
 from fullgraph.domain.phrases import amount
-from fullgraph.render.markdown import inline_code
+from fullgraph.render.markdown import inline_code, join_blocks
 
 # Invisible first line of the comment, by which a bot finds its own earlier comment to replace it.
 MARK = "<!-- fullgraph diff -->"
-
-# Approximate maximum length of a comment. GitHub rejects comments above 65,536 characters.
-_MOST = 60_000
 
 
 def difference_markdown(difference: CheckDifference) -> str:
@@ -32,19 +29,12 @@ def difference_markdown(difference: CheckDifference) -> str:
     If the text exceeds about 60,000 characters, the remaining files are only counted, because
     GitHub limits the length of a comment.
     """
-    blocks = ["\n".join(_head_lines(difference))]
-    room = _MOST - len(blocks[0])
-    for number, file in enumerate(difference.files):
-        block = "\n".join(_file_lines(file))
-        room -= len(block) + 2
-        if room < 0:
-            left = amount(len(difference.files) - number, "more file")
-            blocks.append(
-                f"Differences in {left} are omitted, because a comment has a maximum length."
-            )
-            break
-        blocks.append(block)
-    return "\n\n".join(blocks)
+
+    def omitted(first: int) -> str:
+        left = amount(len(difference.files) - first, "more file")
+        return f"Differences in {left} are omitted, because a comment has a maximum length."
+
+    return join_blocks(_head_lines(difference), map(_file_lines, difference.files), omitted)
 
 
 def _head_lines(difference: CheckDifference) -> Iterator[str]:
