@@ -121,7 +121,7 @@ def test_an_html_report_is_one_page_with_filters(command_line: CommandLine) -> N
     assert page.count("<details ") == 2 and 'data-family="graph-break"' in page
     assert '<div class="strip" title="3 graphs"><i></i><i></i><i></i></div>' in page
     assert "<h2>a.py</h2>" in page and "clean.py" not in page
-    # The page needs no other file: its only addresses are links.
+    # The page works offline: its only addresses are links.
     assert "src=" not in page and "@import" not in page and "url(" not in page
 
 

@@ -59,8 +59,8 @@ PLACE = on(3, 6, 9)
 HEAD = "import torch\n\n\nclass Net(torch.nn.Module):\n    pass\n"
 
 
-def found(name: str = "Net", status: Status = "traced", code: str = "") -> list[Event]:
-    """Events of a file with one target, which has a finding with ``code`` unless that is empty."""
+def file_events(name: str = "Net", status: Status = "traced", code: str = "") -> list[Event]:
+    """Return events of a file with one target; with ``code``, the target has a finding."""
     finding = Finding(code, f"Finding of {name}.", PLACE, name)
     return [
         TargetsFound(0, (TargetInfo(name, "module", PLACE),)),
@@ -87,26 +87,29 @@ def traced_files(line: CommandLine) -> list[str]:
 # -- effort -----------------------------------------------------------------------------------
 
 
-def resolved(*values: dict[str, Any]) -> Settings:
+def settings_by_effort(*values: dict[str, Any]) -> Settings:
     return apply_effort(
         resolve_settings(*(SettingsSource(f"source {n}", one) for n, one in enumerate(values)))
     ).settings
 
 
 def test_effort_sets_defaults_that_each_source_can_override() -> None:
-    quick = resolved({"effort": "quick"})
+    quick = settings_by_effort({"effort": "quick"})
     assert not quick.try_dynamic and not quick.try_paths
     assert (quick.search_seconds, quick.file_timeout) == (1.0, 30.0)
-    normal = resolved()
+    normal = settings_by_effort()
     assert normal.try_dynamic and normal.try_paths
     assert (normal.search_seconds, normal.file_timeout) == (6.0, 0.0)
-    own = resolved({"try-paths": True, "file-timeout": 5}, {"effort": "quick"})
+    own = settings_by_effort({"try-paths": True, "file-timeout": 5}, {"effort": "quick"})
     assert own.try_paths and not own.try_dynamic
     assert own.file_timeout == 5.0
 
 
 def test_only_thorough_checks_forecast_without_an_option() -> None:
-    thorough, quick = resolved({"effort": "thorough"}), resolved({"effort": "quick"})
+    thorough, quick = (
+        settings_by_effort({"effort": "thorough"}),
+        settings_by_effort({"effort": "quick"}),
+    )
     assert [wants_forecast(one, None) for one in (thorough, quick)] == [True, False]
     assert [wants_forecast(thorough, False), wants_forecast(quick, True)] == [False, True]
 
@@ -127,16 +130,16 @@ def test_only_thorough_checks_forecast_without_an_option() -> None:
 def test_effort_decides_what_the_engine_does(
     command_line: CommandLine, options: list[str], line: str
 ) -> None:
-    command_line.write("a.py", text(*found()))
+    command_line.write("a.py", text(*file_events()))
     # CI does not change which findings a check reports.
     assert command_line.check("--no-cache", *options, ".", CI="true").status == 0
     assert line in command_line.engine_log()
 
 
 def test_the_summary_counts_what_was_not_traced(command_line: CommandLine) -> None:
-    command_line.write("a.py", text(*found(status="no-probe", code="probe/missing")))
-    command_line.write("b.py", text(*found(status="skipped")))
-    command_line.write("c.py", text(*found()))
+    command_line.write("a.py", text(*file_events(status="no-probe", code="probe/missing")))
+    command_line.write("b.py", text(*file_events(status="skipped")))
+    command_line.write("c.py", text(*file_events()))
     ran = command_line.check("--effort", "quick", ".")
     assert ran.out.splitlines()[-2:] == [
         "2 targets were not traced: 1 without inputs, 1 over the time limit of the file.",
@@ -176,7 +179,7 @@ def test_a_target_with_several_inputs_counts_as_traced_if_one_is() -> None:
 def test_a_function_over_the_time_limit_makes_a_check_incomplete(
     command_line: CommandLine,
 ) -> None:
-    command_line.write("a.py", text(*found(status="skipped")))
+    command_line.write("a.py", text(*file_events(status="skipped")))
     assert command_line.check("a.py").status == 2
     assert command_line.check("--exit-severity", "off", "a.py").status == 0
 
@@ -207,7 +210,7 @@ class StubEngine:
     async def _events(self, request: Analyze) -> AsyncIterator[Event]:
         if request.path.endswith("slow.py"):
             await asyncio.Event().wait()
-        for event in found(code=BREAK):
+        for event in file_events(code=BREAK):
             yield event
         if request.path.endswith("half.py"):
             await asyncio.Event().wait()
@@ -320,10 +323,10 @@ def test_a_cancelled_check_has_partial_results(tmp_path: Path) -> None:
 
 
 def interrupt(line: CommandLine, number: signal.Signals, *options: str) -> tuple[int, str, str]:
-    """Check three files, of which the second hangs, and send a signal then."""
-    line.write("a.py", text(*found(code=BREAK)))
+    """Check three files, and send a signal while the second one hangs."""
+    line.write("a.py", text(*file_events(code=BREAK)))
     line.write("b.py", HEAD + "#! hang\n")
-    line.write("c.py", text(*found()))
+    line.write("c.py", text(*file_events()))
     cache = str(line.folder.parent / "cache")
     process = line.start(
         "check", "--python", str(line.interpreter), "-j", "1", *options, ".", XDG_CACHE_HOME=cache
@@ -376,7 +379,7 @@ def test_the_next_check_continues_after_an_interrupted_one(command_line: Command
     interrupt(command_line, signal.SIGTERM)
     assert traced_files(command_line) == ["a.py", "b.py"]
     command_line.log.unlink()
-    command_line.write("b.py", text(*found()))
+    command_line.write("b.py", text(*file_events()))
     cache = str(command_line.folder.parent / "cache")
     ran = command_line.check("-j", "1", ".", XDG_CACHE_HOME=cache)
     assert traced_files(command_line) == ["b.py", "c.py"]
@@ -387,7 +390,7 @@ def test_the_next_check_continues_after_an_interrupted_one(command_line: Command
 
 
 def test_failed_searches_for_inputs_are_not_repeated(command_line: CommandLine) -> None:
-    command_line.write("a.py", text(*found(status="no-probe", code="probe/missing")))
+    command_line.write("a.py", text(*file_events(status="no-probe", code="probe/missing")))
     cache = str(command_line.folder.parent / "cache")
     first = command_line.check(".", XDG_CACHE_HOME=cache)
     command_line.log.unlink()
@@ -419,7 +422,7 @@ def test_only_functions_over_the_time_limit_are_traced_again(command_line: Comma
 @pytest.mark.parametrize("interrupted", [True, False])
 def test_results_of_an_interrupted_run_may_lack_findings(tmp_path: Path, interrupted: bool) -> None:
     stored = ResultFile(tmp_path / "stored")
-    results, files = Results.from_events(found()), FilesRecorder.from_states(())
+    results, files = Results.from_events(file_events()), FilesRecorder.from_states(())
     basis = TraceBasis(HEAD, (), (), ())
     stored.write(
         StoredRun(basis, results, files, READY, is_complete=False, is_interrupted=interrupted)
@@ -433,7 +436,7 @@ def test_results_of_an_interrupted_run_may_lack_findings(tmp_path: Path, interru
 def test_a_check_of_stored_results_can_be_interrupted(tmp_path: Path) -> None:
     names = [f"m{number}.py" for number in range(9)]
     stored = ResultFile(tmp_path / "stored")
-    results, files = Results.from_events(found()), FilesRecorder.from_states(())
+    results, files = Results.from_events(file_events()), FilesRecorder.from_states(())
     stored.write(StoredRun(TraceBasis(HEAD, (), (), ()), results, files, READY))
     check, listener = make_check(tmp_path, *names, result_file=lambda request, own: stored)
 
@@ -458,7 +461,7 @@ def test_each_file_has_the_settings_of_its_nearest_project(command_line: Command
     command_line.write("app/pyproject.toml", '[tool.fullgraph]\nignore = ["graph-break"]\nfoo = 1')
     command_line.write("plain/pyproject.toml", "[project]\nname = 'plain'\n")
     for name in ("a.py", "lib/a.py", "lib/gen/a.py", "app/a.py", "plain/a.py"):
-        command_line.write(name, text(*found(code=BREAK)))
+        command_line.write(name, text(*file_events(code=BREAK)))
     ran = command_line.check("--no-cache", "-j", "1", ".")
     analyzed = [words.split() for words in command_line.engine_log() if "analyze" in words]
     root = command_line.folder

@@ -144,7 +144,7 @@ async def test_a_measurement_and_the_search_share_their_work(editor: Any, counte
 
 
 async def test_an_edit_during_the_search_ends_the_measurement(editor: Any, counter: Any) -> None:
-    # The stub's comparison of a text with this comment goes on until it is cancelled.
+    # The stub compares a text with this comment until the request is cancelled.
     uri = editor.open("net.py", SLOW + "# behavior: wait\n")
     await editor.until_state("ready")
     place = {"uri": uri, "target": "Net"}
@@ -215,7 +215,7 @@ async def test_while_fixes_are_sought_an_action_says_so(open_editor: Any) -> Non
         capabilities.text_document.code_action.disabled_support = True
 
     editor = await open_editor(adjust=shows_disabled)
-    # The stub's comparison of a text with this comment goes on until it is cancelled.
+    # The stub compares a text with this comment until the request is cancelled.
     uri = editor.open("net.py", TEXT + "# behavior: wait\n")
 
     async def looking() -> list[types.CodeAction]:
@@ -290,10 +290,10 @@ async def test_the_summary_of_a_file_says_how_far_the_search_is(editor: Any, cou
     editor.edit(uri, "# behavior: wait\n", "")
     assert await fixes(editor, uri, kind="source.fixAll.fullgraph")
 
-    async def ended() -> bool:
+    async def has_ended() -> bool:
         return await words() == "fixes for 1"
 
-    assert await editor.until(ended)
+    assert await editor.until(has_ended)
 
 
 async def test_a_fix_of_two_findings_is_one_action(editor: Any) -> None:

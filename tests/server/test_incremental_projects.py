@@ -25,7 +25,7 @@ FILES = {
 }
 
 
-def affected(old: str, new: str, path: str = "pkg/layers.py") -> set[str]:
+def files_affected_by(old: str, new: str, path: str = "pkg/layers.py") -> set[str]:
     text = FILES[path].replace(old, new)
     assert text != FILES[path]
     change = ChangedFile(path, FILES[path], text)
@@ -33,17 +33,17 @@ def affected(old: str, new: str, path: str = "pkg/layers.py") -> set[str]:
 
 
 def test_a_changed_function_affects_the_files_that_use_its_name() -> None:
-    assert affected("x * 2", "x * 3") == {
+    assert files_affected_by("x * 2", "x * 3") == {
         *("pkg/layers.py", "pkg/scaled.py", "pkg/whole.py", "second.py", "reexported.py"),
     }
-    assert affected("x + 1", "x + 3") == {
+    assert files_affected_by("x + 1", "x + 3") == {
         *("pkg/layers.py", "pkg/shifted.py", "pkg/deep/late.py", "stars.py"),
     }
 
 
 @pytest.mark.parametrize("comment", ["    # a comment\n", '    """A docstring."""\n'])
 def test_a_comment_affects_nothing(comment: str) -> None:
-    assert affected("    return x * 2", f"{comment}    return x * 2") == set()
+    assert files_affected_by("    return x * 2", f"{comment}    return x * 2") == set()
 
 
 def test_a_call_at_import_affects_every_importer() -> None:
@@ -55,7 +55,7 @@ def test_a_call_at_import_affects_every_importer() -> None:
 
 
 def test_a_new_import_does_not_affect_importers_of_other_names() -> None:
-    assert affected("import torch\n", "import torch\nimport math\n") == {"pkg/layers.py"}
+    assert files_affected_by("import torch\n", "import torch\nimport math\n") == {"pkg/layers.py"}
 
 
 def test_a_removed_module_affects_its_importers() -> None:

@@ -95,7 +95,7 @@ class Session:
         return {name: outcome for outcome, name in found}
 
     def section(self, test: str) -> str:
-        """What pytest printed about one failed test."""
+        """Return the text that pytest printed about one failed test."""
         found = re.search(
             rf"^_+ (?:ERROR at \w+ of )?{re.escape(test)} _+$\n(.*?)(?=^[_=]{{3,}})",
             self.output,

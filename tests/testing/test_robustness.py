@@ -1,4 +1,4 @@
-"""Observed tests beside other tests and plugins: order, processes, fixtures, errors, state."""
+"""Tests with the plugin together with other tests, other plugins, processes and fixtures."""
 
 from __future__ import annotations
 

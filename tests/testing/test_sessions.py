@@ -1,4 +1,4 @@
-"""What the options of a whole session write: reports, and recorded inputs."""
+"""Reports and recorded inputs, which options of pytest write for a whole session."""
 
 from __future__ import annotations
 

@@ -134,10 +134,10 @@ class Baseline:
 
 
 class BaselineUpdate:
-    """A baseline file that is written again with the findings of a check.
+    """An update of a baseline file with the findings of a check.
 
-    Findings of files that are not checked, and of functions and classes that are not traced, are
-    kept, and so are reasons and dates that people wrote.
+    The file keeps the findings of unchecked files and of untraced functions and classes, and the
+    reasons and dates of all findings.
     """
 
     def __init__(self, path: Path) -> None:

@@ -33,8 +33,8 @@ FindSettings = Callable[[Path], FileSettings]
 
 
 class NearestSettings:
-    """A reader of the settings of files, from the nearest pyproject.toml with ``[tool.fullgraph]``,
-    the environment, and ``flags``, the settings on the command line by name.
+    """Finds the settings of a file in the nearest pyproject.toml with ``[tool.fullgraph]``, in the
+    environment, and in ``flags``, the settings on the command line by name.
 
     Files that are not on disk, such as standard input, get the settings of ``base``, a folder.
     """

@@ -55,8 +55,8 @@ class Candidate:
     """True if the rewrite only adds a check, which raises for inputs that the original may
     accept."""
     is_same_eagerly: bool = False
-    """True if the new code differs only where ``torch.compiler.is_compiling()`` is true. Then the
-    inputs that are tried need not lead to both sides of the conditions in it.
+    """True if the new code differs only where ``torch.compiler.is_compiling()`` is true. Then it
+    can be verified without inputs that reach both sides of each condition.
     """
     suggestion: bool = False
     """True if the candidate only shows a way that a person has to adapt; it is never applied

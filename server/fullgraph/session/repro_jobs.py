@@ -32,7 +32,7 @@ from fullgraph_engine.protocol import Reproduce, Wanted
 MOST_AT_ONCE = 2
 
 _SAVE_SECONDS = 5.0
-"""Seconds that a server which shuts down waits for unfinished repros to be saved."""
+"""Maximum seconds to wait, during the shutdown of the server, until repros are saved."""
 
 _MOST_KEPT = 8
 """Maximum number of finished repros whose results stay available."""
