@@ -32,6 +32,10 @@ def write_site(folder: Path) -> list[str]:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (folder / "index.md").write_text(_move_links(readme, ROOT, folder), encoding="utf-8")
     shutil.copy(ROOT / "vscode-client" / "images" / "trace.png", folder / "images")
+    for name in ("page.css", "frame.css", "frame.html"):
+        (folder / "playground").mkdir(exist_ok=True)
+        shutil.copy(ROOT / "scripts" / "playground" / name, folder / "playground")
+    shutil.copy(ROOT / "vscode-client" / "media" / "trace.css", folder / "playground")
     (folder / "settings.md").write_text(settings_page(), encoding="utf-8")
     (folder / "commands.md").write_text(commands_page(), encoding="utf-8")
     (folder / "codes").mkdir()
