@@ -36,7 +36,7 @@ OTHER_VENV = .venv-torch-$(OTHER_TORCH)-$(shell $(PYTHON) -c \
   'import sys; print("%d.%d" % sys.version_info[:2])')
 OTHER_PIP = PIP_CONSTRAINT=/dev/null $(OTHER_VENV)/bin/python -m pip install $(PIP) --quiet
 
-.PHONY: demo test test-slow test-all test-torch test-editors test-vscode test-nvim recording vsix check docs bench growth soak bench-vscode \
+.PHONY: demo test test-slow test-all test-torch test-editors test-vscode test-nvim test-docs recording vsix check docs bench growth soak bench-vscode \
   bench-repros reach programs clean clean-torch
 
 demo: $(VENV)/ready
@@ -66,7 +66,8 @@ test-torch:
 clean-torch:
 	rm -rf .venv-torch-*
 
-test-editors: test-nvim test-vscode
+# All tests that need an editor or a browser.
+test-editors: test-nvim test-vscode test-docs
 
 # An editor in a browser may miss a beat on a busy machine: what fails is tried once more, and named at the end.
 test-vscode: vsix $(VSCODE_HOSTS:%=tests/clients/hosts/code-server-%/ready)
@@ -116,11 +117,26 @@ check: $(VENV)/ready
 	$(BIN)/python tests/import_cycles.py
 	$(BIN)/python tests/either_way.py
 
-# The documentation site, in build/html.
-docs: $(VENV)/ready
+# The documentation site, in build/html. Its page "Try it" has the trace view of the editors.
+docs: build/samples.js $(VSCODE)/node_modules/ready
 	$(BIN)/python -m pip install $(PIP) --quiet zensical==0.0.73
 	$(BIN)/python scripts/site.py build/site
+	npm --prefix $(VSCODE) run --silent build
+	$(VSCODE)/node_modules/.bin/tsc --noEmit -p scripts/playground
+	$(VSCODE)/node_modules/.bin/esbuild scripts/playground/page.ts scripts/playground/frame.ts \
+	  --bundle --minify --log-level=warning --outdir=build/site/playground
+	cp build/samples.js $(VSCODE)/dist/trace.js build/site/playground
 	$(BIN)/zensical build -f zensical.toml --strict
+
+# Traces of the programs in docs/samples, by the fullgraph of this folder.
+build/samples.js: $(VENV)/ready scripts/record_samples.py $(wildcard docs/samples/*.py) \
+    $(shell find engine server -name "*.py")
+	mkdir -p build
+	$(BIN)/python scripts/record_samples.py $@
+
+test-docs: docs
+	tests/clients/vscode/install_chromium.sh
+	node --test tests/docs/site.test.mjs
 
 bench: $(VENV)/ready
 	$(BIN)/python tests/benchmarks/bench.py

@@ -1,8 +1,8 @@
 """Record traces of the sample programs in ``docs/samples/`` for the page "Try it" of the site.
 
 ``python scripts/record_samples.py FILE`` opens each sample in a real language server, requests what
-the trace view of an editor requests, and writes all answers to FILE, a script for browsers. Each
-verified fix is applied and traced too, so that readers of the page can click it.
+the trace view of an editor requests, and writes all answers to FILE, a script for browsers. It
+applies each fix and records the trace of the result too, so that readers of the page can click it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class AppliedFix:
 
 @dataclass
 class Sample:
-    """A sample program: its traces, and what its verified fixes change."""
+    """A sample program: the recording of its text, and its fixes."""
 
     name: str
     title: str
@@ -186,10 +186,10 @@ def steps_and_remarks(traces: Iterable[Json]) -> Iterable[Json]:
 
 
 def fixes_in(traces: Iterable[Json]) -> list[Json]:
-    """Return the verified fixes that traces offer, each once."""
+    """Return the fixes that traces offer, each once."""
     found: list[Json] = []
     for item in steps_and_remarks(traces):
-        found += [fix for fix in item.get("fixes", ()) if fix["detail"] and fix not in found]
+        found += [fix for fix in item.get("fixes", ()) if fix not in found]
     return found
 
 

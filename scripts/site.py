@@ -32,9 +32,8 @@ def write_site(folder: Path) -> list[str]:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (folder / "index.md").write_text(_move_links(readme, ROOT, folder), encoding="utf-8")
     shutil.copy(ROOT / "vscode-client" / "images" / "trace.png", folder / "images")
-    for name in ("page.css", "frame.css", "frame.html"):
-        (folder / "playground").mkdir(exist_ok=True)
-        shutil.copy(ROOT / "scripts" / "playground" / name, folder / "playground")
+    scripts = shutil.ignore_patterns("*.ts", "*.json")
+    shutil.copytree(ROOT / "scripts" / "playground", folder / "playground", ignore=scripts)
     shutil.copy(ROOT / "vscode-client" / "media" / "trace.css", folder / "playground")
     (folder / "settings.md").write_text(settings_page(), encoding="utf-8")
     (folder / "commands.md").write_text(commands_page(), encoding="utf-8")
@@ -164,7 +163,8 @@ def _slug(code: Code) -> str:
 
 
 def _title(page: Path) -> str:
-    return page.read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# ")
+    text = page.read_text(encoding="utf-8")
+    return next(line for line in text.splitlines() if line.startswith("# ")).lstrip("# ")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`.item()` reads a value from a tensor."""
+"""`.item()` reads a tensor's value."""
 
 import torch
 import torch.nn as nn

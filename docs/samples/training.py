@@ -1,4 +1,4 @@
-"""A training step: what is compiled of it?"""
+"""A training step in pieces."""
 
 import torch
 import torch.nn as nn

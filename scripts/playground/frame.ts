@@ -24,6 +24,6 @@ window.addEventListener("message", ({ data }: MessageEvent<ToPage | Colors>) => 
   }
 });
 
-new ResizeObserver(() => send({ type: "height", height: document.body.scrollHeight })).observe(
-  document.body,
-);
+new ResizeObserver(() => {
+  send({ type: "height", height: Math.ceil(document.body.getBoundingClientRect().height) });
+}).observe(document.body);

@@ -1,7 +1,14 @@
-// The page "Try it": a sample program beside the trace view of the editors, on recorded traces.
+// The page "Try it": a sample program and the trace view of the editors, with recorded traces.
 // Does what VS Code does for the view: sends traces, selects lines, applies fixes, opens documents.
 
-import type { Break, FromPage, Range, ToPage, Trace } from "../../vscode-client/src/trace/content";
+import type {
+  Break,
+  FromPage,
+  Range,
+  Remark,
+  ToPage,
+  Trace,
+} from "../../vscode-client/src/trace/content";
 import { element } from "../../vscode-client/src/trace/page/element";
 
 import type { Colors, Height } from "./messages";
@@ -21,6 +28,7 @@ class Playground {
   readonly #choices = element("nav", { class: "choices", "aria-label": "Samples" });
   readonly #state = element("p", { class: "state", role: "status" });
   readonly #code = element("code", {});
+  readonly #source = element("div", { class: "source highlight" }, element("pre", {}, this.#code));
   readonly #frame: HTMLIFrameElement;
   readonly #dialog = element("dialog", { class: "document" });
   #sample: Sample;
@@ -46,8 +54,7 @@ class Playground {
     new MutationObserver(() => this.#sendColors()).observe(document.body, {
       attributeFilter: ["data-md-color-scheme"],
     });
-    const source = element("div", { class: "source highlight" }, element("pre", {}, this.#code));
-    const panes = element("div", { class: "panes" }, source, this.#frame);
+    const panes = element("div", { class: "panes" }, this.#source, this.#frame);
     root.replaceChildren(this.#choices, this.#state, panes, this.#dialog);
     this.#drawSource();
   }
@@ -75,7 +82,7 @@ class Playground {
         this.#frame.style.setProperty("--height", `${message.height}px`);
         break;
       case "reveal":
-        this.#select(message.range.start.line);
+        this.#select(message.range.start.line, message.focus);
         break;
       case "fix": {
         const edits = JSON.stringify(message.fix.edits);
@@ -138,13 +145,16 @@ class Playground {
     const { title, detail } = this.#fix.fix;
     const undo = element("button", { type: "button", class: "undo" }, "Undo");
     undo.addEventListener("click", () => this.#choose(this.#sample));
-    return [name, " after ", element("em", {}, ...prose(title)), `: ${detail}. `, undo];
+    const words = detail ? `: ${detail}. ` : ". ";
+    return [name, " after ", element("em", {}, ...prose(title)), words, undo];
   }
 
   #row(line: number, change: DiffLine["change"], tokens: Tokens): HTMLElement {
-    const cut = this.#shown.steps
-      .filter((step): step is Break => step.kind === "break")
-      .find(({ range }) => range.start.line === line);
+    const starts = ({ range }: Break | Remark): boolean => range.start.line === line;
+    const breaks = this.#shown.steps.filter((step): step is Break => step.kind === "break");
+    const cut = breaks.find(starts);
+    const remark = this.#shown.remarks.find(starts);
+    const range = cut?.range ?? remark?.range;
     const graph = this.#shown.steps.find(
       (step) => step.kind === "graph" && step.lines.some((one) => one.line === line),
     );
@@ -157,25 +167,33 @@ class Playground {
     const row = element(
       "span",
       {
-        class: `row ${cut ? "cut" : parity} ${change === "+" ? "added" : ""}`,
+        class: `row ${cut ? "cut" : parity} ${remark ? "noted" : ""} ${change === "+" ? "added" : ""}`,
         "data-line": String(line),
-        title: cut ? `Graph break: ${cut.title}` : "",
+        title: cut ? `Graph break: ${cut.title}` : (remark?.message ?? ""),
       },
       number,
-      element("span", { class: "text" }, ...spans(cut ? underlined(tokens, cut.range) : tokens)),
+      ...spans(range ? underline(tokens, range) : tokens),
     );
     row.addEventListener("click", () => {
-      this.#select(line);
+      this.#select(line, false);
       this.#post({ type: "cursor", line });
     });
     return row;
   }
 
-  #select(line: number): void {
+  /** Selects a line of the source, and scrolls the page to it only if it gets the focus. */
+  #select(line: number, focus: boolean): void {
     for (const row of this.#code.children) {
       row.classList.toggle("selected", row.getAttribute("data-line") === String(line));
     }
-    this.#code.querySelector(".selected")?.scrollIntoView({ block: "nearest" });
+    const row = this.#code.querySelector<HTMLElement>(".selected");
+    if (focus) {
+      row?.querySelector("button")?.focus();
+    } else if (row) {
+      const { scrollTop, clientHeight } = this.#source;
+      const last = row.offsetTop + row.offsetHeight - clientHeight;
+      this.#source.scrollTop = Math.max(last, Math.min(scrollTop, row.offsetTop));
+    }
   }
 
   #openDocument(kind: "graph" | "guards"): void {
@@ -203,7 +221,7 @@ function firstTrace({ traces }: Recording): Trace {
 
 function removedRow(tokens: Tokens): HTMLElement {
   const number = element("span", { class: "number", "aria-label": "removed" }, "−");
-  return element("span", { class: "row removed" }, number, element("span", { class: "text" }, ...spans(tokens)));
+  return element("span", { class: "row removed" }, number, ...spans(tokens));
 }
 
 function spans(tokens: Tokens): HTMLElement[] {
@@ -211,7 +229,7 @@ function spans(tokens: Tokens): HTMLElement[] {
 }
 
 /** Tokens of the first line of a range; those within the range get the class `wave`. */
-function underlined(tokens: Tokens, { start, end }: Range): Tokens {
+function underline(tokens: Tokens, { start, end }: Range): Tokens {
   const last = end.line > start.line ? Infinity : end.character;
   let column = 0;
   return tokens.flatMap(([kind, text]) => {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +19,13 @@ from fullgraph.session.settings import list_declarations, tomllib
 ROOT = Path(__file__).parents[2]
 
 
-def load_script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("site_pages", ROOT / "scripts" / "site.py")
+def load_script(name: str = "site") -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "scripts" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     before = list(sys.path)
+    # A dataclass looks up its module.
+    sys.modules[module.__name__] = module
     spec.loader.exec_module(module)
     sys.path[:] = before
     return module
@@ -60,6 +63,7 @@ def test_every_code_setting_and_command_is_documented(site: Path) -> None:
 def test_the_summary_for_models_lists_the_pages(site: Path) -> None:
     summary = (site / "llms.txt").read_text(encoding="utf-8")
     assert "- [Get started in five minutes](start.md)\n" in summary
+    assert "- [Try it](try.md)\n" in summary
 
 
 @pytest.mark.parametrize(
@@ -76,3 +80,51 @@ def test_a_broken_link_is_found(tmp_path: Path, link: str, words: str) -> None:
     (tmp_path / "page.md").write_text(text)
     (problem,) = load_script().broken_links(tmp_path)
     assert problem == f"page.md links to {link}, {words}."
+
+
+# -- recorded samples; what a reader sees of them is tested in site.test.mjs ----------------------
+
+
+def test_every_sample_is_recorded() -> None:
+    samples = (ROOT / "docs" / "samples").glob("*.py")
+    assert sorted(load_script("record_samples").SAMPLES) == sorted(one.stem for one in samples)
+
+
+def test_without_torch_the_build_names_the_step(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["record_samples.py", str(tmp_path / "samples.js")])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as raised:
+        runpy.run_path(str(ROOT / "scripts" / "record_samples.py"), run_name="__main__")
+    assert raised.value.code == (
+        "The step of `make docs` that records the samples (scripts/record_samples.py) needs torch, "
+        f"which {sys.executable} does not have: run `{sys.executable} -m pip install torch`."
+    )
+
+
+def test_a_fix_becomes_a_difference_of_lines() -> None:
+    script = load_script("record_samples")
+    before = "def f(x):\n    print(x)\n\n    return x\n"
+    place = {"line": 1, "character": 0}
+    edits = [
+        {"range": {"start": place, "end": {"line": 2, "character": 0}}, "newText": ""},
+        {"range": {"start": {"line": 3, "character": 11}, "end": {"line": 3, "character": 12}}}
+        | {"newText": "x + 1"},
+    ]
+    after = script.apply_edits(before, edits)
+    assert after == "def f(x):\n\n    return x + 1\n"
+    lines = [
+        line.change + "".join(text for _, text in line.tokens)
+        for line in script.diff_lines(before, after)
+    ]
+    removed, added = "-    return x", "+    return x + 1"
+    assert lines == [" def f(x):", "-    print(x)", " ", removed, added]
+
+
+def test_tokens_of_a_text_are_its_lines() -> None:
+    script = load_script("record_samples")
+    text = '\n\ndef f():\n    """One.\n\n    Two."""\n\n    return 1\n'
+    lines = script.highlight(text)
+    assert "\n".join("".join(part for _, part in line) for line in lines) == text.rstrip("\n")
+    assert ("k", "def") in lines[2] and ("sd", '    Two."""') in lines[5]

@@ -54,6 +54,12 @@ const SETTINGS = {
   "security.workspace.trust.untrustedFiles": "open",
 };
 
+/** Starts Chromium without a window. */
+export async function launchBrowser() {
+  const executablePath = process.env.CHROMIUM ?? (await which("chromium", "google-chrome"));
+  return chromium.launch({ executablePath, args: CHROMIUM });
+}
+
 /** Polls until there is something; what it is. */
 export async function until(what, look, patience = PATIENCE) {
   const end = Date.now() + patience;
@@ -152,8 +158,7 @@ export class Host {
 
   /** Opens the window of the workspace in a browser of its own. */
   async open({ width = 1400, height = 900 } = {}) {
-    const executablePath = process.env.CHROMIUM ?? (await which("chromium", "google-chrome"));
-    this.browser = await chromium.launch({ executablePath, args: CHROMIUM });
+    this.browser = await launchBrowser();
     this.context = await this.browser.newContext({
       viewport: { width, height },
       permissions: ["clipboard-read", "clipboard-write"],
