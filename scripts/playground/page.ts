@@ -88,6 +88,8 @@ class Playground {
         const edits = JSON.stringify(message.fix.edits);
         const fix = this.#sample.fixes.find((one) => JSON.stringify(one.fix.edits) === edits);
         this.#choose(this.#sample, fix);
+        // On a narrow screen the button may be far below.
+        this.#state.scrollIntoView({ block: "nearest" });
         break;
       }
       case "target":

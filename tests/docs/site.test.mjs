@@ -163,6 +163,13 @@ test("on a narrow dark screen the view is below the source, and nothing is cut o
     return { scrollWidth, clientWidth };
   });
   assert.ok(scrollWidth <= clientWidth);
+  // The button is far below the words about what it changed, to which the page scrolls.
+  await view.getByRole("button", { name: "Keep the value as a tensor" }).click();
+  await page.getByRole("button", { name: "Undo" }).waitFor();
+  await page.waitForFunction(() => {
+    const { top, bottom } = document.querySelector("#playground .state").getBoundingClientRect();
+    return top > 0 && bottom < window.innerHeight;
+  });
   const background = () => getComputedStyle(document.body).backgroundColor;
   const dark = await page.evaluate(background);
   assert.equal(await inside.evaluate(background), dark);
