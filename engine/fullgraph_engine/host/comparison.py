@@ -42,8 +42,6 @@ keeps the limit by itself."""
 _JUDGING = 60.0
 """Maximum seconds for the process that compares the recorded calls of two versions; after that it
 is assumed to hang."""
-_COMPILING = 60.0
-"""Maximum seconds for compiling the changed version with a backend; C++ compilers are slow."""
 _MANY_LINES = 2_000
 """Number of lines above which no exact comparison is made: all lines between the first and the last
 change count as changed."""
@@ -87,7 +85,9 @@ class ComparisonSession:
         self._comparer = Performer(host, self._from_comparer, self._comparer_ended)
         self._deadline = float("inf")
         self._judged: Judged | None = None
-        self._tried: BackendTried | None = None
+        self._compiled: BackendTried | None = None
+        """Result of compiling one version: the first failure, or "same" if nothing failed; None
+        before the first result."""
         self._again = self._in_double = False
         """True if the original version was called a second time, and true if it was called in
         double precision."""
@@ -95,7 +95,10 @@ class ComparisonSession:
 
     def begin(self) -> None:
         """Start a run of the original version, which chooses the inputs with which both versions
-        are called."""
+        are called, or a run that compiles the changed version."""
+        if self.request.compiled_by is not None:
+            self._compile(self._changed, self._after_compiled)
+            return
         request, lines = self.request, self._original.lines
         order = Observe(request.seconds, lines, at_random=request.at_random)
         self._run(self._original, ("cases",), order)
@@ -148,8 +151,8 @@ class ComparisonSession:
         elif isinstance(message, CasesChosen):
             self._chosen.setdefault(message.probe, message)
         elif isinstance(message, BackendTried):
-            if self._tried is None or self._tried.outcome == "same":
-                self._tried = message
+            if self._compiled is None or self._compiled.outcome == "same":
+                self._compiled = message
         elif isinstance(message, TargetDone):
             report = message.report
             if report.status == "no-probe":
@@ -260,25 +263,36 @@ class ComparisonSession:
                 self._run(self._original, ("behavior",), in_double)
         elif any(judged.needs_again):
             self._end_unverified(self._end_reason(self._original, "The original"))
-        elif compared.outcome == "same" and self.request.backend:
-            self._next = lambda: self._after_backend(compared)
-            order = Observe(_COMPILING, self._changed.lines, self._packed_cases(), backend=True)
-            self._run(self._changed, ("behavior",), order)
         else:
             self._finish(compared)
 
-    def _after_backend(self, compared: Compared) -> None:
-        """Send ``compared`` as the final result, after Inductor has compiled the changed version or
-        failed to."""
-        tried = self._tried
+    # -- compiling ----------------------------------------------------------------------------
+
+    def _compile(self, text: _ComparedText, then: Callable[[], None]) -> None:
+        """Start a run that compiles one version and compares it with eager calls; ``then`` is
+        called after the run."""
+        request = self.request
+        self._compiled, self._next = None, then
+        order = Observe(request.seconds, (), request.cases, compiled_by=request.compiled_by)
+        self._run(text, ("behavior",), order)
+
+    def _after_compiled(self) -> None:
+        """Compile the original as well if the compiled changed version differs from eager calls."""
+        tried = self._compiled
         if tried is None:
-            why = self._changed.ended or "it told nothing"
-            words = f"Inductor did not compile the changed code: {why.rstrip('.')}."
-            tried = BackendTried("unverified", words)
-        if tried.outcome != "same":
-            exact = compared.exact and tried.outcome != "differs"
-            compared = replace(compared, outcome=tried.outcome, exact=exact, reason=tried.reason)
-        self._finish(compared)
+            why = self._changed.ended or "its process ended without a result"
+            self._end_unverified(f"The changed code was not compiled: {why.rstrip('.')}.")
+        elif tried.outcome == "differs":
+            self._compile(self._original, lambda: self._after_both_compiled(tried))
+        else:
+            self._finish(Compared(0, tried.outcome, reason=tried.reason))
+
+    def _after_both_compiled(self, changed: BackendTried) -> None:
+        original = self._compiled
+        if original is not None and original.outcome == "same":
+            self._finish(Compared(0, "differs", reason=changed.reason))
+        else:
+            self._end_unverified(f"{changed.reason} The original was not shown to compile, either.")
 
     # -- for the loop -------------------------------------------------------------------------
 
@@ -321,7 +335,10 @@ class ComparisonSession:
         self._comparer.close()
         seconds = round(time.monotonic() - self._began, 3)
         number, cpu = self.request.request, self._cpu
-        self._host.send(replace(last, request=number, seconds=seconds, cpu=cpu))
+        packed = self._packed_cases()
+        self._host.send(
+            replace(last, request=number, seconds=seconds, cpu=cpu, packed_cases=packed)
+        )
         self._comparer.kill()
         self._host.remove_request(self.request.request)
         self._host.clean_up([self._comparer.pid], self.scratch)

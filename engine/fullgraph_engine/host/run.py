@@ -306,7 +306,7 @@ class Run:
         if part == "cases":
             chosen = self.pipeline.choose_cases(self.tracee, order)
             self.send(CasesChosen(probe, chosen.packed, chosen.reason))
-        elif order.backend:
+        elif order.compiled_by is not None:
             let_start = self.refusals.let_start
             tried = self.pipeline.try_backend(self.tracee, order, probe, let_start)
             self.send(BackendTried(tried.outcome, tried.reason))

@@ -48,7 +48,9 @@ _PACKET = 1 << 16
 def starts_programs(request: Analyze) -> bool:
     """Whether processes of the request may start programs, as a backend of ``torch.compile`` starts
     a C++ compiler."""
-    return "measure" in request.parts or bool(request.observe and request.observe.backend)
+    return "measure" in request.parts or bool(
+        request.observe and request.observe.compiled_by == "inductor"
+    )
 
 
 # -- upwards ----------------------------------------------------------------------------------
@@ -257,8 +259,8 @@ class CasesChosen:
 
 @dataclass(frozen=True)
 class BackendTried:
-    """A message with the result of compiling the changed target with a backend, for one set of
-    inputs; ``reason`` explains a failure."""
+    """A message with the result of compiling a target, for one set of inputs; ``reason`` explains a
+    failure."""
 
     outcome: BehaviorOutcome
     reason: str = ""

@@ -21,6 +21,7 @@ from .behavior import Aspect as Aspect
 from .behavior import BehaviorOutcome as BehaviorOutcome
 from .behavior import Compared as Compared
 from .behavior import ComparedCase as ComparedCase
+from .behavior import CompilationMethod as CompilationMethod
 from .behavior import Fill as Fill
 from .behavior import Observe as Observe
 from .breaks import BreakCause as BreakCause
@@ -508,11 +509,15 @@ class Compare:
 
     It ends with ``Compared`` or ``Failed``. ``analyze`` says how to execute the original, as in
     ``Reproduce``; ``changed`` is the whole text of the other version. ``seconds`` is the
-    approximate time limit. ``backend``: also compile the changed target with Inductor and compare
-    some results with eager results. ``at_random``: number of random inputs to use instead of
+    approximate time limit. ``at_random``: number of random inputs to use instead of
     systematically chosen ones; 0 for the latter. ``covering``: fail to verify equality unless the
     inputs execute all changed lines, with both outcomes of each condition. ``last_probe``: number
     of the last example inputs of the target to use.
+
+    With ``compiled_by``, the changed target is compiled instead, and some of its results and
+    gradients are compared with eager calls. If they differ, the original is compiled, too, and the
+    outcome is "differs" only if its results agree with eager calls. ``cases`` are the calls that an
+    earlier comparison has chosen, ``Compared.packed_cases``.
     """
 
     request: int
@@ -520,7 +525,8 @@ class Compare:
     target: str
     changed: str
     seconds: float = 1.5
-    backend: bool = False
+    compiled_by: Union[CompilationMethod, None] = None
+    cases: tuple[str, ...] = ()
     at_random: int = 0
     covering: bool = True
     last_probe: int = 0

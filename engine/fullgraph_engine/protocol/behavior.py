@@ -14,6 +14,13 @@ code. ``differs``: they do not agree in some case. ``unverified``: they agree in
 cases do not execute all changed code, or the comparison was incomplete.
 """
 
+CompilationMethod = Literal["lowered", "inductor"]
+"""How a text is compiled before its calls are compared with eager calls.
+
+``lowered``: AOTAutograd and Inductor compile the calls and their gradients, but no C++ code is
+built; PyTorch executes the operators of the graphs. ``inductor``: Inductor's C++ code is executed.
+"""
+
 FOLDER = "behavior"
 """Name of the folder, inside the scratch folder of a process, in which the process records what it
 observed of the calls."""
@@ -125,6 +132,9 @@ class Compared:
     cpu: Union[float, None] = None
     """Processor time in seconds that the processes of the request used; None if the system does not
     measure it."""
+    packed_cases: tuple[str, ...] = ()
+    """The calls with chosen inputs, one text per example call of the target. A later ``Compare``
+    request can use them."""
 
 
 @dataclass(frozen=True)
@@ -156,8 +166,9 @@ class Observe:
     lines: tuple[int, ...]
     cases: tuple[str, ...] = ()
     double: bool = False
-    backend: bool = False
-    """True to compile the target with Inductor and compare its results with eager calls."""
+    compiled_by: Union[CompilationMethod, None] = None
+    """How the target is compiled, to compare its results with eager calls; None for a run that does
+    not compile it."""
     only: Cases = ()
     at_random: int = 0
     """Number of random inputs to use instead of systematically chosen ones; 0 for the latter."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from .binding import internal
@@ -46,6 +47,24 @@ def inductor_config() -> Any:
     import torch._inductor.config
 
     return torch._inductor.config
+
+
+def compile_in_this_process(folder: str) -> None:
+    """Set the options of Inductor so that it compiles in this process, without its caches.
+
+    Process pools do not survive forks, and a cache hit would skip the compilation. ``folder`` is
+    where Inductor writes its files.
+    """
+    os.environ.update(
+        TORCHINDUCTOR_COMPILE_THREADS="1",
+        TORCHINDUCTOR_FX_GRAPH_CACHE="0",
+        TORCHINDUCTOR_AUTOGRAD_CACHE="0",
+        TORCHINDUCTOR_CACHE_DIR=folder,
+    )
+    inductor = inductor_config()
+    inductor.compile_threads = 1
+    inductor.fx_graph_cache = False
+    functorch_config().enable_autograd_cache = False
 
 
 def is_registered(name: str) -> bool:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import itertools
 import re
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -33,6 +34,7 @@ from fullgraph_engine.protocol import (
     Analyze,
     Compare,
     Compared,
+    CompilationMethod,
     Finding,
     Part,
     SeenValue,
@@ -55,6 +57,10 @@ original.
 """
 COMPARE_SECONDS = 10.0
 """Maximum seconds to compare the behavior of one rewritten file with the original."""
+COMPILE_SECONDS: dict[CompilationMethod, float] = {"lowered": 15.0, "inductor": 60.0}
+"""Maximum seconds of processor time to compile one rewritten function and to compare its results;
+what was compared until then counts. C++ compilers are slow.
+"""
 QUICK_SECONDS = 1.0
 """Maximum seconds to compare a rewrite after another one was refused because its behavior differs:
 a rewrite that differs mostly differs for most inputs.
@@ -188,8 +194,8 @@ class Verifier:
     """Verifies rewrites for the findings of one file, by traces and comparisons in the engine.
 
     ``request`` describes how the file is traced. ``known`` is the result of that trace if it was
-    traced before. With ``backend``, rewrites are also compiled with Inductor and their results
-    compared.
+    traced before. Rewrites are compiled by AOTAutograd and Inductor without building C++ code; with
+    ``backend``, the C++ code is built and executed as well.
     """
 
     def __init__(
@@ -203,7 +209,9 @@ class Verifier:
         self._tracer = tracer
         self._request = request
         self._known = known
-        self._backend = backend
+        self._compilations: tuple[CompilationMethod, ...] = (
+            ("lowered", "inductor") if backend else ("lowered",)
+        )
         self._text: Text | None = None
         self._before: dict[tuple[tuple[str, ...], tuple[Part, ...]], Traced] = {}
         self._slow = True
@@ -379,10 +387,18 @@ class Verifier:
             )
             if isinstance(compared, Refused):
                 return compared
+            compiling = _Beside(
+                functools.partial(self._compile_targets, candidate, targets, tuple(compared))
+            )
+            begun.callback(compiling.cancel)
+            compiling.begin()
             called = await calling.result()
             if isinstance(called, Refused):
                 return called
             further = await looking.result()
+            uncompiled = await compiling.result()
+            if isinstance(uncompiled, Refused):
+                return uncompiled
         if further.problem or not self._only_guards(further, finding, candidate):
             return Refused(candidate, further.why)
         judgment, compared = called[0], [*compared, *called[1]]
@@ -390,9 +406,12 @@ class Verifier:
         grade, doubt = _grade_candidate(candidate, compared)
         if pins and grade != "suggestion":
             grade, doubt = "unsafe", f"What is compiled now has a guard: {pins[0].message}."
+        if uncompiled and grade == "safe":
+            grade, doubt = "unsafe", uncompiled
         ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
         edits = edits_between(self._request.text, candidate.text)
-        return Fix(candidate, grade, ended, edits, judgment, tuple(compared), 0.0, doubt, pins)
+        kept = tuple(dataclasses.replace(one, packed_cases=()) for one in compared)
+        return Fix(candidate, grade, ended, edits, judgment, kept, 0.0, doubt, pins)
 
     async def _judge_change(
         self,
@@ -561,14 +580,39 @@ class Verifier:
             if quick and self._slow:
                 one = await self._compare_once(changed, target, QUICK_SECONDS)
             if one is None or one.outcome != "differs" or _may_differ(candidate, one):
-                one = await self._compare_once(
-                    changed, target, seconds, backend=self._backend, covering=covering
-                )
+                one = await self._compare_once(changed, target, seconds, covering=covering)
                 self._slow = one.seconds > COMPARE_SECONDS
             if one.outcome == "differs" and not _may_differ(candidate, one):
                 return Refused(candidate, one.reason, differs=True)
             found.append(one)
         return found
+
+    async def _compile_targets(
+        self, candidate: Candidate, targets: tuple[str, ...], compared: tuple[Compared, ...]
+    ) -> str | Refused:
+        """Compile the functions ``targets`` of the rewritten code and compare results and
+        gradients with eager calls.
+
+        ``compared`` are the comparisons in eager mode, which have chosen the inputs. Return the
+        refusal if the rewritten code fails and the original does not; else a sentence on what could
+        not be compiled, or "".
+        """
+        doubt = ""
+        pairs = zip(targets, compared, strict=False)  # a suggestion was not compared
+        for (target, eager), method in itertools.product(pairs, self._compilations):
+            if not any(eager.packed_cases):
+                continue
+            one = await self._compare_once(
+                candidate.text,
+                target,
+                COMPILE_SECONDS[method],
+                compiled_by=method,
+                cases=eager.packed_cases,
+            )
+            if one.outcome == "differs":
+                return Refused(candidate, one.reason)
+            doubt = doubt or one.reason
+        return doubt
 
     async def _compare_once(
         self,
@@ -576,7 +620,8 @@ class Verifier:
         target: str,
         seconds: float,
         *,
-        backend: bool = False,
+        compiled_by: CompilationMethod | None = None,
+        cases: tuple[str, ...] = (),
         covering: bool = True,
     ) -> Compared:
         limits = dataclasses.replace(self._request.limits, stretch=BUSY_STRETCH)
@@ -586,7 +631,8 @@ class Verifier:
             target=target,
             changed=changed,
             seconds=seconds,
-            backend=backend,
+            compiled_by=compiled_by,
+            cases=cases,
             covering=covering,
             last_probe=self._last_probe(target),
         )

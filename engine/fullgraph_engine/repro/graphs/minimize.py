@@ -170,20 +170,10 @@ def prepare_process(backend: Backend, around: Surroundings) -> str:
 
     Return the reason if this is impossible, else "".
     """
-    inductor = backends.inductor_config()
-    # Process pools do not survive forks, and a cache hit would skip the compilation.
-    given = {
-        "TORCHINDUCTOR_COMPILE_THREADS": "1",
-        "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
-        "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
-        # Later requests can reuse kernels and the detected processor features.
-        "TORCHINDUCTOR_CACHE_DIR": f"{os.path.dirname(around.scratch)}/inductor",  # noqa: PTH120
-    }
-    os.environ.update(given)
-    inductor.compile_threads = 1
-    inductor.fx_graph_cache = False
-    backends.functorch_config().enable_autograd_cache = False
-    _move_headers(given["TORCHINDUCTOR_CACHE_DIR"], around.scratch)
+    # Later requests can reuse kernels and the detected processor features.
+    shared = f"{os.path.dirname(around.scratch)}/inductor"  # noqa: PTH120
+    backends.compile_in_this_process(shared)
+    _move_headers(shared, around.scratch)
     own = os.path.basename(sys.executable)  # noqa: PTH119
     may_start = around.let_start(_STARTED | {own})
     if backend.name == "inductor":

@@ -35,7 +35,7 @@ def configure(parser: Parser) -> None:
     options.add_flag(
         parser,
         "--backend",
-        help="Also compile the changed code with Inductor, and compare its results.",
+        help="Also build and execute the C++ code of Inductor, and compare its results.",
     )
     options.add_choice(parser, "--format", ("text", "json"), "Format of the fixes.")
     options.add_forecast(parser)

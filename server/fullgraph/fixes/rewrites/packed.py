@@ -287,10 +287,15 @@ def _spread(beyond, steps):
     return beyond.view(beyond.shape + (1,) * (steps.dim() - 2))
 
 
+def _trainable(x, weight):
+    """`x`, with a gradient: for inputs without, oneDNN computes LSTMs, which cannot be compiled."""
+    return x + 0 * weight.flatten()[0]
+
+
 def _recurrent(layers, x, hx=None):
     """An LSTM, GRU or RNN whose states are those at the end of each sequence."""
     if not isinstance(x, _Packed):
-        return layers(x, hx)
+        return layers(_trainable(x, layers.weight_ih_l0), hx)
     steps, lengths, numbers = x
     is_lstm = layers.mode == "LSTM"
     function = getattr(torch, layers.mode.lower())
@@ -316,7 +321,7 @@ def _recurrent(layers, x, hx=None):
             if is_lstm:
                 # One more input, 1 beyond the end, where it opens the gate that keeps the state of
                 # the cell, and shuts that of the input.
-                given = torch.cat([given, beyond.to(given.dtype)], 2)
+                given = torch.cat([given, _trainable(beyond.to(given.dtype), own[0])], 2)
                 gates = torch.tensor([-1e4, 1e4, 0.0, 0.0]).repeat_interleave(layers.hidden_size)
                 own[0] = torch.cat([own[0], gates.to(own[0]).unsqueeze(1)], 1)
             made, *end = function(given, state if is_lstm else state[0], own, *settings)
@@ -342,6 +347,7 @@ def _padded(x, batch_first=False, padding_value=0.0, total_length=None):
         steps = torch.nn.functional.pad(steps, more, value=padding_value)
     elif numbers is None:
         longest = int(lengths.max())
+        torch._check(longest >= 0)
         torch._check(longest <= steps.shape[0])
         steps = steps[:longest]
     return steps.transpose(0, 1) if batch_first else steps, lengths
