@@ -23,12 +23,13 @@ from fullgraph.fixes.tracing import Asked
 from fullgraph.render.checked import CheckedFile, CheckResults, LeftOut
 from fullgraph.results import Results
 from fullgraph.session.effort import wants_forecast
-from fullgraph.session.findings import merge_findings
-from fullgraph.session.ignores import remove_ignored
+from fullgraph.session.findings import merge_findings, sort_findings
+from fullgraph.session.ignores import remove_ignored, unused_ignores
 from fullgraph.session.probe_runs import place_probe_findings
 from fullgraph.session.programs import WorkspacePrograms, with_programs
 from fullgraph.session.request import analyze_request, may_have_targets
 from fullgraph.session.settings import Settings
+from fullgraph.session.trace_extent import TraceExtent
 from fullgraph.session.unseen import hidden_facts, hidden_warning
 from fullgraph.store.disk import ResultFile
 from fullgraph.store.runs import Reused, StoredRun, TraceBasis, begin_run
@@ -37,6 +38,7 @@ from fullgraph_engine.protocol import (
     Analyze,
     Analyzed,
     Compare,
+    Degraded,
     Event,
     Importing,
     TargetStarted,
@@ -377,14 +379,18 @@ class FileCheck:
         )
         reports = [shown.report for shown in results.reports()]
         folder = str(own.project.root or Path.cwd())
+        found = merge_findings(placed, own.settings, results.names, folder)
+        extent = TraceExtent.of_results(
+            results, file.text, own.settings, self._engines.degraded_facts()
+        )
+        unused = merge_findings(unused_ignores(found, file.text, extent), own.settings)
         traced = dataclasses.replace(
             file,
             targets=tuple(reports),
             forecasts=results.forecasts.list_events(),
             timings=tuple(results.timings),
-            findings=remove_ignored(
-                merge_findings(placed, own.settings, results.names, folder), file.text
-            ),
+            findings=sort_findings((*remove_ignored(found, file.text), *unused)),
+            conclusive=extent.codes,
             notes=(results.note,) if results.note else (),
             seconds=time.monotonic() - began,
             problem="" if results.unparsed else failure_words(file.path, results),
@@ -464,6 +470,10 @@ class _Engines:
         by commas; empty without results.
         """
         return ", ".join(sorted({getattr(status, name) for status in self._seen} - {""}))
+
+    def degraded_facts(self) -> frozenset[Degraded]:
+        """Return the facts that the torch of an engine with results does not show."""
+        return frozenset(fact for status in self._seen for fact in status.degraded)
 
     def hidden_warnings(self) -> tuple[str, ...]:
         """Return warnings about findings that the torch of an engine does not show."""

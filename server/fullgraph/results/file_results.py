@@ -184,6 +184,10 @@ class Results:
         self._only: frozenset[str] = frozenset()
         self._kept: frozenset[str] = frozenset()
         self._current = False
+        self._complete = False
+        """True if the last run of all targets completed, and neither an edit nor a run followed."""
+        self._was_complete = False
+        """Value of ``_complete`` when the current run began."""
         self.note = ""
         """Note of the engine about the whole run, for example that it reached a limit on the number
         of targets.
@@ -231,6 +235,7 @@ class Results:
         are used if the engine finds the same calls.
         """
         self._merge_new_into_old()
+        self._was_complete, self._complete = self._complete, False
         self._only, self._kept, self._called = frozenset(only), frozenset(kept), called
         self.forecasts.mark_outdated(self._is_left_alone)
         self._current = True
@@ -301,6 +306,7 @@ class Results:
             self.forecasts.keep_targets((*kept, *self._new))
         self._old = {}
         self._new = {**kept, **self._new}
+        self._complete = self._was_complete or not self._only
         if not self._registers:
             self.operators = ()
 
@@ -344,7 +350,7 @@ class Results:
         if not edits:
             return
         self._merge_new_into_old()
-        self._current = False
+        self._current = self._complete = False
         self._found = ()
         relocations = [Relocation(path, edit) for edit in edits]
         self.forecasts.follow(relocations)
@@ -410,6 +416,19 @@ class Results:
         return copy
 
     @property
+    def is_complete(self) -> bool:
+        """Whether the current text was traced completely: each target to its end, also on other
+        execution paths.
+        """
+        reports = [shown.report for shown in self.reports()]
+        return (
+            self._complete
+            and not (self.failure or self.note or self.unparsed)
+            and set(self.names) <= {report.name for report in reports}
+            and all(_is_complete(report) for report in reports)
+        )
+
+    @property
     def is_settled(self) -> bool:
         """Whether tracing each target again would give the same status (traced, without inputs, or
         failed with an exception).
@@ -447,6 +466,7 @@ class Results:
         copy = Results()
         copy._old, copy._new = dict(self._old), dict(self._new)
         copy._only, copy._current, copy.note = self._only, self._current, self.note
+        copy._complete = self._complete
         copy._kept = self._kept
         copy.names, copy.operators = self.names, self.operators
         copy.forecasts = self.forecasts.copy()
@@ -588,6 +608,10 @@ def _is_through(name: str, old: _TargetPart, new: _TargetPart) -> bool:
     There is one report for each set of example inputs of the target.
     """
     return name != _FILE and len(new.reports) >= max(1, len(old.reports))
+
+
+def _is_complete(report: TargetReport) -> bool:
+    return report.status == "traced" and all(path.status == "traced" for path in report.paths)
 
 
 def _reported_lines(part: _TargetPart) -> Iterator[int]:
