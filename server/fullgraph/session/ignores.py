@@ -60,12 +60,11 @@ def ignore_fix(finding: Finding, text: TextPositions) -> Fix | None:
 def unused_ignores(
     found: Iterable[FileFinding], text: TextPositions, extent: TraceExtent
 ) -> Iterator[Finding]:
-    """Yield a finding for each ignore comment with codes that do not hide a finding.
+    """Yield a finding for each ignore comment with an unused code.
 
-    ``extent`` has the lines and codes about which the traces of the file are conclusive.
-
-    ``found`` are all findings of the file, including hidden ones. A comment that names the
-    code of these findings itself is left out.
+    ``found`` are all findings of the file, including hidden ones. ``extent`` has the lines and
+    codes about which the traces of the file are conclusive. A comment that names the code
+    ``ignore/unused`` is left out.
     """
     if not extent.lines:
         return
