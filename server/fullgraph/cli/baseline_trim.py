@@ -160,7 +160,7 @@ def _remove_entries(text: str, path: Path, removed: dict[Path, frozenset[int]]) 
 
 
 def _cut_items(items: Sequence[_Item], removed: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of text to remove for the items with indices in ``removed``; one item stays."""
+    """Yield the ranges of text to remove for items with indices in ``removed``; one item stays."""
     first_kept = next((place for place in range(len(items)) if place not in removed), len(items))
     for place in removed:
         if place < first_kept:

@@ -147,6 +147,7 @@ class FileCheck:
         result_file: Callable[[Analyze, FileSettings], ResultFile | None] = lambda request, own: (
             None
         ),
+        adapt_request: Callable[[Analyze], Analyze] = lambda request: request,
     ) -> None:
         self._files = files
         self._find_settings = find_settings
@@ -162,6 +163,8 @@ class FileCheck:
         """Function that returns a file on disk with earlier results of a request; None if the
         request must be traced again.
         """
+        self._adapt_request = adapt_request
+        """Function that returns the request to send for a file, given the usual one."""
         self._texts = texts or {}
         """Texts by path that replace the contents of files on disk."""
         self._programs = WorkspacePrograms(list_once=True)
@@ -357,7 +360,8 @@ class FileCheck:
         # Divide the jobs among all files that run at the same time.
         jobs = max(1, settings.parallel // self._parallel)
         limits = dataclasses.replace(request.limits, file_seconds=settings.file_timeout)
-        return dataclasses.replace(request, jobs=jobs, timings=self._timings, limits=limits)
+        request = dataclasses.replace(request, jobs=jobs, timings=self._timings, limits=limits)
+        return self._adapt_request(request)
 
     async def _trace_file(self, file: CheckedFile, text: str, own: FileSettings) -> CheckedFile:
         began = time.monotonic()
