@@ -28,9 +28,7 @@ from fullgraph_engine.protocol.coverage import Coverage
 
 COVERAGE = Coverage.from_ranges([on(2, 4, 9), on(3, 4, 9)], [])
 REPORT = TargetReport("f", "function", on(1, 4, 5), "traced", coverage=COVERAGE)
-TRACED = script(
-    TargetsFound(0, (TargetInfo("f", "function", on(1, 4, 5)),)), TargetDone(0, REPORT)
-)
+TRACED = script(TargetsFound(0, (TargetInfo("f", "function", on(1, 4, 5)),)), TargetDone(0, REPORT))
 LATE = script(
     TargetsFound(0, (TargetInfo("f", "function", on(1, 4, 5)),)),
     TargetDone(0, dataclasses.replace(REPORT, status="timeout")),
