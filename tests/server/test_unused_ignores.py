@@ -36,6 +36,7 @@ from fullgraph_engine.protocol import (
     Position,
     Range,
     RunId,
+    RunLost,
     TargetDone,
     TargetInfo,
     TargetReport,
@@ -230,6 +231,16 @@ def test_codes_are_decided_by_the_traces_that_look_for_them(
     results = Results.from_events((*TRACED, *made))
     text = TEXT.replace("[GB0059]", codes)
     assert bool(unused_in(text, results, Settings(**setting))) is reported
+
+
+def test_a_lost_run_decides_nothing_of_what_it_looks_for() -> None:
+    lost = RunLost(0, RunId("f", 0, "second"))
+    results = Results.from_events((*TRACED, ForecastFound(0, "f", RunId("f")), lost))
+    stored = Results.from_events(results.list_events(forecasts=True))
+    for one in (results, stored):
+        assert len(unused_in(TEXT, one)) == 1
+        for codes in ("", "[guard/specialized-dimension]"):
+            assert unused_in(TEXT.replace("[GB0059]", codes), one) == []
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from fullgraph_engine.protocol import (
     ProbeOrigin,
     Restarted,
     RunId,
+    RunLost,
     Status,
     TargetDone,
     TargetInfo,
@@ -71,7 +72,7 @@ failed with an exception.
 """
 
 STORED = (
-    *(TargetsFound, FindingFound, TargetDone, ForecastFound, OperatorsRegistered),
+    *(TargetsFound, FindingFound, TargetDone, RunLost, ForecastFound, OperatorsRegistered),
     *DETAIL_EVENTS,
 )
 """Types of the engine's events to store on disk; results are read back from them."""
@@ -91,13 +92,19 @@ class _TargetPart:
     found: Located[tuple[Finding, ...]] = field(default_factory=lambda: Located.wrap(()))
     told: Located[tuple[TargetReport, ...]] = field(default_factory=lambda: Located.wrap(()))
     details: TargetDetails = field(default_factory=TargetDetails)
+    lost: frozenset[RunId] = frozenset()
+    """Runs that did not end, so that findings may be missing."""
 
     @classmethod
     def from_current(
-        cls, findings: Iterable[Finding], reports: Iterable[TargetReport], details: TargetDetails
+        cls,
+        findings: Iterable[Finding],
+        reports: Iterable[TargetReport],
+        details: TargetDetails,
+        lost: frozenset[RunId],
     ) -> _TargetPart:
         """Return results with source ranges in the current text."""
-        return cls(Located.wrap(tuple(findings)), Located.wrap(tuple(reports)), details)
+        return cls(Located.wrap(tuple(findings)), Located.wrap(tuple(reports)), details, lost)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -153,6 +160,7 @@ class _TargetPart:
             self.found.relocate_later(relocations),
             self.told.relocate_later(relocations),
             self.details.relocate_later(relocations),
+            self.lost,
         )
 
     def relocate_now(self, relocation: Relocation, *, guards: bool) -> _TargetPart:
@@ -167,6 +175,7 @@ class _TargetPart:
             self.found.relocate_now(relocation),
             self.told.relocate_now(relocation),
             self.details.relocate_now(relocation, guards=guards),
+            self.lost,
         )
 
 
@@ -254,6 +263,11 @@ class Results:
             name = event.report.name
             self._new[name] = self._new.get(name, _TargetPart()).add_report(event.report)
             return True
+        if isinstance(event, RunLost):
+            name = event.run.target
+            part = self._new.get(name, _TargetPart())
+            self._new[name] = replace(part, lost=part.lost | {event.run})
+            return False
         if isinstance(event, DETAIL_EVENTS):
             part = self._new.get(event.target, _TargetPart())
             details = part.details.merge_with(TargetDetails.from_event(event))
@@ -403,6 +417,7 @@ class Results:
             OperatorsRegistered(0, self.operators),
             *(FindingFound(0, finding) for finding in self.findings(with_forecasts=False)),
             *(TargetDone(0, report) for report in reports),
+            *(RunLost(0, run) for run in sorted(self.lost_runs)),
             *itertools.chain.from_iterable(details),
             *(self.forecasts.list_events() if forecasts else ()),
         )
@@ -514,6 +529,12 @@ class Results:
         return tuple(sorted(shown, key=_report_order))
 
     @property
+    def lost_runs(self) -> frozenset[RunId]:
+        """Runs that did not end, so that findings of the target may be missing."""
+        parts = map(self._shown_part, dict.fromkeys((*self._new, *self._old)))
+        return frozenset(run for part in parts for run in part.lost)
+
+    @property
     def unreported(self) -> tuple[TargetInfo, ...]:
         """Targets for which neither the current run nor an earlier one has sent a report."""
         reported = {shown.report.name for shown in self.reports()}
@@ -573,7 +594,7 @@ class Results:
             later = [
                 f for f in old.findings if _is_later(f.run) and _finding_identity(f) not in seen
             ]
-            return _TargetPart.from_current([*new.findings, *later], new.reports, details)
+            return _TargetPart.from_current([*new.findings, *later], new.reports, details, new.lost)
         done = {report.probe_number for report in new.reports}
         return _TargetPart.from_current(
             [
@@ -582,6 +603,7 @@ class Results:
             ],
             [*new.reports, *(item for item in old.reports if item.probe_number not in done)],
             details,
+            new.lost | old.lost,
         )
 
 

@@ -61,9 +61,13 @@ class TraceExtent:
         incomplete = not families.isdisjoint(_OF_INCOMPLETE_TRACES)
         if incomplete or not results.is_complete or not settings.try_paths:
             return cls()
-        selectors = [*_ALWAYS, *(_OF_EXPORT if settings.export else ())]
+        lost = {run.part for run in results.lost_runs}
+        dynamic = settings.try_dynamic and "second" not in lost
         forecast = _is_forecast_complete(results)
-        if settings.try_dynamic:
+        selectors = list(_ALWAYS)
+        if settings.export and "export" not in lost:
+            selectors += _OF_EXPORT
+        if dynamic:
             selectors += _OF_DYNAMIC_SIZES
         if forecast:
             selectors += _OF_FORECASTS
@@ -78,7 +82,7 @@ class TraceExtent:
         )
         off = (one for one, severity in settings.severity.items() if severity is Severity.OFF)
         reports = [shown.report for shown in results.reports()]
-        whole = forecast and settings.try_dynamic and not hidden
+        whole = forecast and dynamic and not hidden
         lines = frozenset(_reached_lines(text, reports))
         return cls(found, lines, whole, settings.select, (*settings.ignore, *off))
 
