@@ -136,6 +136,14 @@ def test_a_comment_that_hides_a_finding_is_not_unused() -> None:
     assert len(unused_in(TEXT, Results.from_events((*TRACED, other)))) == 1
 
 
+def test_without_columns_a_part_of_a_line_may_not_have_been_traced() -> None:
+    """Python 3.10 does not have columns: a coverage says which lines were traced in part."""
+    line = Coverage.from_ranges([on(2, 0, 4)], [])
+    results = Results.from_events((targets("f"), TargetDone(0, report(coverage=line))))
+    assert len(unused_in(TEXT, results)) == 1
+    assert unused_in(TEXT.replace("x + 1", "x if x else g(x)"), results) == []
+
+
 LATE_PATH = PathReport("in training mode", "late", "no time was left")
 OTHER = targets("f", "g")
 REST = FindingFound(0, Finding("trace/incomplete", "m", on(1, 0, 1), "f"))

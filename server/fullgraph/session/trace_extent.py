@@ -24,6 +24,7 @@ _OF_EXPORT = ("export",)
 _OF_INCOMPLETE_TRACES = ("trace", "program", "probe")
 """Families of codes of findings that say why a file was traced only in part."""
 
+_BRANCHES = (ast.IfExp, ast.BoolOp, ast.Compare, ast.comprehension, ast.Lambda, ast.Assert)
 _Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -128,8 +129,12 @@ def _reached_lines(text: TextPositions, reports: Iterable[TargetReport]) -> Iter
             missed.update(others)
     traced_lines = {place.start.line for place in traced}
     missed_lines = {place.start.line for place in missed - traced}
+    # Python 3.10 does not have columns, so a line counts as traced if a part of it was.
+    has_columns = any(place.start.byte for place in traced)
     for statement in _list_statements("\n".join(text.lines)):
-        if not traced_lines.isdisjoint(statement.body) and missed_lines.isdisjoint(statement.body):
+        is_sure = has_columns or not statement.branches
+        is_traced = not traced_lines.isdisjoint(statement.body)
+        if is_sure and is_traced and missed_lines.isdisjoint(statement.body):
             yield from statement.lines
 
 
@@ -144,6 +149,9 @@ class _Statement:
 
     lines: range
     body: range
+    branches: bool
+    """True if the statement, or a statement inside it, has an expression that may leave out a
+    part, such as ``a if b else c``."""
 
     @classmethod
     def of_node(cls, node: ast.stmt) -> _Statement:
@@ -153,7 +161,8 @@ class _Statement:
         starts = [one.lineno - 1 for one in block]
         starts += [case.pattern.lineno - 1 for case in cases]
         lines = range(first, max(first + 1, starts[0]) if starts else last)
-        return cls(lines, range(first, last) if isinstance(node, _Definition) else lines)
+        branches = any(isinstance(one, _BRANCHES) for one in ast.walk(node))
+        return cls(lines, range(first, last) if isinstance(node, _Definition) else lines, branches)
 
 
 @functools.lru_cache(maxsize=8)
