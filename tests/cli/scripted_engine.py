@@ -95,6 +95,8 @@ for line in incoming:
         if request.without:
             note(f"without {','.join(request.without)}")
         note(f"analyze {request.path} jobs={request.jobs} mode={request.mode} cwd={request.cwd}")
+        for recorded in request.recorded:
+            note(f"recorded {recorded.name} {[call.forward for call in recorded.calls]}")
         text, mark = request.text.replace(f"#{TORCH}! ", "#! "), "#! "
     elif isinstance(request, protocol.Reproduce):
         wanted, only = request.wanted, ",".join(request.analyze.only)

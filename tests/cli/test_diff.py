@@ -36,6 +36,7 @@ from fullgraph_engine.protocol import (
     TargetDone,
     TargetReport,
 )
+from fullgraph_engine.protocol.recorded import FILE, RecordedCall, RecordedClass, written
 
 # -- the model --------------------------------------------------------------------------------
 
@@ -56,7 +57,7 @@ def found(
 
 
 def ran(name: str = "f", status: str = "traced", **facts: Any) -> ReportedTarget:
-    numbers = {"graphs": 2, "ops": 9, "breaks": 1, "skips": 0, "recompiles": 0}
+    numbers: dict[str, Any] = {"graphs": 2, "ops": 9, "breaks": 1, "skips": 0, "recompiles": 0}
     run = ReportedTarget(name, 1, status, "fake", "f32[4]", "", **numbers)
     return dataclasses.replace(run, **facts)
 
@@ -425,6 +426,100 @@ def test_a_revision_and_the_files_as_they_are(repository: CommandLine) -> None:
     assert missing.err == "error: src/nothing.py does not exist on either side; check the path.\n"
 
 
+def recording(forward: str, name: str = "Net", parameters: str = "(x)") -> str:
+    call = RecordedCall("", forward)
+    recorded = RecordedClass(name, "()", parameters, (call,))
+    return written({"src/model.py": (recorded,)})
+
+
+NET = "import torch\n\n\nclass Net(torch.nn.Module):\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("committed", "present", "old", "new", "note"),
+    [
+        pytest.param(
+            "",
+            recording("f32[8]"),
+            "recorded Net ['f32[8]']",
+            "recorded Net ['f32[8]']",
+            "note: Both sides use the inputs of `Net` in your fullgraph.probes.json.\n",
+            id="not committed",
+        ),
+        pytest.param(
+            recording("f32[4]"),
+            recording("f32[8]"),
+            "recorded Net ['f32[8]']",
+            "recorded Net ['f32[8]']",
+            "note: Both sides use the inputs of `Net` in your fullgraph.probes.json.\n",
+            id="recorded again",
+        ),
+        pytest.param(
+            recording("f32[8]"),
+            recording("f32[8]"),
+            "recorded Net ['f32[8]']",
+            "recorded Net ['f32[8]']",
+            "",
+            id="the same",
+        ),
+        pytest.param(
+            recording("f32[4], f32[4]", parameters="(x, y)"),
+            recording("f32[8]"),
+            "recorded Net ['f32[4], f32[4]']",
+            "recorded Net ['f32[8]']",
+            "note: Each side uses its own recorded inputs of `Net`, whose parameters changed.\n",
+            id="other parameters",
+        ),
+        pytest.param(
+            recording("f32[4]"),
+            "",
+            "",
+            "",
+            "note: Neither side uses recorded inputs of `Net`, as your fullgraph.probes.json has "
+            "none.\n",
+            id="not recorded any more",
+        ),
+        pytest.param(
+            recording("f32[4]", "Former"),
+            "",
+            "recorded Former ['f32[4]']",
+            "",
+            "",
+            id="only in the revision",
+        ),
+    ],
+)
+def test_recorded_inputs_of_the_working_tree_are_for_both_sides(
+    committed: str, present: str, old: str, new: str, note: str, repository: CommandLine
+) -> None:
+    repository.write("src/model.py", NET)
+    if committed:
+        repository.write(FILE, committed)
+    git(repository.folder, "add", ".")
+    git(repository.folder, "commit", "--quiet", "--message=three")
+    (repository.folder / FILE).unlink(missing_ok=True)
+    if present:
+        repository.write(FILE, present)
+    flags = ["--python", str(repository.interpreter), "--rev", "HEAD"]
+    ran = repository.run("diff", *flags, "src/model.py")
+    assert (ran.status, ran.err) == (0, note)
+    sides = "\n".join(repository.engine_log()).split("analyze ")[1:]
+    recorded = ([line for line in side.splitlines() if line[:8] == "recorded"] for side in sides)
+    assert ["".join(lines) for lines in recorded] == [old, new]
+
+
+def test_a_probe_comment_is_that_of_each_side(repository: CommandLine) -> None:
+    def with_inputs(inputs: str) -> str:
+        return MODEL + said(report=dataclasses.replace(CLEAN, probe=ProbeInfo("comment", inputs)))
+
+    repository.write("src/model.py", with_inputs("f32[4]"))
+    git(repository.folder, "commit", "--quiet", "--all", "--message=three")
+    repository.write("src/model.py", with_inputs("f32[8]"))
+    flags = ["--python", str(repository.interpreter), "--rev", "HEAD"]
+    ran = repository.run("diff", *flags, "src/model.py")
+    assert "  f: inputs f32[4] → f32[8] (each side's own probe comment)\n" in ran.out
+
+
 def test_what_is_no_revision(repository: CommandLine, tmp_path: Path) -> None:
     python = ["--python", str(repository.interpreter)]
     for revision in ("nowhere", "--output=x"):
@@ -503,6 +598,7 @@ def test_two_reports_in_json(command_line: CommandLine, reports: list[str]) -> N
         "mode": "fake",
         "inputs": "f32[4]",
         "error": "",
+        "origin": "comment",
         **numbers,
     }
     assert [(one["change"], bool(one["old"])) for one in target["findings"]] == [

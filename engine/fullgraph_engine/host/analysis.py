@@ -40,6 +40,7 @@ from .tasks import (
     Launch,
     LaunchEnclosing,
     ReportEqualCalls,
+    ReportLostRun,
     ReportMissingForecast,
     ReportMissingPaths,
     ReportObservation,
@@ -299,6 +300,8 @@ class Analysis:
                 reporter.report_skipped(task.plan)
             case ReportMissingForecast():
                 reporter.report_missing_forecast(task.plan, task.note)
+            case ReportLostRun():
+                reporter.report_lost_run(task.attempt)
             case ReportPaths():
                 reporter.report_paths(task.first, task.done)
             case ReportMissingPaths():

@@ -13,6 +13,9 @@ OBSERVING: tuple[Part, ...] = ("cases", "behavior", "behavior-again", "measure")
 """Kinds of runs that execute a target instead of tracing it. They report only whether that
 succeeded."""
 
+ADDING: tuple[Part, ...] = ("second", "export")
+"""Kinds of runs that look for more findings after the first run, and send nothing else."""
+
 
 @dataclass(frozen=True)
 class Attempt:

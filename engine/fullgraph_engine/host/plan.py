@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from .. import devices, texts
 from ..protocol import Analyze, FoundProbe, GivenCalls, Mode, Part
 from . import syntax
-from .attempts import OBSERVING, Attempt, RunEnd, RunResult
+from .attempts import ADDING, OBSERVING, Attempt, RunEnd, RunResult
 from .found import FoundProbes
 from .speculation import ExpectedPaths, Speculations
 from .tasks import (
@@ -22,6 +22,7 @@ from .tasks import (
     Launch,
     LaunchEnclosing,
     ReportEqualCalls,
+    ReportLostRun,
     ReportMissingForecast,
     ReportMissingPaths,
     ReportObservation,
@@ -517,6 +518,8 @@ class RunPlan:
             return [ReportMissingPaths(first, "late" if end.late else "failed", end.reason)]
         if attempt.part == "forecast" and not end.result.forecast_sent:
             return [ReportMissingForecast(attempt.plan, f"It was stopped: {end.reason}.")]
+        if attempt.part in ADDING and done is None:
+            return [ReportLostRun(attempt)]
         return []  # it has reported its findings; its exit status does not matter
 
     def _end_trace(self, launch: Launch, end: RunEnd) -> list[Task]:

@@ -21,6 +21,7 @@ from ..protocol import (
     PathReport,
     Range,
     RunId,
+    RunLost,
     ShapesFound,
     Status,
     TargetDone,
@@ -37,7 +38,7 @@ from ..protocol import (
 from ..protocol.files import FilesRead
 from ..protocol.paths import PathStatus
 from . import frames, syntax
-from .attempts import Attempt, RunEnd, RunResult
+from .attempts import ADDING, Attempt, RunEnd, RunResult
 from .blackbox import LastWords
 from .services import Services
 from .wire import (
@@ -188,6 +189,8 @@ class Reporter:
         For a forecast, send a note; for runs from which the server expects a report of the target,
         send the status "crashed".
         """
+        if attempt.part in ADDING:
+            self.report_lost_run(attempt)
         if attempt.part == "forecast":
             self.report_missing_forecast(attempt.plan, f"{error}.")
         if attempt.makes_report:
@@ -216,6 +219,11 @@ class Reporter:
                 run=RunId(target.name, attempt.plan.probe),
             )
         )
+
+    def report_lost_run(self, attempt: Attempt) -> None:
+        """Report that a run did not end, so that some of its findings may be missing."""
+        run = RunId(attempt.plan.info.name, attempt.plan.probe, attempt.part)
+        self._host.send(RunLost(self._request.request, run))
 
     def report_missing_forecast(self, planned: PlannedRun, note: str) -> None:
         target = planned.info.name

@@ -98,6 +98,13 @@ class ReportMissingForecast:
 
 
 @dataclass(frozen=True)
+class ReportLostRun:
+    """Task: report that a run for more findings, after the first run, did not end."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True)
 class ReportPaths:
     """Task: send the report of a target's first run again, now with the alternative execution paths
     that were traced."""
@@ -142,6 +149,7 @@ Task = Union[
     ReportUnstarted,
     ReportSkipped,
     ReportMissingForecast,
+    ReportLostRun,
     ReportPaths,
     ReportMissingPaths,
     ReportEqualCalls,

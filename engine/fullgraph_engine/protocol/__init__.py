@@ -663,6 +663,15 @@ class TargetDone:
 
 
 @dataclass(frozen=True)
+class RunLost:
+    """Event: a run for more findings, after the first run of a target, did not end. Some findings
+    may be missing."""
+
+    request: int
+    run: RunId
+
+
+@dataclass(frozen=True)
 class IndexWritten:
     """Event: an index of the installed torch's operators was written to a file; a later event
     replaces it.
@@ -822,6 +831,7 @@ Event = Union[
     TargetStarted,
     FindingFound,
     TargetDone,
+    RunLost,
     CalledAgain,
     OperatorsRegistered,
     ValuesSeen,

@@ -112,25 +112,29 @@ class Baseline:
         ones, none of them is removed. The file's ``stale`` counts accepted findings that no longer
         occur in functions and classes that were traced.
         """
-        known = self.known.get(absolute_path(Path(file.path)), KnownFile())
-        today = datetime.date.today()
-        valid = [one for one in known.findings if one.until is None or one.until >= today]
-        found = [_finding_trait(file, item) for item in file.findings]
-        pairs = match_items([one.trait for one in valid], found, SAME)
-        allowed = _allowed_findings(known.allowances, found, pairs, today)
+        known = self.find_known(file)
+        valid, found, pairs = _match_valid(known, file)
+        allowed = _allowed_findings(known.allowances, found, pairs, datetime.date.today())
         new = tuple(
             item
             for number, item in enumerate(file.findings)
             if number not in pairs and number not in allowed
         )
-        matched = set(pairs.values())
-        stale = sum(
-            number not in matched and _was_traced(file, one.trait)
-            for number, one in enumerate(valid)
-        )
+        stale = len(_stale_numbers(known, file, valid, pairs))
         return dataclasses.replace(
             file, findings=new, known=len(file.findings) - len(new), stale=stale
         )
+
+    def find_known(self, file: CheckedFile) -> KnownFile:
+        """Return the accepted findings of a file."""
+        return self.known.get(absolute_path(Path(file.path)), KnownFile())
+
+    def find_stale(self, file: CheckedFile) -> tuple[int, ...]:
+        """Return the indices of the accepted findings of a file that no longer occur in functions
+        and classes that were traced."""
+        known = self.find_known(file)
+        valid, _, pairs = _match_valid(known, file)
+        return _stale_numbers(known, file, valid, pairs)
 
 
 class BaselineUpdate:
@@ -175,7 +179,7 @@ class BaselineUpdate:
         self._after[path] = KnownFile((*accepted, *kept), before.allowances)
         return dataclasses.replace(file, findings=(), known=len(file.findings))
 
-    def write(self) -> str:
+    def write(self) -> tuple[str]:
         """Write the file, and return a sentence about its content.
 
         Raises:
@@ -205,8 +209,37 @@ class BaselineUpdate:
         count = sum(len(file.findings) for file in files.values())
         return (
             f"{self._path} accepts {amount(count, 'finding')} in {amount(len(files), 'file')}: "
-            f"{self._added} added, {self._removed} removed."
+            f"{self._added} added, {self._removed} removed.",
         )
+
+
+def _match_valid(
+    known: KnownFile, file: CheckedFile
+) -> tuple[list[int], list[Trait], dict[int, int]]:
+    """Match the findings of a file with its accepted findings, except for expired ones.
+
+    Return the indices of the accepted findings, the properties of the file's findings, and the
+    pairs: positions in the list of indices, by the index of a finding.
+    """
+    today = datetime.date.today()
+    valid = [
+        number
+        for number, one in enumerate(known.findings)
+        if one.until is None or one.until >= today
+    ]
+    found = [_finding_trait(file, item) for item in file.findings]
+    return valid, found, match_items([known.findings[at].trait for at in valid], found, SAME)
+
+
+def _stale_numbers(
+    known: KnownFile, file: CheckedFile, valid: Sequence[int], pairs: Mapping[int, int]
+) -> tuple[int, ...]:
+    matched = {valid[at] for at in pairs.values()}
+    return tuple(
+        number
+        for number in valid
+        if number not in matched and _was_traced(file, known.findings[number].trait)
+    )
 
 
 def _allowed_findings(

@@ -23,12 +23,13 @@ from fullgraph.fixes.tracing import Asked
 from fullgraph.render.checked import CheckedFile, CheckResults, LeftOut
 from fullgraph.results import Results
 from fullgraph.session.effort import wants_forecast
-from fullgraph.session.findings import merge_findings
-from fullgraph.session.ignores import remove_ignored
+from fullgraph.session.findings import merge_findings, sort_findings
+from fullgraph.session.ignores import remove_ignored, unused_ignores
 from fullgraph.session.probe_runs import place_probe_findings
 from fullgraph.session.programs import WorkspacePrograms, with_programs
 from fullgraph.session.request import analyze_request, may_have_targets
 from fullgraph.session.settings import Settings
+from fullgraph.session.trace_extent import TraceExtent
 from fullgraph.session.unseen import hidden_facts, hidden_warning
 from fullgraph.store.disk import ResultFile
 from fullgraph.store.runs import Reused, StoredRun, TraceBasis, begin_run
@@ -37,6 +38,7 @@ from fullgraph_engine.protocol import (
     Analyze,
     Analyzed,
     Compare,
+    Degraded,
     Event,
     Importing,
     TargetStarted,
@@ -145,6 +147,7 @@ class FileCheck:
         result_file: Callable[[Analyze, FileSettings], ResultFile | None] = lambda request, own: (
             None
         ),
+        adapt_request: Callable[[Analyze], Analyze] = lambda request: request,
     ) -> None:
         self._files = files
         self._find_settings = find_settings
@@ -160,6 +163,8 @@ class FileCheck:
         """Function that returns a file on disk with earlier results of a request; None if the
         request must be traced again.
         """
+        self._adapt_request = adapt_request
+        """Function that returns the request to send for a file, given the usual one."""
         self._texts = texts or {}
         """Texts by path that replace the contents of files on disk."""
         self._programs = WorkspacePrograms(list_once=True)
@@ -355,7 +360,8 @@ class FileCheck:
         # Divide the jobs among all files that run at the same time.
         jobs = max(1, settings.parallel // self._parallel)
         limits = dataclasses.replace(request.limits, file_seconds=settings.file_timeout)
-        return dataclasses.replace(request, jobs=jobs, timings=self._timings, limits=limits)
+        request = dataclasses.replace(request, jobs=jobs, timings=self._timings, limits=limits)
+        return self._adapt_request(request)
 
     async def _trace_file(self, file: CheckedFile, text: str, own: FileSettings) -> CheckedFile:
         began = time.monotonic()
@@ -377,14 +383,18 @@ class FileCheck:
         )
         reports = [shown.report for shown in results.reports()]
         folder = str(own.project.root or Path.cwd())
+        found = merge_findings(placed, own.settings, results.names, folder)
+        extent = TraceExtent.of_results(
+            results, file.text, own.settings, self._engines.degraded_facts()
+        )
+        unused = merge_findings(unused_ignores(found, file.text, extent), own.settings)
         traced = dataclasses.replace(
             file,
             targets=tuple(reports),
             forecasts=results.forecasts.list_events(),
             timings=tuple(results.timings),
-            findings=remove_ignored(
-                merge_findings(placed, own.settings, results.names, folder), file.text
-            ),
+            findings=sort_findings((*remove_ignored(found, file.text), *unused)),
+            conclusive=extent.codes,
             notes=(results.note,) if results.note else (),
             seconds=time.monotonic() - began,
             problem="" if results.unparsed else failure_words(file.path, results),
@@ -464,6 +474,10 @@ class _Engines:
         by commas; empty without results.
         """
         return ", ".join(sorted({getattr(status, name) for status in self._seen} - {""}))
+
+    def degraded_facts(self) -> frozenset[Degraded]:
+        """Return the facts that the torch of an engine with results does not show."""
+        return frozenset(fact for status in self._seen for fact in status.degraded)
 
     def hidden_warnings(self) -> tuple[str, ...]:
         """Return warnings about findings that the torch of an engine does not show."""

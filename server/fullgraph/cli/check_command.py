@@ -10,12 +10,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, Union
 
 from fullgraph.cli import interruption, sources
 from fullgraph.cli.baseline import Baseline, BaselineUpdate
+from fullgraph.cli.baseline_trim import BaselineTrim
 from fullgraph.cli.changes import select_affected
 from fullgraph.cli.check import FileCheck
+from fullgraph.cli.check_fixes import IgnoreRemover
 from fullgraph.cli.exit_status import CLEAN, DEFECT, FOUND, UNABLE, Interrupted
 from fullgraph.cli.file_settings import FileSettings, NearestSettings
 from fullgraph.cli.project import common_folder, engine_for, engine_key, load_settings
@@ -30,12 +32,14 @@ from fullgraph.cli.shards import (
 from fullgraph.cli.sources import SourceFile, UnreadableFile
 from fullgraph.cli.terminal import Color, Format, as_utf8, write
 from fullgraph.engines import InterpreterNotFound, find_interpreter
-from fullgraph.render.checked import CheckResults
+from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph.session.allowances import resolve_allowances
 from fullgraph.session.recordings import recording_of
 from fullgraph.session.settings import Project, Resolved, Settings, expand_path
 from fullgraph.store.disk import ResultFile
 from fullgraph_engine.protocol import Analyze
+
+AnyBaseline = Union[Baseline, BaselineUpdate, BaselineTrim]
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ class CheckJob:
     baseline: Path | None = None
     update_baseline: bool = False
     """True to accept all findings and write them to the baseline."""
+    fix: bool = False
+    """True to remove unused ignore comments, and entries of the baseline that no longer occur."""
     output: Path | None = None
     changed_since: str = ""
     """Git revision; only files that the changes since it can affect are checked. Empty for all."""
@@ -80,7 +86,7 @@ class CheckJob:
             nearest = NearestSettings(folder, flags)
             return _CheckRun(self, out, project, resolved, nearest, known).run()
 
-    def _read_baseline(self, project: Project, settings: Settings) -> Baseline | BaselineUpdate:
+    def _read_baseline(self, project: Project, settings: Settings) -> AnyBaseline:
         """Read the baseline that an option or a setting names; without one, return an empty one.
 
         Raises:
@@ -96,7 +102,9 @@ class CheckJob:
                     "name one, for example with --baseline fullgraph-baseline.json."
                 )
             return BaselineUpdate(path)
-        return Baseline.read(path) if path is not None else Baseline()
+        if path is None:
+            return Baseline()
+        return BaselineTrim(path) if self.fix else Baseline.read(path)
 
     def result_file(self, request: Analyze, own: FileSettings) -> ResultFile | None:
         """Return the file on disk with earlier results of a request.
@@ -150,13 +158,14 @@ class _CheckRun:
         project: Project,
         resolved: Resolved,
         nearest: NearestSettings,
-        known: Baseline | BaselineUpdate,
+        known: AnyBaseline,
     ) -> None:
         self._job = job
         self._project = project
         self._base = resolved.settings
         self._nearest = nearest
         self._known = known
+        self._ignores = IgnoreRemover()
         self._report = CheckPrinter(out, job.form, job.color, quiet=job.quiet)
         self._report.print_warnings(resolved.problems)
         self._warned = set(resolved.problems)
@@ -182,9 +191,10 @@ class _CheckRun:
             return UNABLE
         checked = dataclasses.replace(checked, problems=(*self._problems, *checked.problems))
         self._report.finish(checked, self._shard_report(checked))
-        if isinstance(self._known, BaselineUpdate) and not ended:
+        self._report.print_remarks(self._ignores.remarks)
+        if not isinstance(self._known, Baseline) and not ended:
             try:
-                self._report.print_remarks([self._known.write()])
+                self._report.print_remarks(self._known.write())
             except UnreadableFile as error:
                 self._report.print_problem(str(error))
                 return UNABLE
@@ -234,9 +244,13 @@ class _CheckRun:
             forecast=job.forecast,
             measure=job.measure,
             timings=job.timings,
-            hide_known=self._known.settle,
+            hide_known=self._settle,
             result_file=job.result_file,
         )
+
+    def _settle(self, file: CheckedFile) -> CheckedFile:
+        """Return a file without the findings that --fix removes or the baseline accepts."""
+        return self._known.settle(self._ignores.fix(file) if self._job.fix else file)
 
     def _select_shard(
         self, files: Sequence[SourceFile], texts: Mapping[str, str]

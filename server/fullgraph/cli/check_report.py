@@ -62,6 +62,8 @@ class ReportedTarget:
     breaks: int | None
     skips: int | None
     recompiles: int | None
+    origin: str = ""
+    """Source of the inputs, such as ``comment`` for a probe comment; empty without inputs."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,7 @@ def _parse_target(plain: Mapping[str, Any]) -> ReportedTarget:
         breaks=plain["breaks"],
         skips=plain["skips"],
         recompiles=plain["recompiles"],
+        origin=(plain["probe"] or {}).get("origin", ""),
     )
 
 

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import difflib
-import errno
-import io
-import os
-import stat
-import tempfile
 import time
-import tokenize
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph.cli import sources
 from fullgraph.cli.check import running_engine
+from fullgraph.cli.rewriting import rewrite_source
 from fullgraph.cli.sources import SourceFile, UnreadableFile
 from fullgraph.domain.positions import text_hash
 from fullgraph.engines import AnyEngine, sentences
@@ -142,7 +136,7 @@ async def _fix_file(
     written = False
     if write and result.text != text and not problem:
         try:
-            await asyncio.to_thread(_write_fixed, source, text, result.text)
+            await asyncio.to_thread(rewrite_source, source.absolute, source.path, text, result.text)
             written = True
         except OSError as error:
             problem = sentences(
@@ -152,43 +146,6 @@ async def _fix_file(
         except UnreadableFile as error:
             problem = str(error)
     return FixedFile(source.path, text, result, written, seconds, problem)
-
-
-def _write_fixed(source: SourceFile, before: str, after: str) -> None:
-    """Replace the text ``before`` of a file by ``after``, in the encoding of the file.
-
-    Raises:
-        UnreadableFile: Another program has changed the file.
-        OSError: The file cannot be written.
-    """
-    data = source.absolute.read_bytes()
-    if sources.decode_source(data, source.path) != before:
-        raise UnreadableFile(f"{source.path} was changed while it was being fixed; run it again.")
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    _replace_file(source.absolute.resolve(), after.encode(encoding))
-
-
-def _replace_file(path: Path, data: bytes) -> None:
-    """Replace the contents of a file atomically, and keep its owner and permissions.
-
-    Raises:
-        PermissionError: The file is read-only.
-    """
-    before = path.stat()
-    if not before.st_mode & stat.S_IWUSR:
-        # Replacing the file would succeed: it only needs permission to write to the folder.
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    number, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(number, "wb") as file:
-            with contextlib.suppress(PermissionError):
-                os.fchown(number, before.st_uid, before.st_gid)
-            os.fchmod(number, stat.S_IMODE(before.st_mode))
-            file.write(data)
-        os.replace(temporary, path)  # noqa: PTH105
-    except BaseException:
-        os.unlink(temporary)  # noqa: PTH108
-        raise
 
 
 def file_diff(file: FixedFile) -> str:

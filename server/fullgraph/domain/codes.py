@@ -593,6 +593,24 @@ CODES: tuple[Code, ...] = (
         "inputs.",
     ),
     Code(
+        "ignore",
+        Severity.HINT,
+        "Something about an ignore comment",
+        "A finding about a comment such as `# fullgraph: ignore[GB0059]`.",
+    ),
+    Code(
+        "ignore/unused",
+        Severity.HINT,
+        "An ignore comment hides nothing",
+        "The comment, or some of its codes, does not hide a finding of its line. Remove it with "
+        "`fullgraph check --fix` or the quick fix, so that it cannot hide a later finding. "
+        "fullgraph reports this only if all functions and modules of the file were traced to their "
+        "end, including other execution paths, and if they reached the whole statement. Codes of "
+        "recompiles, and comments without codes, also need a forecast (`--forecast`), and "
+        "`export/…` needs `--export`. Comments about other codes are never reported, nor are codes "
+        "that your settings turn off.",
+    ),
+    Code(
         "schema",
         Severity.ERROR,
         "Something about the definition of an operator",

@@ -64,6 +64,9 @@ class CheckedFile:
     stale: int = 0
     """Number of accepted findings in the baseline that no longer occur."""
     exit_severity: Severity = Severity.WARNING
+    conclusive: frozenset[str] = frozenset()
+    """Names of the rows of the table of codes whose findings would have been found if there were
+    any. Empty if a function or module was not traced to its end."""
     left_out: tuple[LeftOut, ...] = ()
     """Kinds of traces that the settings of the file left out."""
     unfinished: bool = False

@@ -34,6 +34,7 @@ from fullgraph_engine.protocol import (
     ProbeOrigin,
     Restarted,
     RunId,
+    RunLost,
     Status,
     TargetDone,
     TargetInfo,
@@ -71,7 +72,7 @@ failed with an exception.
 """
 
 STORED = (
-    *(TargetsFound, FindingFound, TargetDone, ForecastFound, OperatorsRegistered),
+    *(TargetsFound, FindingFound, TargetDone, RunLost, ForecastFound, OperatorsRegistered),
     *DETAIL_EVENTS,
 )
 """Types of the engine's events to store on disk; results are read back from them."""
@@ -91,13 +92,19 @@ class _TargetPart:
     found: Located[tuple[Finding, ...]] = field(default_factory=lambda: Located.wrap(()))
     told: Located[tuple[TargetReport, ...]] = field(default_factory=lambda: Located.wrap(()))
     details: TargetDetails = field(default_factory=TargetDetails)
+    lost: frozenset[RunId] = frozenset()
+    """Runs that did not end, so that findings may be missing."""
 
     @classmethod
     def from_current(
-        cls, findings: Iterable[Finding], reports: Iterable[TargetReport], details: TargetDetails
+        cls,
+        findings: Iterable[Finding],
+        reports: Iterable[TargetReport],
+        details: TargetDetails,
+        lost: frozenset[RunId],
     ) -> _TargetPart:
         """Return results with source ranges in the current text."""
-        return cls(Located.wrap(tuple(findings)), Located.wrap(tuple(reports)), details)
+        return cls(Located.wrap(tuple(findings)), Located.wrap(tuple(reports)), details, lost)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -153,6 +160,7 @@ class _TargetPart:
             self.found.relocate_later(relocations),
             self.told.relocate_later(relocations),
             self.details.relocate_later(relocations),
+            self.lost,
         )
 
     def relocate_now(self, relocation: Relocation, *, guards: bool) -> _TargetPart:
@@ -167,6 +175,7 @@ class _TargetPart:
             self.found.relocate_now(relocation),
             self.told.relocate_now(relocation),
             self.details.relocate_now(relocation, guards=guards),
+            self.lost,
         )
 
 
@@ -184,6 +193,10 @@ class Results:
         self._only: frozenset[str] = frozenset()
         self._kept: frozenset[str] = frozenset()
         self._current = False
+        self._complete = False
+        """True if the last run of all targets completed, and neither an edit nor a run followed."""
+        self._was_complete = False
+        """Value of ``_complete`` when the current run began."""
         self.note = ""
         """Note of the engine about the whole run, for example that it reached a limit on the number
         of targets.
@@ -231,6 +244,7 @@ class Results:
         are used if the engine finds the same calls.
         """
         self._merge_new_into_old()
+        self._was_complete, self._complete = self._complete, False
         self._only, self._kept, self._called = frozenset(only), frozenset(kept), called
         self.forecasts.mark_outdated(self._is_left_alone)
         self._current = True
@@ -249,6 +263,11 @@ class Results:
             name = event.report.name
             self._new[name] = self._new.get(name, _TargetPart()).add_report(event.report)
             return True
+        if isinstance(event, RunLost):
+            name = event.run.target
+            part = self._new.get(name, _TargetPart())
+            self._new[name] = replace(part, lost=part.lost | {event.run})
+            return False
         if isinstance(event, DETAIL_EVENTS):
             part = self._new.get(event.target, _TargetPart())
             details = part.details.merge_with(TargetDetails.from_event(event))
@@ -301,6 +320,7 @@ class Results:
             self.forecasts.keep_targets((*kept, *self._new))
         self._old = {}
         self._new = {**kept, **self._new}
+        self._complete = self._was_complete or not self._only
         if not self._registers:
             self.operators = ()
 
@@ -344,7 +364,7 @@ class Results:
         if not edits:
             return
         self._merge_new_into_old()
-        self._current = False
+        self._current = self._complete = False
         self._found = ()
         relocations = [Relocation(path, edit) for edit in edits]
         self.forecasts.follow(relocations)
@@ -397,6 +417,7 @@ class Results:
             OperatorsRegistered(0, self.operators),
             *(FindingFound(0, finding) for finding in self.findings(with_forecasts=False)),
             *(TargetDone(0, report) for report in reports),
+            *(RunLost(0, run) for run in sorted(self.lost_runs)),
             *itertools.chain.from_iterable(details),
             *(self.forecasts.list_events() if forecasts else ()),
         )
@@ -408,6 +429,19 @@ class Results:
         copy = self.snapshot()
         copy._old = {name: part for name, part in self._old.items() if name in self._kept}
         return copy
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the current text was traced completely: each target to its end, also on other
+        execution paths.
+        """
+        reports = [shown.report for shown in self.reports()]
+        return (
+            self._complete
+            and not (self.failure or self.note or self.unparsed)
+            and set(self.names) <= {report.name for report in reports}
+            and all(_is_complete(report) for report in reports)
+        )
 
     @property
     def is_settled(self) -> bool:
@@ -447,6 +481,7 @@ class Results:
         copy = Results()
         copy._old, copy._new = dict(self._old), dict(self._new)
         copy._only, copy._current, copy.note = self._only, self._current, self.note
+        copy._complete = self._complete
         copy._kept = self._kept
         copy.names, copy.operators = self.names, self.operators
         copy.forecasts = self.forecasts.copy()
@@ -492,6 +527,12 @@ class Results:
                 for report in self._shown_part(name).reports
             ]
         return tuple(sorted(shown, key=_report_order))
+
+    @property
+    def lost_runs(self) -> frozenset[RunId]:
+        """Runs that did not end, so that findings of the target may be missing."""
+        parts = map(self._shown_part, dict.fromkeys((*self._new, *self._old)))
+        return frozenset(run for part in parts for run in part.lost)
 
     @property
     def unreported(self) -> tuple[TargetInfo, ...]:
@@ -553,7 +594,7 @@ class Results:
             later = [
                 f for f in old.findings if _is_later(f.run) and _finding_identity(f) not in seen
             ]
-            return _TargetPart.from_current([*new.findings, *later], new.reports, details)
+            return _TargetPart.from_current([*new.findings, *later], new.reports, details, new.lost)
         done = {report.probe_number for report in new.reports}
         return _TargetPart.from_current(
             [
@@ -562,6 +603,7 @@ class Results:
             ],
             [*new.reports, *(item for item in old.reports if item.probe_number not in done)],
             details,
+            new.lost | old.lost,
         )
 
 
@@ -588,6 +630,10 @@ def _is_through(name: str, old: _TargetPart, new: _TargetPart) -> bool:
     There is one report for each set of example inputs of the target.
     """
     return name != _FILE and len(new.reports) >= max(1, len(old.reports))
+
+
+def _is_complete(report: TargetReport) -> bool:
+    return report.status == "traced" and all(path.status == "traced" for path in report.paths)
 
 
 def _reported_lines(part: _TargetPart) -> Iterator[int]:

@@ -25,6 +25,7 @@ from fullgraph.session.unit_events import (
 from fullgraph.session.unit_forecasts import UnitForecasts
 from fullgraph.session.unit_view import UnitView
 from fullgraph.store.runs import StoredRun, TraceBasis
+from fullgraph_engine.protocol import Degraded
 
 
 class AnalysisUnit:
@@ -72,6 +73,12 @@ class AnalysisUnit:
     def results(self) -> Results:
         """Latest results of tracing the file, with source ranges in the current text."""
         return self.traces.shown.current
+
+    @property
+    def degraded(self) -> tuple[Degraded, ...]:
+        """Facts that the torch of the latest complete results does not show."""
+        complete = self.traces.complete
+        return complete.status.degraded if complete is not None else ()
 
     @property
     def busy(self) -> bool:

@@ -49,7 +49,12 @@ def merge_findings(
             merged.append(
                 _merge_group([_shorten_finding_paths(one, folder) for one in group], severity)
             )
-    return add_ids(sorted(merged, key=_sort_key))
+    return add_ids(sort_findings(merged))
+
+
+def sort_findings(found: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
+    """Return the findings in the order of the text."""
+    return tuple(sorted(found, key=_sort_key))
 
 
 def _choose_severity(group: Sequence[Finding], settings: Settings) -> Severity:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import io
+import tokenize
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 
 from fullgraph.domain import codes
 from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.phrases import listing
 from fullgraph.domain.positions import Encoding, TextPositions
-from fullgraph_engine.protocol import Finding, Fix, Range, TextEdit
+from fullgraph.session.trace_extent import TraceExtent
+from fullgraph_engine.protocol import Finding, Fix, Position, Range, TextEdit, place_words
 from fullgraph_engine.protocol.comments import IGNORE
+
+UNUSED = "ignore/unused"
+"""Code of findings about ignore comments that hide nothing."""
 
 _OPEN_ENDS = ("\\", '"""', "'''")
 """Line ends after which a statement may continue on the next line, so that adding a comment there
@@ -26,12 +35,12 @@ def ignore_fix(finding: Finding, text: TextPositions) -> Fix | None:
     one.
 
     None if the comment could become part of the code, and for findings about a comment with example
-    inputs.
+    inputs or an ignore comment.
     """
     number = finding.range.end.line
     line = text.line(number)
     rest = line[text.column(finding.range.end) :]
-    if finding.code.startswith("probe/") or any(end in rest for end in _OPEN_ENDS):
+    if finding.code.startswith(("probe/", "ignore/")) or any(end in rest for end in _OPEN_ENDS):
         return None
     title = f"Ignore {finding.code} on this line"
     there = IGNORE.search(line)
@@ -46,6 +55,127 @@ def ignore_fix(finding: Finding, text: TextPositions) -> Fix | None:
     place = text.position(number, there.end("codes"), Encoding.UTF32)
     more = f", {finding.code}" if known.strip() else finding.code
     return Fix(title, (TextEdit(Range(place, place), more),))
+
+
+def unused_ignores(
+    found: Iterable[FileFinding], text: TextPositions, extent: TraceExtent
+) -> Iterator[Finding]:
+    """Yield a finding for each ignore comment with an unused code.
+
+    ``found`` are all findings of the file, including hidden ones. ``extent`` has the lines and
+    codes about which the traces of the file are conclusive. A comment that names the code
+    ``ignore/unused`` is left out.
+    """
+    if not extent.lines:
+        return
+    by_line: dict[int, set[str]] = {}
+    for item in found:
+        for number in {item.finding.range.start.line, item.finding.range.end.line}:
+            by_line.setdefault(number, set()).add(item.finding.code)
+    for comment in find_ignore_comments(text):
+        here = by_line.get(comment.line, set())
+        unused = tuple(comment.unused_selectors(here, extent))
+        hides_all = extent.everything and not comment.selectors
+        if comment.line in extent.lines and (unused or (hides_all and not here)):
+            yield _unused_finding(comment, unused, text)
+
+
+@dataclass(frozen=True)
+class IgnoreComment:
+    """An ignore comment after code: its range in the file, its codes as written, and the edit that
+    removes it completely."""
+
+    range: Range
+    codes: str
+    removal: TextEdit
+
+    @property
+    def line(self) -> int:
+        return self.range.start.line
+
+    @property
+    def selectors(self) -> tuple[str, ...]:
+        return _split_selectors(self.codes)
+
+    def unused_selectors(self, here: Collection[str], extent: TraceExtent) -> Iterator[str]:
+        """Yield the codes of the comment that match none of ``here``, the codes of the findings on
+        its line, if the traces looked for them."""
+        if any(codes.matches_selector(UNUSED, one) for one in self.selectors):
+            return
+        for selector in self.selectors:
+            is_used = any(codes.matches_selector(code, selector) for code in here)
+            if not is_used and extent.looks_for(selector):
+                yield selector
+
+    def keep_codes(self, unused: Collection[str], text: TextPositions) -> TextEdit:
+        """Return the edit that removes the codes in ``unused``; the whole comment if these are
+        all."""
+        parts = self.codes.split(",")
+        kept = [part for part in parts if part.strip() and part.strip() not in unused]
+        if not kept:
+            return self.removal
+        new = ",".join(kept)
+        new = new if kept[0] is parts[0] else new.lstrip()
+        written = text.text_in(self.range)
+        start = len(written.partition("[")[0].encode()) + 1
+        first = Position(self.line, self.range.start.byte + start)
+        last = Position(self.line, first.byte + len(self.codes.encode()))
+        return TextEdit(Range(first, last), new)
+
+
+def find_ignore_comments(text: TextPositions) -> tuple[IgnoreComment, ...]:
+    """Return the ignore comments that follow code, in the order of the text."""
+    if "fullgraph:" not in text.text:
+        return ()
+    return tuple(_parse_ignore_comments(text))
+
+
+def _parse_ignore_comments(text: TextPositions) -> Iterator[IgnoreComment]:
+    source = io.StringIO("\n".join(text.lines))
+    with contextlib.suppress(tokenize.TokenError, SyntaxError):
+        for token in tokenize.generate_tokens(source.readline):
+            if token.type != tokenize.COMMENT:
+                continue
+            number, column = token.start[0] - 1, token.start[1]
+            line = text.line(number)
+            there = IGNORE.search(line, column)
+            if there is None or not line[:column].strip():
+                continue
+
+            def place(start: int, end: int, number: int = number) -> Range:
+                first, last = (
+                    text.position(number, character, Encoding.UTF32) for character in (start, end)
+                )
+                return Range(first, last)
+
+            is_last = there.end() == len(line)
+            start = len(line[: there.start()].rstrip()) if is_last else there.start()
+            yield IgnoreComment(
+                place(there.start(), there.start() + len(there[0].rstrip())),
+                there["codes"] or "",
+                TextEdit(place(start, there.end()), ""),
+            )
+
+
+def _unused_finding(
+    comment: IgnoreComment, unused: Collection[str], text: TextPositions
+) -> Finding:
+    is_whole = set(unused) == set(comment.selectors)
+    if is_whole:
+        message = "Unused ignore comment: it does not hide a finding on this line"
+        title = "Remove unused ignore comment"
+    else:
+        listed = listing(f"`{one}`" for one in unused)
+        message = f"Unused in this ignore comment: {listed}"
+        title = f"Remove {listed} from the ignore comment"
+    return Finding(
+        code=UNUSED,
+        message=message,
+        range=comment.range,
+        fixes=(Fix(title, (comment.keep_codes(unused, text),), preferred=True),),
+        unnecessary=is_whole,
+        identity=f"{UNUSED}@{place_words(comment.range)}",
+    )
 
 
 def _is_ignored(finding: Finding, text: TextPositions) -> bool:

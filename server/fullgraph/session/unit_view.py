@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from fullgraph.domain.causes import group_by_cause
@@ -17,11 +17,13 @@ from fullgraph.results.guards import guard_findings
 from fullgraph.results.seen import SeenByTarget, seen_in
 from fullgraph.results.shapes import ShapesByTarget, all_shapes
 from fullgraph.session.documents import Document
-from fullgraph.session.findings import merge_findings
-from fullgraph.session.ignores import remove_ignored
+from fullgraph.session.findings import merge_findings, sort_findings
+from fullgraph.session.ignores import find_ignore_comments, remove_ignored, unused_ignores
 from fullgraph.session.probe_runs import place_probe_findings
 from fullgraph.session.request import TraceInputs
+from fullgraph.session.trace_extent import TraceExtent
 from fullgraph.session.untraced import untraced_findings
+from fullgraph_engine.protocol import Degraded
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 
@@ -34,6 +36,14 @@ class TracedFile(Protocol):
     @property
     def results(self) -> Results:
         """Latest results, with source ranges in the current text."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether no run is in progress or scheduled."""
+
+    @property
+    def degraded(self) -> tuple[Degraded, ...]:
+        """Facts that the torch of the results does not show."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +74,10 @@ class UnitView:
         self._file = file
         self._seen: _SeenNow | None = None
         self._shapes: _ShapesNow | None = None
+        self._extent = TraceExtent()
+        """Lines and codes about which the last complete traces are conclusive."""
+        self._unused_lines: frozenset[str] = frozenset()
+        """Texts of lines with an ignore comment that hid nothing in the last complete traces."""
         self.guards_shown: set[str] = set()
         """Names of the targets for which the user wants all guards shown as diagnostics."""
         self.untraced_shown: set[str] = set()
@@ -91,7 +105,31 @@ class UnitView:
 
     def findings(self) -> tuple[FileFinding, ...]:
         """Return the findings shown in the editor."""
-        return group_by_cause(remove_ignored(self.all_findings(), self._file.document.positions))
+        found, positions = self.all_findings(), self._file.document.positions
+        shown = group_by_cause(remove_ignored(found, positions))
+        unused = self._unused_ignores(found)
+        return sort_findings((*shown, *unused)) if unused else shown
+
+    def _unused_ignores(self, found: Sequence[FileFinding]) -> tuple[FileFinding, ...]:
+        """Return findings about ignore comments that hide none of ``found``.
+
+        While the file is traced again, lines with unchanged text keep their last result.
+        """
+        file, positions = self._file, self._file.document.positions
+        comments = find_ignore_comments(positions)
+        if not comments:
+            return ()
+        settings = file.inputs.settings
+        if file.settled:
+            self._extent = TraceExtent.of_results(file.results, positions, settings, file.degraded)
+            self._unused_lines = frozenset()
+        else:
+            lines = (comment.line for comment in comments)
+            last = frozenset(at for at in lines if positions.line(at) in self._unused_lines)
+            self._extent = replace(self._extent, lines=last)
+        unused = tuple(unused_ignores(found, positions, self._extent))
+        self._unused_lines |= {positions.line(finding.range.start.line) for finding in unused}
+        return merge_findings(unused, settings)
 
     @property
     def faded(self) -> set[str]:

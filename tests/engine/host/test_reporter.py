@@ -26,6 +26,7 @@ from fullgraph_engine.protocol import (
     Position,
     ProbeInfo,
     Range,
+    RunLost,
     SelfCheck,
     TargetDone,
     TargetInfo,
@@ -171,7 +172,7 @@ def test_a_crash_is_a_finding_where_the_run_was(
     ("part", "kinds"),
     [
         ("first", [TargetDone]),
-        ("second", []),
+        ("second", [RunLost]),
         ("forecast", [ForecastFound]),
         ("cases", [TargetDone]),
     ],

@@ -19,6 +19,7 @@ from fullgraph.cli import options
 from fullgraph.cli.options import Parser, UsageError
 from fullgraph.cli.setting_options import add_settings, given_settings
 from fullgraph.cli.shard import Shard
+from fullgraph.cli.sources import STANDARD_INPUT
 from fullgraph.cli.terminal import Format
 
 
@@ -45,6 +46,12 @@ def configure(parser: Parser) -> None:
         "--update-baseline",
         help="Accept all findings: write them to the baseline, and remove findings that no longer "
         "occur. Reasons and dates in the file are kept.",
+    )
+    options.add_flag(
+        parser,
+        "--fix",
+        help="Remove ignore comments that hide nothing, and entries of the baseline that no longer "
+        "occur. `fullgraph fix` repairs graph breaks.",
     )
     parser.options.add_argument(
         "--changed-since",
@@ -86,6 +93,8 @@ def run(arguments: Namespace) -> int:
         )
     if arguments.shard is not None and arguments.measure:
         raise UsageError("--shard: times of a part cannot be merged; leave out --measure.")
+    if arguments.fix and STANDARD_INPUT in arguments.paths:
+        raise UsageError("--fix: standard input cannot be changed; name a file.")
     settings = given_settings(arguments)
     if arguments.measure:
         settings["engine-keep"] = 0
@@ -101,6 +110,7 @@ def run(arguments: Namespace) -> int:
         timings=arguments.timings,
         baseline=baseline,
         update_baseline=arguments.update_baseline,
+        fix=arguments.fix,
         output=output,
         changed_since=arguments.changed_since,
         shard=arguments.shard,

@@ -16,6 +16,7 @@ from fullgraph.cli.check_report import CheckReport
 from fullgraph.cli.diff.difference import SIDES, CheckDifference, Side, compare_checks
 from fullgraph.cli.diff.json import difference_json
 from fullgraph.cli.diff.markdown import difference_markdown
+from fullgraph.cli.diff.recordings import SharedRecordings
 from fullgraph.cli.diff.revisions import CheckedOutTree, check_out
 from fullgraph.cli.diff.text import difference_text
 from fullgraph.cli.exit_status import CLEAN, FOUND, UNABLE, Interrupted
@@ -164,20 +165,29 @@ class DiffChecks:
         if nowhere:
             raise UnreadableFile(f"{nowhere[0]} does not exist on either side; check the path.")
         reports: list[CheckReport] = []
+        recordings = SharedRecordings(self.project)
         for side, variant, place in zip(SIDES, self.variants, places, strict=True):
             # If the old side failed, the result of the new side would not be used.
             unable = any(report.problems for report in reports)
-            reports.append(CheckReport(()) if unable else self._check_side(side, variant, place))
+            reports.append(
+                CheckReport(()) if unable else self._check_side(side, variant, place, recordings)
+            )
+        note = recordings.describe()
+        if note and not self.output.quiet:
+            self.output.print_message("note", Style.INFORMATION, note)
         names = [
             place.side_name(variant) for variant, place in zip(self.variants, places, strict=True)
         ]
         found = compare_checks(reports[0], reports[1], (names[0], names[1]))
         return _write_result(found, self.output, self.settings.exit_severity)
 
-    def _check_side(self, side: Side, variant: Variant, place: _SidePlace) -> CheckReport:
+    def _check_side(
+        self, side: Side, variant: Variant, place: _SidePlace, recordings: SharedRecordings
+    ) -> CheckReport:
         """Check the files of one side (old or new), and return the report of the check.
 
-        ``variant`` names the side's interpreter and revision, ``place`` its files.
+        ``variant`` names the side's interpreter and revision, ``place`` its files. ``recordings``
+        has the recorded inputs for revisions.
 
         Raises:
             Interrupted: SIGINT or SIGTERM arrived.
@@ -203,6 +213,9 @@ class DiffChecks:
             parallel=settings.parallel,
             listener=_SideProgress(side, len(found.files), progress),
             forecast=self.forecast,
+            adapt_request=lambda request: (
+                recordings.adapt_request(request, place.tree) if place.tree else request
+            ),
         )
         try:
             checked = interruption.run(check.run())

@@ -41,6 +41,10 @@ class CheckedOutTree:
             "name paths of one repository."
         )
 
+    def restore(self, path: Path) -> Path:
+        """Return the path of the repository that corresponds to a path in the temporary folder."""
+        return self.repository / path.relative_to(self.folder)
+
 
 @contextlib.contextmanager
 def check_out(revision: str, start: Path) -> Iterator[CheckedOutTree]:

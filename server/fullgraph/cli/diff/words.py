@@ -105,7 +105,7 @@ def run_words(run: RunDifference, target: TargetDifference) -> str:
     if old.status != new.status:
         facts.append(f"{outcome_words(old, brief=brief)} → {outcome_words(new, brief=brief)}")
     if old.inputs != new.inputs and run.traced:
-        facts.append(f"inputs {old.inputs or 'none'} → {new.inputs or 'none'}")
+        facts.append(_input_words(old, new))
     if old.mode != new.mode and run.traced:
         facts.append(f"{old.mode} → {new.mode}")
     for name, before, after in run.counts:
@@ -115,6 +115,18 @@ def run_words(run: RunDifference, target: TargetDifference) -> str:
     if run.uncomputed is not None:
         facts.append(f"incomplete in {run.uncomputed.side}")
     return SEPARATOR.join(facts)
+
+
+def _input_words(old: ReportedTarget, new: ReportedTarget) -> str:
+    """Describe different inputs: ``inputs f32[4] → f32[8] (each side's own probe comment)``."""
+    sides = [one.origin == "comment" for one in (old, new)]
+    if all(sides):
+        reason = " (each side's own probe comment)"
+    elif any(sides):
+        reason = " (a probe comment in one side only)"
+    else:
+        reason = ""
+    return f"inputs {old.inputs or 'none'} → {new.inputs or 'none'}{reason}"
 
 
 def target_name(target: TargetDifference, run: RunDifference | None = None) -> str:
