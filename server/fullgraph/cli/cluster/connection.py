@@ -8,8 +8,9 @@ import contextlib
 import itertools
 import logging
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fullgraph import __version__
 from fullgraph.cli.check import CheckEnded
@@ -26,12 +27,14 @@ from fullgraph.domain.phrases import amount, seconds
 from fullgraph_engine.protocol import Event
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client
 
 WAIT_FOR_WORKERS = 60.0
 """Seconds without any worker, or without an answer of the scheduler, after which a check ends."""
 _LOOK = 2.0
 """Interval in seconds at which the command requests the list of workers."""
+_SUBMISSIONS = 4
+"""Maximum number of times that a task is submitted if workers are lost on which it only waited."""
 _CANCEL = 5.0
 """Maximum seconds to wait until the workers have received the end of the check."""
 _LOGGERS = ("distributed", "distributed.client", "tornado", "tornado.application")
@@ -52,8 +55,13 @@ class Cluster:
         self._patience = patience
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
-        self._numbers = itertools.count()
-        self._futures: set[Future[Any]] = set()
+        self.numbers = itertools.count(1)
+        """Numbers for the requests of the check."""
+        self._keys = itertools.count()
+        self._starts: Counter[int] = Counter()
+        """Number of times that workers have begun with each request."""
+        self._has_abandoned = False
+        """True after a task was given up that a worker may still work on."""
         self._watchers: dict[int, Callable[[Event], None]] = {}
         self._watch: asyncio.Task[None] | None = None
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -66,7 +74,7 @@ class Cluster:
             CheckEnded: The scheduler cannot be reached, or has another version of Dask.
         """
         async with self._connecting:
-            if self._client is not None:
+            if self._watch is not None:
                 return
             from distributed import Client
 
@@ -74,16 +82,16 @@ class Cluster:
                 # The report of the check says in one sentence why it ended.
                 logging.getLogger(name).setLevel(logging.CRITICAL + 1)
             try:
-                client = await Client(self.address, asynchronous=True, set_as_default=False)
+                self._client = Client(self.address, asynchronous=True, set_as_default=False)
+                await self._client
             except (OSError, ValueError) as error:
                 raise CheckEnded(
                     f"Cannot reach a Dask scheduler at {self.address} (start one with "
                     "`dask scheduler`, or correct --scheduler)"
                 ) from error
-            self._client = client
-            _check_versions(self.address, await client.get_versions())
-            client.subscribe_topic(TOPIC, self._handle_progress)
-            self._watch = asyncio.create_task(self._watch_workers(client))
+            _check_versions(self.address, await cast("Any", self._client).get_versions())
+            self._client.subscribe_topic(TOPIC, self._handle_progress)
+            self._watch = asyncio.create_task(self._watch_workers())
 
     async def list_workers(self) -> Sequence[str]:
         """Return the addresses of the workers that the cluster has now."""
@@ -99,46 +107,64 @@ class Cluster:
         Raises:
             CheckEnded: The connection or all workers were lost.
         """
-        assert self._client is not None
         from distributed.scheduler import KilledWorker
 
+        number = task.request.request if task.request is not None else 0
+        lost = 0
+        for _ in range(_SUBMISSIONS):
+            try:
+                return await self._submit(task, worker)
+            except KilledWorker as error:
+                lost += error.allowed_failures + 1
+                # Dask also counts workers on which the task only waited for another one.
+                if self._starts[number] > error.allowed_failures:
+                    break
+            except Exception as error:
+                if isinstance(error, CheckEnded):
+                    raise
+                return _problem(
+                    "",
+                    f"A worker failed with {type(error).__name__}: {error}",
+                    "Look at the logs of the workers and install the same packages on all of them.",
+                )
+        return _problem(
+            "",
+            f"{amount(lost, 'worker')} ended while they traced it",
+            "Look at the logs of the workers; their memory may be too small.",
+        )
+
+    async def _submit(self, task: TraceTask, worker: str) -> tuple[TaskAnswer, Sequence[Event]]:
+        """Submit a task once, and return its answer and the events of the engine.
+
+        Raises:
+            CheckEnded: The connection or all workers were lost.
+            KilledWorker: The scheduler does not try the task again, because workers were lost.
+        """
+        assert self._client is not None
+        from distributed.comm.core import CommClosedError
+
+        lost = f"The connection to the Dask scheduler at {self.address} was lost"
         future = self._client.submit(
             _worker_function(),
             __version__,
             pack_task(task),
-            key=f"fullgraph-{self.check}-{next(self._numbers)}",
+            key=f"fullgraph-{self.check}-{next(self._keys)}",
             workers=[worker] if worker else None,
             pure=False,
         )
-        self._futures.add(future)
         result = asyncio.ensure_future(future)
         try:
             await asyncio.wait((result, self._ended), return_when=asyncio.FIRST_COMPLETED)
             if not result.done():
                 raise CheckEnded(self._ended.result())
+            if result.cancelled():
+                raise CheckEnded(lost)
             return _parse_answer(*result.result())
-        except CheckEnded:
-            raise
-        except concurrent.futures.CancelledError as error:
-            raise CheckEnded(
-                f"The connection to the Dask scheduler at {self.address} was lost"
-            ) from error
-        except KilledWorker as error:
-            count = amount(error.allowed_failures + 1, "worker")
-            return _problem(
-                "",
-                f"{count} ended while they traced it",
-                "Look at the logs of the workers; their memory may be too small.",
-            )
-        except Exception as error:
-            return _problem(
-                "",
-                f"A worker failed with {type(error).__name__}: {error}",
-                "Look at the logs of the workers and install the same packages on all of them.",
-            )
+        except (concurrent.futures.CancelledError, CommClosedError) as error:
+            raise CheckEnded(lost) from error
         finally:
+            self._has_abandoned = self._has_abandoned or not result.done()
             result.cancel()
-            self._futures.discard(future)
             # The scheduler forgets a task that no client waits for.
             future.release()
 
@@ -159,7 +185,7 @@ class Cluster:
         if client is None:
             return
         with contextlib.suppress(Exception):
-            if client.status == "running" and self._futures:
+            if client.status == "running" and self._has_abandoned:
                 await asyncio.wait_for(self._cancel(client), _CANCEL)
         with contextlib.suppress(Exception):
             await asyncio.wait_for(client.close(timeout=_CANCEL), 2 * _CANCEL)
@@ -171,10 +197,14 @@ class Cluster:
 
     def _handle_progress(self, stamped: tuple[float, tuple[str, int, bytes]]) -> None:
         check, number, packed = stamped[1]
-        if check == self.check and number in self._watchers:
+        if check != self.check:
+            return
+        if not packed:
+            self._starts[number] += 1
+        elif number in self._watchers:
             self._watchers[number](unpack_event(packed))
 
-    async def _watch_workers(self, client: Client) -> None:
+    async def _watch_workers(self) -> None:
         """End all tasks after ``patience`` seconds without a worker, or without an answer of the
         scheduler.
         """
@@ -201,7 +231,7 @@ class Cluster:
 def _worker_function() -> Callable[..., Any]:
     """Return the function that workers execute.
 
-    Dask sends the code of a function that is defined in another one. So the scheduler can lack
+    Dask sends the code of a nested function, not only its name. So the scheduler can lack
     fullgraph, and a worker can report that it lacks fullgraph or has another version.
     """
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import itertools
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from fullgraph.cli.cluster.connection import Cluster
@@ -28,7 +27,6 @@ class ClusterEngine:
         self._cluster = cluster
         self._launch = launch
         self._unsaved = frozenset(unsaved)
-        self._numbers = itertools.count(1)
         self._status = EngineStatus(EngineState.STARTING, "The workers import torch.")
 
     async def start(self) -> None:
@@ -62,7 +60,8 @@ class ClusterEngine:
 
     def analyze(self, request: Analyze) -> Asked:
         """Return the request to trace a text; it starts when its events are read."""
-        return _ClusterRequest(self, dataclasses.replace(request, request=next(self._numbers)))
+        number = next(self._cluster.numbers)
+        return _ClusterRequest(self, dataclasses.replace(request, request=number))
 
     async def close(self) -> None:
         """Do nothing: the check closes the connection, and engines of workers stay warm."""

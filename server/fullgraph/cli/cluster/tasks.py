@@ -15,8 +15,8 @@ from fullgraph_engine.protocol import MESSAGES, Analyze, Event, decode_one_of, e
 from fullgraph_engine.protocol.files import FileState, file_state
 
 TOPIC = "fullgraph"
-"""Dask topic of the events that show the progress of a check. They are a tuple of the check, the
-number of the request and the packed event."""
+"""Dask topic of messages about the progress of a check. Each is a tuple of the check, the number of
+the request and the packed event; the event is empty when a worker begins with the request."""
 
 
 @dataclass(frozen=True)

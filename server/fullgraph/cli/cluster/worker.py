@@ -44,7 +44,7 @@ class _Unable(Exception):
 
 
 class WarmEngine:
-    """An engine that stays ready for later files; it ends ``IDLE`` seconds after its last request."""
+    """An engine that stays ready for later files, and ends ``IDLE`` seconds after the last one."""
 
     def __init__(self, launch: EngineLaunch) -> None:
         self._engine = Engine(
@@ -113,8 +113,9 @@ async def run_task(packed: bytes, worker: Worker) -> bytes:
                 reason = f"Worker {worker.address}: {status.message}"
                 raise _Unable(reason, status.next_step, status)
             if request is not None:
+                worker.log_event(TOPIC, (task.check, request.request, b""))
                 asked = engine.analyze(request)
-                events = await _collect_events(asked, task, worker)
+                events = await _collect_events(asked, task.check, request.request, worker)
     except _Unable as error:
         answer = TaskAnswer(worker.address, error.status, (), str(error), error.next_step)
         return pack_answer(answer)
@@ -153,16 +154,19 @@ def _complete_request(task: TraceTask, worker: str) -> Analyze | None:
     return dataclasses.replace(request, text=text)
 
 
-async def _collect_events(asked: AnalysisRequest, task: TraceTask, worker: Worker) -> list[Event]:
-    """Return the events of a request; publish events that only show its progress."""
-    running = _RUNNING.setdefault(task.check, set())
+async def _collect_events(
+    asked: AnalysisRequest, check: str, number: int, worker: Worker
+) -> list[Event]:
+    """Return the events of a request; publish events that only show its progress, with the
+    ``number`` of the request in the check.
+    """
+    running = _RUNNING.setdefault(check, set())
     running.add(asked)
     events: list[Event] = []
     try:
         async for event in asked:
             if isinstance(event, (Importing, TargetStarted)):
-                number = task.request.request if task.request is not None else 0
-                worker.log_event(TOPIC, (task.check, number, pack_event(event)))
+                worker.log_event(TOPIC, (check, number, pack_event(event)))
             else:
                 events.append(event)
     except asyncio.CancelledError:
@@ -171,7 +175,7 @@ async def _collect_events(asked: AnalysisRequest, task: TraceTask, worker: Worke
     finally:
         running.discard(asked)
         if not running:
-            _RUNNING.pop(task.check, None)
+            _RUNNING.pop(check, None)
     return events
 
 
