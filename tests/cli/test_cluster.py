@@ -22,6 +22,7 @@ from fullgraph.cli.check import CheckEnded
 from fullgraph.cli.cluster.connection import Cluster
 from fullgraph.cli.cluster.engine import ClusterEngine
 from fullgraph.cli.cluster.tasks import FileDigest, FileDigests, TaskAnswer, TraceTask
+from fullgraph.domain.positions import text_hash
 from fullgraph.engines import EngineState, EngineStatus
 from fullgraph.engines.background import EngineLaunch
 from fullgraph_engine.protocol import (
@@ -36,6 +37,7 @@ from fullgraph_engine.protocol import (
     TargetInfo,
     TargetReport,
     TargetsFound,
+    TargetStarted,
 )
 from fullgraph_engine.protocol.files import FileState, file_state
 
@@ -198,6 +200,21 @@ def test_results_are_stored_where_the_command_runs(cluster: DaskCluster, line: C
     assert without_times(second.out) == without_times(first.out)
 
 
+async def test_progress_arrives_before_the_results(cluster: DaskCluster, line: CommandLine) -> None:
+    started = TargetStarted(0, "Net")
+    text = model(1, script(started))
+    path = line.write("m1.py", text)
+    launch = EngineLaunch(str(line.interpreter), cwd=str(line.folder))
+    connection = Cluster(cluster.address)
+    engine = ClusterEngine(connection, launch)
+    assert (await engine.ready()).state is EngineState.READY
+    request = Analyze(0, text_hash(text), str(path), text, cwd=str(line.folder))
+    events = [event async for event in engine.analyze(request)]
+    await connection.close()
+    assert [type(event) for event in events[:2]] == [TargetStarted, TargetsFound]
+    assert isinstance(events[-1], Analyzed)
+
+
 # -- lost workers and schedulers --------------------------------------------------------------
 
 
@@ -278,6 +295,17 @@ async def test_a_cluster_without_workers(tmp_path: Path, line: CommandLine) -> N
         await cluster.connect()
         with pytest.raises(CheckEnded, match=r"had no workers for 0\.40 s"):
             await cluster.run(TraceTask(cluster.check, EngineLaunch("python")))
+        await cluster.close()
+
+
+async def test_a_scheduler_that_hangs(tmp_path: Path, line: CommandLine) -> None:
+    with running_cluster(tmp_path / "dask", line.environment()) as running:
+        cluster = Cluster(running.address, patience=1.0)
+        await cluster.connect()
+        os.kill(running.scheduler_pid, signal.SIGSTOP)
+        with pytest.raises(CheckEnded, match=r"did not answer for 1\.0 s"):
+            await cluster.run(TraceTask(cluster.check, EngineLaunch("python")))
+        os.kill(running.scheduler_pid, signal.SIGCONT)
         await cluster.close()
 
 

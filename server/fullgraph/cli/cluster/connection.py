@@ -9,8 +9,8 @@ import itertools
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from fullgraph import __version__
 from fullgraph.cli.check import CheckEnded
@@ -28,6 +28,8 @@ from fullgraph_engine.protocol import Event
 
 if TYPE_CHECKING:
     from distributed import Client
+
+_T = TypeVar("_T")
 
 WAIT_FOR_WORKERS = 60.0
 """Seconds without any worker, or without an answer of the scheduler, after which a check ends."""
@@ -64,6 +66,7 @@ class Cluster:
         """True after a task was given up that a worker may still work on."""
         self._watchers: dict[int, Callable[[Event], None]] = {}
         self._watch: asyncio.Task[None] | None = None
+        self._lost = f"The connection to the Dask scheduler at {address} was lost"
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Clause that says why no task can end any more, when the cluster has a problem."""
 
@@ -83,20 +86,30 @@ class Cluster:
                 logging.getLogger(name).setLevel(logging.CRITICAL + 1)
             try:
                 self._client = Client(self.address, asynchronous=True, set_as_default=False)
-                await self._client
-            except (OSError, ValueError) as error:
+                await _complete(self._client)
+                versions = await _complete(cast("Any", self._client).get_versions())
+            except (OSError, ValueError, asyncio.TimeoutError) as error:
                 raise CheckEnded(
                     f"Cannot reach a Dask scheduler at {self.address} (start one with "
                     "`dask scheduler`, or correct --scheduler)"
                 ) from error
-            _check_versions(self.address, await cast("Any", self._client).get_versions())
+            _check_versions(self.address, versions)
             self._client.subscribe_topic(TOPIC, self._handle_progress)
             self._watch = asyncio.create_task(self._watch_workers())
 
     async def list_workers(self) -> Sequence[str]:
-        """Return the addresses of the workers that the cluster has now."""
-        assert self._client is not None
-        return sorted(await self._client.scheduler.ncores())  # type: ignore[union-attr]
+        """Return the addresses of the workers that the cluster has now.
+
+        Raises:
+            CheckEnded: The connection was lost.
+        """
+        scheduler = self._client.scheduler if self._client is not None else None
+        if scheduler is None:
+            raise CheckEnded(self._lost)
+        try:
+            return sorted(await _complete(scheduler.ncores()))
+        except OSError as error:
+            raise CheckEnded(self._lost) from error
 
     async def run(self, task: TraceTask, worker: str = "") -> tuple[TaskAnswer, Sequence[Event]]:
         """Run a task on any worker, or on the one with the address ``worker``.
@@ -116,8 +129,9 @@ class Cluster:
                 return await self._submit(task, worker)
             except KilledWorker as error:
                 lost += error.allowed_failures + 1
-                # Dask also counts workers on which the task only waited for another one.
-                if self._starts[number] > error.allowed_failures:
+                # Dask also counts workers on which the task only waited for another one. The
+                # message of a start may be lost with its worker, so half of the starts is enough.
+                if 2 * self._starts[number] > error.allowed_failures:
                     break
             except Exception as error:
                 if isinstance(error, CheckEnded):
@@ -143,7 +157,6 @@ class Cluster:
         assert self._client is not None
         from distributed.comm.core import CommClosedError
 
-        lost = f"The connection to the Dask scheduler at {self.address} was lost"
         future = self._client.submit(
             _worker_function(),
             __version__,
@@ -158,10 +171,10 @@ class Cluster:
             if not result.done():
                 raise CheckEnded(self._ended.result())
             if result.cancelled():
-                raise CheckEnded(lost)
+                raise CheckEnded(self._lost)
             return _parse_answer(*result.result())
         except (concurrent.futures.CancelledError, CommClosedError) as error:
-            raise CheckEnded(lost) from error
+            raise CheckEnded(self._lost) from error
         finally:
             self._has_abandoned = self._has_abandoned or not result.done()
             result.cancel()
@@ -219,13 +232,28 @@ class Cluster:
             except asyncio.TimeoutError:
                 problem = f"The Dask scheduler at {self.address} did not answer for {waited}"
                 break
-            except OSError:
+            except CheckEnded:
                 # Dask cancels all futures when the connection is lost.
                 return
             if loop.time() - last_seen > self._patience:
                 problem = f"The Dask cluster at {self.address} had no workers for {waited}"
                 break
         self._ended.set_result(problem)
+
+
+async def _complete(work: Awaitable[_T]) -> _T:
+    """Return the result of ``work``; if Dask cancels it, raise an OSError instead.
+
+    Otherwise the check could not distinguish it from its own cancellation.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait((task,))
+    finally:
+        task.cancel()
+    if task.cancelled():
+        raise ConnectionError("The connection was closed.")
+    return task.result()
 
 
 def _worker_function() -> Callable[..., Any]:

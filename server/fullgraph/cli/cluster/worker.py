@@ -100,6 +100,8 @@ async def run_task(packed: bytes, worker: Worker) -> bytes:
     """Run a task of a check, and return the packed answer with the events of the engine."""
     task = unpack_task(packed)
     events: list[Event] = []
+    if task.request is not None:
+        worker.log_event(TOPIC, (task.check, task.request.request, b""))
     try:
         request = _complete_request(task, worker.address)
         if not Path(task.launch.interpreter).exists():
@@ -113,7 +115,6 @@ async def run_task(packed: bytes, worker: Worker) -> bytes:
                 reason = f"Worker {worker.address}: {status.message}"
                 raise _Unable(reason, status.next_step, status)
             if request is not None:
-                worker.log_event(TOPIC, (task.check, request.request, b""))
                 asked = engine.analyze(request)
                 events = await _collect_events(asked, task.check, request.request, worker)
     except _Unable as error:
