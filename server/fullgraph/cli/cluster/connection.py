@@ -87,7 +87,10 @@ class Cluster:
             try:
                 self._client = Client(self.address, asynchronous=True, set_as_default=False)
                 await _complete(self._client)
-                versions = await _complete(cast("Any", self._client).get_versions())
+                # A scheduler that hangs still accepts connections.
+                versions = await asyncio.wait_for(
+                    _complete(cast("Any", self._client).get_versions()), self._patience
+                )
             except (OSError, ValueError, asyncio.TimeoutError) as error:
                 raise CheckEnded(
                     f"Cannot reach a Dask scheduler at {self.address} (start one with "
@@ -112,7 +115,7 @@ class Cluster:
             raise CheckEnded(self._lost) from error
 
     async def run(self, task: TraceTask, worker: str = "") -> tuple[TaskAnswer, Sequence[Event]]:
-        """Run a task on any worker, or on the one with the address ``worker``.
+        """Run a task on any worker, or on the one with the address ``worker`` while it exists.
 
         Return its answer, and the events of the engine. If the worker is lost, the task runs on
         another one, until as many workers were lost as the scheduler's ``allowed-failures`` says.
@@ -133,9 +136,9 @@ class Cluster:
                 # message of a start may be lost with its worker, so half of the starts is enough.
                 if 2 * self._starts[number] > error.allowed_failures:
                     break
+            except CheckEnded:
+                raise
             except Exception as error:
-                if isinstance(error, CheckEnded):
-                    raise
                 return _problem(
                     "",
                     f"A worker failed with {type(error).__name__}: {error}",
@@ -154,15 +157,17 @@ class Cluster:
             CheckEnded: The connection or all workers were lost.
             KilledWorker: The scheduler does not try the task again, because workers were lost.
         """
-        assert self._client is not None
         from distributed.comm.core import CommClosedError
 
+        if self._client is None or self._client.status != "running":
+            raise CheckEnded(self._lost)
         future = self._client.submit(
             _worker_function(),
             __version__,
             pack_task(task),
             key=f"fullgraph-{self.check}-{next(self._keys)}",
             workers=[worker] if worker else None,
+            allow_other_workers=bool(worker),
             pure=False,
         )
         result = asyncio.ensure_future(future)

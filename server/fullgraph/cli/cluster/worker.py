@@ -64,17 +64,19 @@ class WarmEngine:
         self._users += 1
         if self._timer is not None:
             self._timer.cancel()
+        usable = False
         try:
             if self._start is None:
                 self._start = asyncio.create_task(self._engine.start())
             await asyncio.shield(self._start)
             status = dataclasses.replace(await self._engine.ready(), pid=0)
-            if status.state is not EngineState.READY:
-                # The next request starts another engine.
-                self._remove()
+            usable = status.state is EngineState.READY
             yield self._engine, status
         finally:
             self._users -= 1
+            if not usable:
+                # The next request starts another engine.
+                self._remove()
             if not self._users:
                 idle = IDLE if _ENGINES.get(self._launch) is self else 0.0
                 self._timer = asyncio.get_running_loop().call_later(idle, self._close)
@@ -93,6 +95,8 @@ _ENGINES: dict[EngineLaunch, WarmEngine] = {}
 """Engines of this worker process."""
 _RUNNING: dict[str, set[AnalysisRequest]] = {}
 """Requests that the engines work on, by check."""
+_CANCELLED: set[str] = set()
+"""Checks that ended before their tasks did."""
 _DIGESTS = FileDigests()
 
 
@@ -114,7 +118,7 @@ async def run_task(packed: bytes, worker: Worker) -> bytes:
             if status.state is not EngineState.READY:
                 reason = f"Worker {worker.address}: {status.message}"
                 raise _Unable(reason, status.next_step, status)
-            if request is not None:
+            if request is not None and task.check not in _CANCELLED:
                 asked = engine.analyze(request)
                 events = await _collect_events(asked, task.check, request.request, worker)
     except _Unable as error:
@@ -131,7 +135,8 @@ def _find_engine(launch: EngineLaunch) -> WarmEngine:
 
 
 def cancel_check(check: str) -> None:
-    """Cancel all requests of a check that the engines of this worker work on."""
+    """Cancel all requests of a check on this worker."""
+    _CANCELLED.add(check)
     for asked in _RUNNING.get(check, ()):
         asked.cancel()
 
