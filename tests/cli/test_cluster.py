@@ -248,7 +248,7 @@ def test_a_file_that_every_worker_is_lost_with(tmp_path: Path, line: CommandLine
     errors = file_errors(out.decode())
     assert errors.pop("bad.py")
     sentence = (
-        "src/m0.py could not be traced. 2 workers ended while they traced it. Look at the logs of "
+        "src/m0.py could not be traced. 2 workers ended while tracing it. Look at the logs of "
         "the workers; their memory may be too small."
     )
     assert errors == {"m0.py": sentence}

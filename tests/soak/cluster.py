@@ -118,7 +118,9 @@ def _judge(whole: dict[str, Any], found: dict[str, Any]) -> list[str]:
         elif file == right:
             verdicts.append("right")
         else:
-            verdicts.append("not analyzed" if "workers ended" in file.get("error", "") else "wrong")
+            verdicts.append(
+                "not analyzed" if "ended while tracing it" in file.get("error", "") else "wrong"
+            )
     return verdicts
 
 

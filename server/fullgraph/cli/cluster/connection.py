@@ -146,7 +146,7 @@ class Cluster:
                 )
         return _problem(
             "",
-            f"{amount(lost, 'worker')} ended while they traced it",
+            f"{amount(lost, 'worker')} ended while tracing it",
             "Look at the logs of the workers; their memory may be too small.",
         )
 
