@@ -147,7 +147,7 @@ growth: $(VENV)/ready
 	$(BIN)/python tests/benchmarks/growth.py docs/images/growth.svg
 
 # Two hours: many files with few descriptors, processes that something else ends, thousands of edits,
-# everything that an editor can say in any order, and hostile files.
+# killed workers of a cluster, everything that an editor can say in any order, and hostile files.
 soak: $(VENV)/ready
 	$(BIN)/python tests/soak/fuzz.py 20000
 	$(BIN)/python tests/soak/load.py 200 256
@@ -155,6 +155,7 @@ soak: $(VENV)/ready
 	$(BIN)/python tests/soak/kills.py 100
 	$(BIN)/python tests/soak/restarts.py 50
 	$(BIN)/python tests/soak/edits.py 2000
+	$(BIN)/python -m tests.soak.cluster 100
 	$(BIN)/python -m tests.soak.hostile
 
 bench-vscode: vsix $(VSCODE_HOSTS:%=tests/clients/hosts/code-server-%/ready)

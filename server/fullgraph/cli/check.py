@@ -88,6 +88,13 @@ class EngineUnusable(Exception):
     """Raised if the engine process cannot trace files; the message says why and what to do."""
 
 
+class CheckEnded(Exception):
+    """Raised by an engine if no further file can be checked; the message is a clause that says why.
+
+    The results of files that were checked before stay valid.
+    """
+
+
 @contextlib.asynccontextmanager
 async def running_engine(engine: CheckEngine) -> AsyncIterator[EngineStatus]:
     """Start an engine process and yield its status; stop the process at the end of the block.
@@ -200,10 +207,15 @@ class FileCheck:
                     return
 
         workers = [asyncio.create_task(check_pending()) for _ in range(self._parallel)]
-        late = False
+        ended = ""
         try:
-            _, late_workers = await asyncio.wait(workers, timeout=self._time_limit or None)
-            late = bool(late_workers)
+            done, late = await asyncio.wait(
+                workers, timeout=self._time_limit or None, return_when=asyncio.FIRST_EXCEPTION
+            )
+            errors = [error for one in done if (error := one.exception())]
+            ended = next((str(error) for error in errors if isinstance(error, CheckEnded)), "")
+            if late and not errors:
+                ended = f"The time limit of {self._time_limit:g} s was reached"
         except asyncio.CancelledError:
             self._engines.kill()
             raise
@@ -212,11 +224,11 @@ class FileCheck:
             for worker in workers:
                 worker.cancel()
             ends = await asyncio.gather(*workers, return_exceptions=True)
-            await self._engines.close(kill=late)
+            await self._engines.close(kill=bool(ended))
         for end in ends:
-            if isinstance(end, Exception):
+            if isinstance(end, Exception) and not isinstance(end, CheckEnded):
                 raise end
-        return self.results(f"The time limit of {self._time_limit:g} s was reached" if late else "")
+        return self.results(ended)
 
     def results(self, ended: str = "") -> CheckResults:
         """Return the results so far, after the listener has received all of them.
@@ -261,6 +273,8 @@ class FileCheck:
             self._skipped.add(number)
             self._publish()
             return
+        except CheckEnded:
+            raise
         except Exception:
             problem = (
                 f"{source.path} was not analyzed because of a defect of fullgraph. {ASK_FOR_REPORT}"

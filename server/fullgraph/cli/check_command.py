@@ -7,20 +7,27 @@ import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO, Union
+from typing import TYPE_CHECKING, Any, TextIO, Union
 
 from fullgraph.cli import interruption, sources
 from fullgraph.cli.baseline import Baseline, BaselineUpdate
 from fullgraph.cli.baseline_trim import BaselineTrim
 from fullgraph.cli.changes import select_affected
-from fullgraph.cli.check import FileCheck
+from fullgraph.cli.check import CheckEngine, FileCheck
 from fullgraph.cli.check_fixes import IgnoreRemover
+from fullgraph.cli.cluster.installation import dask_problem
 from fullgraph.cli.exit_status import CLEAN, DEFECT, FOUND, UNABLE, Interrupted
 from fullgraph.cli.file_settings import FileSettings, NearestSettings
-from fullgraph.cli.project import common_folder, engine_for, engine_key, load_settings
+from fullgraph.cli.project import (
+    common_folder,
+    engine_for,
+    engine_key,
+    engine_launch,
+    load_settings,
+)
 from fullgraph.cli.report import CheckPrinter
 from fullgraph.cli.shard import Shard
 from fullgraph.cli.shards import (
@@ -40,6 +47,12 @@ from fullgraph.store.disk import ResultFile
 from fullgraph_engine.protocol import Analyze
 
 AnyBaseline = Union[Baseline, BaselineUpdate, BaselineTrim]
+if TYPE_CHECKING:
+    from fullgraph.cli.cluster.connection import Cluster
+
+MOST_TASKS = 1000
+"""Maximum number of files that a cluster has at the same time, including files that wait for a
+worker."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,10 @@ class CheckJob:
     """Git revision; only files that the changes since it can affect are checked. Empty for all."""
     shard: Shard | None = None
     """Part of the files to check; None for all."""
+    scheduler: str = ""
+    """Address of the scheduler of a Dask cluster whose workers trace the files; empty to trace them
+    on this machine.
+    """
 
     def run(self, flags: Mapping[str, Any]) -> int:
         """Check files, print the findings, and return the exit status.
@@ -76,6 +93,9 @@ class CheckJob:
         named = [self.stdin_name if path == sources.STANDARD_INPUT else path for path in self.paths]
         folder = common_folder(named)
         project, resolved = load_settings(folder, flags)
+        if self.scheduler and (problem := dask_problem()):
+            write(sys.stderr, f"error: {problem}\n")
+            return UNABLE
         with contextlib.ExitStack() as cleanup:
             try:
                 known = self._read_baseline(project, resolved.settings)
@@ -177,6 +197,8 @@ class _CheckRun:
         """Digest of the files of all shards."""
         self._check: FileCheck | None = None
         """The check; None until its files are known."""
+        self._cluster: Cluster | None = None
+        """The cluster that traces the files; None to trace them on this machine."""
 
     def run(self) -> int:
         """Check the files, print the report and return the exit status."""
@@ -207,6 +229,8 @@ class _CheckRun:
             return await self._check.run()
         finally:
             lines.cancel()
+            if self._cluster is not None:
+                await self._cluster.close()
 
     def _partial_results(self, ended: str) -> CheckResults:
         if self._check is not None:
@@ -232,11 +256,9 @@ class _CheckRun:
         return FileCheck(
             files,
             find_settings=self._nearest.find,
-            make_engine=lambda own: engine_for(
-                own.settings, own.project, report, verbose=job.verbose
-            ),
+            make_engine=self._engine_maker([str(file.absolute) for file in inputs.files]),
             engine_key=lambda own: engine_key(own.settings, own.project),
-            parallel=self._base.parallel,
+            parallel=MOST_TASKS if job.scheduler else self._base.parallel,
             time_limit=self._base.time_limit,
             listener=report,
             texts=texts,
@@ -251,6 +273,20 @@ class _CheckRun:
     def _settle(self, file: CheckedFile) -> CheckedFile:
         """Return a file without the findings that --fix removes or the baseline accepts."""
         return self._known.settle(self._ignores.fix(file) if self._job.fix else file)
+
+    def _engine_maker(self, unsaved: Sequence[str]) -> Callable[[FileSettings], CheckEngine]:
+        """Return the function that makes an engine for the settings of a file.
+
+        ``unsaved`` are absolute paths of files whose text is not on disk.
+        """
+        job, report = self._job, self._report
+        if not job.scheduler:
+            return lambda own: engine_for(own.settings, own.project, report, verbose=job.verbose)
+        from fullgraph.cli.cluster.connection import Cluster
+        from fullgraph.cli.cluster.engine import ClusterEngine
+
+        cluster = self._cluster = Cluster(job.scheduler)
+        return lambda own: ClusterEngine(cluster, engine_launch(own.settings, own.project), unsaved)
 
     def _select_shard(
         self, files: Sequence[SourceFile], texts: Mapping[str, str]

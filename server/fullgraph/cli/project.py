@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fullgraph.cli.check import EngineUnusable
 from fullgraph.cli.exit_status import UNABLE
@@ -32,6 +32,9 @@ from fullgraph.session.settings import (
     resolve_settings,
 )
 from fullgraph_engine.protocol import Log
+
+if TYPE_CHECKING:
+    from fullgraph.engines.background import EngineLaunch
 
 
 def engine_for(
@@ -69,6 +72,23 @@ def engine_for(
         # Paths on the command line are relative to the current folder.
         allowed=resolve_allowances(settings.sandbox_allow, Path.cwd()),
         on_note=on_note,
+    )
+
+
+def engine_launch(settings: Settings, project: Project) -> EngineLaunch:
+    """Return the parameters with which another process can start the engine that the settings
+    select.
+
+    Raises:
+        EngineUnusable: No interpreter was found.
+    """
+    from fullgraph.engines.background import EngineLaunch
+
+    return EngineLaunch(
+        str(_find_interpreter(settings, project).path.absolute()),
+        settings.engine_processes,
+        resolve_allowances(settings.sandbox_allow, Path.cwd()),
+        str(project.root),
     )
 
 

@@ -11,6 +11,8 @@ could not be analyzed, such as a function without example inputs, 101 after a de
 
 from __future__ import annotations
 
+import argparse
+import re
 from argparse import Namespace
 from pathlib import Path
 from typing import get_args
@@ -74,12 +76,30 @@ def configure(parser: Parser) -> None:
         help="Check only one part of the files, for example 2/8 for the second of eight. "
         "`fullgraph merge` merges the JSON reports of all parts.",
     )
+    parser.options.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        type=scheduler_address,
+        help="Trace the files on the workers of the Dask cluster with this scheduler, for example "
+        "tcp://head:8786. Workers need the same files at the same paths, and execute their code.",
+    )
     options.add_color(parser)
     options.add_flag(parser, "-q", "--quiet", help="Print only findings: no summary, no progress.")
     options.add_flag(
         parser, "-v", "--verbose", help="Print the output of the traced code on standard error."
     )
     add_settings(parser, "check")
+
+
+def scheduler_address(text: str) -> str:
+    """Return the address of a Dask scheduler.
+
+    Raises:
+        argparse.ArgumentTypeError: The text is not an address.
+    """
+    if re.fullmatch(r"[a-z]+://[^/\s]+:\d+", text):
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} must be an address such as tcp://head:8786.")
 
 
 def run(arguments: Namespace) -> int:
@@ -95,6 +115,9 @@ def run(arguments: Namespace) -> int:
         raise UsageError("--shard: times of a part cannot be merged; leave out --measure.")
     if arguments.fix and STANDARD_INPUT in arguments.paths:
         raise UsageError("--fix: standard input cannot be changed; name a file.")
+    if arguments.scheduler and (arguments.measure or arguments.verbose):
+        option = "--measure" if arguments.measure else "--verbose"
+        raise UsageError(f"--scheduler: {option} works only on this machine; leave it out.")
     settings = given_settings(arguments)
     if arguments.measure:
         settings["engine-keep"] = 0
@@ -114,5 +137,6 @@ def run(arguments: Namespace) -> int:
         output=output,
         changed_since=arguments.changed_since,
         shard=arguments.shard,
+        scheduler=arguments.scheduler or "",
     )
     return job.run(settings)
