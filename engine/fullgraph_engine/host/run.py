@@ -284,8 +284,11 @@ class Run:
             self.send(TraceStepsFound(number, target, steps, left_out, probe))
 
     def extract(self) -> RunDone:
-        """Write small programs that may reproduce the requested finding, send them, and return the
-        result of the run."""
+        """Write short programs that may show the requested finding, and send them to the parent
+        process, which tries them.
+
+        Return a report on the target, as each run does.
+        """
         assert self.analyze.wanted is not None
         until = self.launch.began + _EXTRACTING * self.launch.seconds
         extracted = self.pipeline.write_candidates(self.tracee, self.analyze.wanted, until)

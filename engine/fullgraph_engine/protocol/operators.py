@@ -183,8 +183,11 @@ class Operator:
 
 @dataclass(frozen=True)
 class IndexHeader:
-    """First line of an index file; ``complete`` is false if facts are missing that only the running
-    torch knows."""
+    """First line of a file with the index of PyTorch's operators.
+
+    ``complete`` is false if the index was read from PyTorch's source files only, without importing
+    torch, so that some facts about operators are missing.
+    """
 
     format: int
     torch: str

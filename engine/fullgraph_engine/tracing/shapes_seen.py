@@ -48,8 +48,10 @@ MAX_ENTRIES = 200_000
 _MAX_TEXT_LENGTH = 40
 
 _ValuePlace = tuple[ShapeRole, Any, int, str, str, int]
-"""Key of a source place with values: role, bytecode position, line, variable name, function name
-and the function's first line.
+"""Key for the values that one place in the source code had while it was traced.
+
+It has the kind of place (such as a parameter), the position in the bytecode, the line, the name of
+the variable, the name of the function, and the function's first line.
 """
 
 

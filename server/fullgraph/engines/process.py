@@ -35,9 +35,10 @@ _PR_SET_DUMPABLE = 4
 
 
 def boot_script() -> Path:
-    """Return the script that starts the engine, without importing the engine.
+    """Return the path of the Python script that starts an engine process, which executes user code.
 
-    The engine package is installed next to this package, or is part of the source tree.
+    The engine package is located but not imported: it is installed next to this package, or is part
+    of the source tree.
     """
     spec = importlib.util.find_spec("fullgraph_engine")
     if spec is None or not spec.submodule_search_locations:

@@ -157,9 +157,10 @@ class Rewritten:
         return next(iter(found))
 
     def _move_position(self, place: Position, *, end: bool) -> Position:
-        """Return the new position of a position inside a token, or at the beginning of a line.
+        """Return where a position of the earlier text is in the later text, after an edit.
 
-        ``end``: the position is the end of a range.
+        The position is inside a token, or at the beginning of a line. ``end``: the position is the
+        end of a range.
         """
         bisected = bisect.bisect_left if end else bisect.bisect_right
         at = bisected(self._starts, place) - 1

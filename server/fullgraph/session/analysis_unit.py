@@ -76,7 +76,8 @@ class AnalysisUnit:
 
     @property
     def degraded(self) -> tuple[Degraded, ...]:
-        """Facts that the torch of the latest complete results does not show."""
+        """Kinds of findings, such as graph breaks, that the installed release of torch cannot show
+        here, as reported with the latest complete results."""
         complete = self.traces.complete
         return complete.status.degraded if complete is not None else ()
 

@@ -128,10 +128,11 @@ def describe_end(code: int | None) -> str:
 
 
 class Replay:
-    """A callable that evaluates functions without forks, by repeating the run once per function.
+    """A callable that evaluates functions in separate processes on systems without ``fork``.
 
-    This process evaluates one function, sends the result with ``tell`` and ends. Then the same run
-    is repeated with that result, until all are known. With ``last``, functions without a result are
+    A process evaluates only the first function whose result is not in ``answers``, sends the result
+    to the main process with ``tell``, and ends. The main process then starts the same run again
+    with this answer, until all results are known. With ``last``, functions without an answer are
     not evaluated.
     """
 

@@ -170,8 +170,10 @@ class Printer:
         return self._write_object(value, place) if text is None else text
 
     def operand(self, value: object, place: str | None) -> str:
-        """Return an expression for ``value`` to which ``.name`` or an operator can be appended, in
-        parentheses if needed.
+        """Return an expression that recreates ``value``, in parentheses if ``.name`` or an operator
+        could not be appended otherwise.
+
+        ``place`` is the path to it, as in ``expression``.
         """
         text = self.expression(value, place)
         return f"({text})" if text[:1] in "-~" or text[:1].isdigit() else text

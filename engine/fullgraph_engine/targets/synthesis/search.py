@@ -283,7 +283,10 @@ class InputSearch:
         return found
 
     def starts(self) -> Iterator[InputCandidate]:
-        """Yield the first arguments to try: only required ones, with small repetition counts."""
+        """Yield the first example inputs to try for a class or function.
+
+        They have only the required arguments, and small values for arguments like ``num_layers``.
+        """
         given = {one.name: self.guesses.argument(one)[0] for one in self.init if one.required}
         small: dict[str, Value] = {
             one.name: LiteralValue(2)

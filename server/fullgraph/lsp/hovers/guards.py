@@ -15,8 +15,11 @@ _PATH = re.compile(rf"(?<![\w.\])])[^\W\d]\w*(?:{_STEP.pattern})*")
 
 
 def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSection | None:
-    """Return a section with the guards on the expression at ``offset`` (code points); None without
-    guards."""
+    """Return the part of a hover that lists the guards on the expression under the cursor.
+
+    ``offset`` is the cursor's position in the text, in code points. The result is None if the
+    expression does not have guards.
+    """
     if not unit.results.guards:
         return None
     expression = expression_at(unit.document.text, offset)
