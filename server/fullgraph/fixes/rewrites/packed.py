@@ -121,7 +121,10 @@ class _Padding(cst.CSTTransformer):
         return cst.Call(cst.Name("_elements"), [cst.Arg(new.value)], lpar=new.lpar, rpar=new.rpar)
 
 
-_GIVES_UP = "Nothing checks that lengths are sorted and not 0."
+_GIVES_UP = (
+    "Nothing checks that lengths are sorted and not 0, and compiling for training takes minutes "
+    "for long sequences, again for each length."
+)
 
 
 def _layers(syntax: Syntax, packs: Sequence[cst.Call], calls: Sequence[cst.Call]) -> list[cst.Call]:
