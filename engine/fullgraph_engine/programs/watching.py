@@ -40,8 +40,8 @@ class RegionCall:
 
 @dataclass
 class RegionWork(Recording):
-    """The records of one compiled callable (region), each with the number of the call that caused
-    it.
+    """Graphs, graph breaks and recompiles that Dynamo has recorded for one compiled callable, each
+    with the number of the call that caused it.
     """
 
     calls: dict[int, int] = field(default_factory=dict)

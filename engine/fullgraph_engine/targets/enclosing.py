@@ -236,7 +236,8 @@ class _CallWatch:
         self.until = float("inf")
         """Time in ``time.monotonic`` at which recording stops, even without a wanted call."""
         self.enclosing: Enclosing | None = None
-        """Caller (another target or a program) in execution now; None between executions."""
+        """Running function, module or program from whose calls of the target inputs are recorded;
+        None while none is running."""
         self.is_called = False
         """True if a doubtful caller called the target: that call may raise although the target is
         correct."""

@@ -71,7 +71,9 @@ def _make_kernel(operator: Any, mode: RunTensorMode) -> Any:
 
 
 def _has_valid_dimensions(data: Any, hidden: Any) -> bool:
-    """Whether the arguments have valid dimensions; if not, the original operator raises the
-    error."""
+    """Whether a recurrent layer accepts the dimensions of its input ``data`` and of its states.
+
+    If not, the replacement calls PyTorch's operator, which raises the right error.
+    """
     first = hidden[0] if isinstance(hidden, (list, tuple)) else hidden
     return bool(data.dim() == 3 and first.dim() == 3 and data.numel() > 0)

@@ -669,7 +669,9 @@ _HEADS = frozenset(name.partition("/")[0] for name in _ROWS)
 
 
 def current_name(name: str) -> str:
-    """Return the current name of a code or selector: the name itself unless it was renamed."""
+    """Return the current name of a finding code, or of a family of codes, which may have been
+    renamed since the user wrote ``name`` in a setting or comment.
+    """
     return _FORMER.get(name) or _FORMER_TAILS.get(name, name)
 
 

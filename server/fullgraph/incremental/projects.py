@@ -130,8 +130,11 @@ class _Search:
     def _affected_imports(
         self, importer: str, path: str, parsed: _ParsedFile
     ) -> Iterator[tuple[_Import, _Affected]]:
-        """Yield the imports of affected names from the file ``path``, each with the affected
-        names that it may provide."""
+        """Yield the imports in ``importer`` of names whose definitions in the file ``path`` have
+        changed, each with the changed names that it may make available.
+
+        ``parsed`` is the parsed text of ``importer``.
+        """
         affected = self._affected[path]
         for one in parsed.imports:
             if path in self._resolve(importer, one.module, one.level):

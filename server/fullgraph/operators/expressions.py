@@ -136,10 +136,10 @@ class ExpressionEvaluator:
     # -- names --------------------------------------------------------------------------------
 
     def evaluate_name(self, place: TextPlace, token: int, *, guess: bool = True) -> TorchValue:
-        """Evaluate the name that ends with the token ``token``: a variable such as ``x``, or a
-        member such as ``x.y``.
+        """Return the type of the value of a name such as ``x`` or ``x.y``, as far as it is known.
 
-        With ``guess``, an unknown ``x`` is assumed to be a tensor if tensors have a member ``y``.
+        ``token`` is the index of the last token of the name in the tokens of the file. With
+        ``guess``, an unknown ``x`` is assumed to be a tensor if tensors have a member ``y``.
         """
         code = place.code
         if code.token_or_empty(token - 1) != ".":

@@ -290,8 +290,11 @@ class _Verdict:
     def _failure(
         self, observed: Observed, places: tuple[Place, ...], difference: str
     ) -> tuple[str, ExpectationUpdate | None]:
-        """Return the message of a failure, empty without one, and the update of the file of
-        expectations.
+        """Compare what was compiled with the limits and the expectation file of the check.
+
+        Return the message with which the test fails, empty if it passes, and the entries to write
+        to the expectation file, which is None unless an update was requested. ``difference``
+        describes how results differ from eager mode, or is empty.
         """
         parts = [NOTHING_COMPILED] if is_nothing_compiled(observed.graphs, places) else []
         parts += [difference] if difference else []

@@ -37,9 +37,12 @@ from .trial import InputTrials, TrialOutcome, skip_initialization
 
 _MOST_STEPS = 40
 """Maximum number of changes tried for one set of arguments."""
-_PAST, _STALE = 0.35, 0.15
-"""Factor on the cost of earlier changes, and reduction of a trial call's score per earlier trial
-that stopped at the same place."""
+_PAST = 0.35
+"""Weight of the changes that were already made to example inputs, when the search chooses which
+inputs to change next. At 0 it would ignore how unusual they have become."""
+_STALE = 0.15
+"""Amount by which the score of a trial call with example inputs is lower for each earlier trial
+that raised at the same line."""
 _CONSTRUCTED = 5.0
 """Score of a trial call in which the constructor succeeded; any trial in which it failed has a
 lower score."""
