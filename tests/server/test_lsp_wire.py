@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -11,10 +12,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from fullgraph.lsp.connection import ClientConnection
+from fullgraph.lsp.protocol import Protocol
 from fullgraph.store.folder import results_folder
 
 HERE = Path(__file__).parent
@@ -281,6 +284,28 @@ def test_after_shutdown_only_exit(wire: Process) -> None:
     )
     wire.send(method="exit")
     assert wire.process.wait(10) == 0
+
+
+async def test_no_refresh_after_shutdown() -> None:
+    """A client answers a refresh with requests, which a server that shuts down refuses."""
+    sent: list[str] = []
+
+    class Recorder:
+        is_shut_down = False
+
+        async def request(self, method: str, params: Any) -> None:
+            sent.append(method)
+
+    recorder = Recorder()
+    connection = ClientConnection(cast("Protocol", recorder))
+    connection.request_in_background("before", None)
+    recorder.is_shut_down = True
+    connection.request_in_background("after", None)
+    while not sent:
+        await asyncio.sleep(0)
+    # A request starts one turn of the event loop after its call, so both would have been sent.
+    await asyncio.sleep(0)
+    assert sent == ["before"]
 
 
 def framed(head: bytes, **message: Any) -> bytes:

@@ -61,7 +61,13 @@ class ClientConnection:
         return await self.protocol.request(method, params)
 
     def request_in_background(self, method: str, params: Any) -> None:
-        """Send a request to the client and ignore its result."""
+        """Send a request to the client and ignore its result.
+
+        After the client has requested the shutdown, this sends nothing: the client would react to a
+        refresh with requests, which the server then refuses.
+        """
+        if self.protocol.is_shut_down:
+            return
 
         async def send() -> None:
             try:

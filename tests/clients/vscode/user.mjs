@@ -37,9 +37,9 @@ export class User {
       await this.page.keyboard.press("Escape");
       await this.page.keyboard.press("F1");
       await input.waitFor({ timeout: 5000 });
+      await input.fill(words, { timeout: 5000 });
       return true;
     });
-    await input.fill(words);
     const rows = this.page.locator(".quick-input-list .monaco-list-row");
     const row = rows.filter({ hasText: title }).first();
     await row.waitFor({ timeout: PATIENCE });
