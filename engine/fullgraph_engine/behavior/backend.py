@@ -72,8 +72,9 @@ def check_compiled(
     packed = request.cases[probe] if probe < len(request.cases) else ""
     cases = CasePlan.unpack(packed).cases
     method = request.compiled_by or "lowered"
-    obstacle = prepare_inductor(let_start) if method == "inductor" else _prepare_lowering()
-    if obstacle:
+    if method == "lowered":
+        backends.compile_in_this_process(_scratch_folder())
+    elif obstacle := prepare_inductor(let_start):
         return CompilationResult("unverified", obstacle)
     # Random numbers agree only if torch itself draws them.
     backends.inductor_config().fallback_random = True
@@ -100,11 +101,6 @@ def prepare_inductor(let_start: Callable[[frozenset[str]], bool]) -> str:
     """
     surroundings = Surroundings(_refuse_trials, lambda _: None, _scratch_folder(), let_start)
     return prepare_process(Backend("inductor", "inductor", False), surroundings)
-
-
-def _prepare_lowering() -> str:
-    backends.compile_in_this_process(_scratch_folder())
-    return ""
 
 
 def _scratch_folder() -> str:
@@ -187,8 +183,7 @@ def _error_text(error: BaseException) -> str:
     inner = getattr(error, "inner_exception", None)
     if isinstance(inner, BaseException):
         return _error_text(inner)
-    first = texts.type_and_message(error).strip().split("\n")[0].rstrip(".")
-    return first if len(first) <= _MAX_ERROR_LENGTH else f"{first[:_MAX_ERROR_LENGTH]}…"
+    return texts.shorten_line(texts.type_and_message(error), _MAX_ERROR_LENGTH).rstrip(".")
 
 
 def _first_difference(tracee: Tracee, case: Case, left: list[Any], right: list[Any]) -> str:

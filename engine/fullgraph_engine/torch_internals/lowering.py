@@ -2,7 +2,7 @@
 
 Inductor compiles a graph in two steps: it lowers the operators to kernels and writes their source,
 then a C++ compiler builds the source. Nearly all errors of Inductor are raised in the first step,
-which starts no program and takes a tenth of the time.
+which does not start a program.
 """
 
 from __future__ import annotations

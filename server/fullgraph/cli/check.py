@@ -24,7 +24,7 @@ from fullgraph.render.checked import CheckedFile, CheckResults, LeftOut
 from fullgraph.results import Results
 from fullgraph.session.effort import wants_forecast
 from fullgraph.session.findings import merge_findings, sort_findings
-from fullgraph.session.ignores import remove_ignored, unused_ignores
+from fullgraph.session.ignores import has_ignore_comments, remove_ignored, unused_ignores
 from fullgraph.session.probe_runs import place_probe_findings
 from fullgraph.session.programs import WorkspacePrograms, with_programs
 from fullgraph.session.request import analyze_request, may_have_targets
@@ -399,7 +399,11 @@ class FileCheck:
         folder = str(own.project.root or Path.cwd())
         found = merge_findings(placed, own.settings, results.names, folder)
         extent = TraceExtent.of_results(
-            results, file.text, own.settings, self._engines.degraded_facts()
+            results,
+            file.text,
+            own.settings,
+            self._engines.degraded_facts(),
+            with_lines=has_ignore_comments(file.text),
         )
         unused = merge_findings(unused_ignores(found, file.text, extent), own.settings)
         traced = dataclasses.replace(

@@ -66,13 +66,13 @@ def unused_ignores(
     codes about which the traces of the file are conclusive. A comment that names the code
     ``ignore/unused`` is left out.
     """
-    if not extent.lines:
+    if not extent.lines or not has_ignore_comments(text):
         return
     by_line: dict[int, set[str]] = {}
     for item in found:
         for number in {item.finding.range.start.line, item.finding.range.end.line}:
             by_line.setdefault(number, set()).add(item.finding.code)
-    for comment in find_ignore_comments(text):
+    for comment in _find_ignore_comments(text):
         here = by_line.get(comment.line, set())
         unused = tuple(comment.unused_selectors(here, extent))
         hides_all = extent.everything and not comment.selectors
@@ -123,14 +123,13 @@ class IgnoreComment:
         return TextEdit(Range(first, last), new)
 
 
-def find_ignore_comments(text: TextPositions) -> tuple[IgnoreComment, ...]:
-    """Return the ignore comments that follow code, in the order of the text."""
-    if "fullgraph:" not in text.text:
-        return ()
-    return tuple(_parse_ignore_comments(text))
+def has_ignore_comments(text: TextPositions) -> bool:
+    """Whether a line of the text looks like an ignore comment; the text is not parsed."""
+    return "fullgraph:" in text.text and any(map(IGNORE.search, text.lines))
 
 
-def _parse_ignore_comments(text: TextPositions) -> Iterator[IgnoreComment]:
+def _find_ignore_comments(text: TextPositions) -> Iterator[IgnoreComment]:
+    """Yield the ignore comments that follow code, in the order of the text."""
     source = io.StringIO("\n".join(text.lines))
     with contextlib.suppress(tokenize.TokenError, SyntaxError):
         for token in tokenize.generate_tokens(source.readline):

@@ -53,10 +53,13 @@ class TraceExtent:
         text: TextPositions,
         settings: Settings,
         degraded: Iterable[Degraded],
+        *,
+        with_lines: bool = True,
     ) -> TraceExtent:
         """Return the extent of the last traces of ``text``.
 
-        ``degraded`` are the facts that the installed torch does not show.
+        ``degraded`` are the facts that the installed torch does not show. Without ``with_lines``,
+        the lines are empty, and the text is not parsed.
         """
         families = {finding.code.partition("/")[0] for finding in results.findings()}
         incomplete = not families.isdisjoint(_OF_INCOMPLETE_TRACES)
@@ -84,7 +87,7 @@ class TraceExtent:
         off = (one for one, severity in settings.severity.items() if severity is Severity.OFF)
         reports = [shown.report for shown in results.reports()]
         whole = forecast and dynamic and not hidden
-        lines = frozenset(_reached_lines(text, reports))
+        lines = frozenset(_reached_lines(text, reports)) if with_lines else frozenset[int]()
         return cls(found, lines, whole, settings.select, (*settings.ignore, *off))
 
     def looks_for(self, selector: str) -> bool:

@@ -18,7 +18,7 @@ from fullgraph.results.seen import SeenByTarget, seen_in
 from fullgraph.results.shapes import ShapesByTarget, all_shapes
 from fullgraph.session.documents import Document
 from fullgraph.session.findings import merge_findings, sort_findings
-from fullgraph.session.ignores import find_ignore_comments, remove_ignored, unused_ignores
+from fullgraph.session.ignores import has_ignore_comments, remove_ignored, unused_ignores
 from fullgraph.session.probe_runs import place_probe_findings
 from fullgraph.session.request import TraceInputs
 from fullgraph.session.trace_extent import TraceExtent
@@ -116,16 +116,15 @@ class UnitView:
         While the file is traced again, lines with unchanged text keep their last result.
         """
         file, positions = self._file, self._file.document.positions
-        comments = find_ignore_comments(positions)
-        if not comments:
+        if not has_ignore_comments(positions):
             return ()
         settings = file.inputs.settings
         if file.settled:
             self._extent = TraceExtent.of_results(file.results, positions, settings, file.degraded)
             self._unused_lines = frozenset()
         else:
-            lines = (comment.line for comment in comments)
-            last = frozenset(at for at in lines if positions.line(at) in self._unused_lines)
+            lines = enumerate(positions.lines)
+            last = frozenset(at for at, line in lines if line in self._unused_lines)
             self._extent = replace(self._extent, lines=last)
         unused = tuple(unused_ignores(found, positions, self._extent))
         self._unused_lines |= {positions.line(finding.range.start.line) for finding in unused}

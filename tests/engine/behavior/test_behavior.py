@@ -131,14 +131,16 @@ def f(x):  # fullgraph: x=f32[4, 4]
 """
 
 
-def compile_changed(comparer: Comparer, original: str, changed: str, **options: Any) -> Compared:
+def compile_changed(
+    comparer: Comparer, original: str, changed: str, target: str = "f", **options: Any
+) -> Compared:
     """Compare two texts in eager mode, and then the changed one with its compiled self."""
     limits = Limits(seconds=300.0)
-    eager = comparer.compare(original, changed, "f", limits=limits)
+    eager = comparer.compare(original, changed, target, limits=limits)
     assert eager.outcome == "same", eager
     cases = eager.packed_cases
     return comparer.compare(
-        original, changed, "f", cases=cases, seconds=60.0, limits=limits, **options
+        original, changed, target, cases=cases, seconds=60.0, limits=limits, **options
     )
 
 
@@ -207,17 +209,7 @@ def test_modules_are_compiled_for_training(comparer: Comparer) -> None:
     original = IN_TRAINING.format(change="y = y.relu()")
     wrong = "y = y.relu() if not (self.training and torch.compiler.is_compiling()) else y"
     changed = IN_TRAINING.format(change=wrong)
-    limits = Limits(seconds=300.0)
-    eager = comparer.compare(original, changed, "Noisy", limits=limits)
-    compared = comparer.compare(
-        original,
-        changed,
-        "Noisy",
-        cases=eager.packed_cases,
-        compiled_by="lowered",
-        seconds=60.0,
-        limits=limits,
-    )
+    compared = compile_changed(comparer, original, changed, "Noisy", compiled_by="lowered")
     assert compared.outcome == "differs", compared
     assert "forward and backward" in compared.reason
 
