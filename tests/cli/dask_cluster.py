@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 QUIET = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "3s"}
-"""Variables with which processes give up soon on a scheduler that is gone."""
+"""Environment variables that shorten the wait of Dask for a scheduler that does not answer."""
 START = 60.0
 """Maximum seconds until a process of the cluster has started."""
 
@@ -65,7 +65,7 @@ class DaskCluster:
             self.kill(pid)
 
     def worker_of(self, engine: int) -> int:
-        """Return the process id of the worker that has started an engine."""
+        """Return the process id of the worker whose child process is ``engine``, a process id."""
         return next(
             parent.pid
             for parent in psutil.Process(engine).parents()

@@ -51,20 +51,20 @@ def f(x):
 def test_comments_are_removed_and_no_other_byte_changes(command_line: CommandLine) -> None:
     events = (TRACED + USED).rstrip("\n")
 
-    def encoded(text: str) -> bytes:
+    def encode_model(text: str) -> bytes:
         return (text + events).replace("\n", "\r\n").encode("latin-1")
 
-    path = command_line.write("model.py", encoded(BEFORE))
+    path = command_line.write("model.py", encode_model(BEFORE))
     path.chmod(0o640)
     ran = command_line.check("--format", "json", "model.py")
-    assert path.read_bytes() == encoded(BEFORE)
+    assert path.read_bytes() == encode_model(BEFORE)
     (file,) = json.loads(ran.out)["files"]
     found = [(finding["code"], finding["range"]["start"]["line"]) for finding in file["findings"]]
     assert found == [("ignore/unused", 2), ("ignore/unused", 3)]
     assert ran.status == 0
 
     ran = command_line.check("--fix", "model.py")
-    assert path.read_bytes() == encoded(AFTER)
+    assert path.read_bytes() == encode_model(AFTER)
     assert path.stat().st_mode & 0o777 == 0o640
     assert ran.status == 0 and "No findings" in ran.out
     assert ran.err.splitlines() == [
@@ -120,7 +120,7 @@ def baseline(*entries: str, rest: str = '"other.py": []') -> str:
     return f'{{ "baseline": 1,\r\n  "files": {{"model.py": [\r\n   {lines} ], {rest} }}}}'
 
 
-def trimmed(folder: Path, text: str, *printed: str, **changes: object) -> str:
+def trim_baseline(folder: Path, text: str, *printed: str, **changes: object) -> str:
     path = folder / "known.json"
     path.write_bytes(text.encode())
     source = "\n".join(printed)
@@ -165,16 +165,16 @@ def test_stale_entries_are_removed_from_the_text(
     before: tuple[str, ...], after: tuple[str, ...], tmp_path: Path
 ) -> None:
     other = '"other.py": [' + OPENS + "]"
-    found = trimmed(tmp_path, baseline(*before, rest=other), "print(x)")
+    found = trim_baseline(tmp_path, baseline(*before, rest=other), "print(x)")
     assert found == baseline(*after, rest=other)
 
 
 def test_a_file_without_entries_is_removed_from_the_baseline(tmp_path: Path) -> None:
     other = '"other.py": [' + OPENS + "]"
     start = '{ "baseline": 1,\r\n  "files": {'
-    assert trimmed(tmp_path, baseline(OPENS, rest=other)) == f"{start}{other} }}}}"
+    assert trim_baseline(tmp_path, baseline(OPENS, rest=other)) == f"{start}{other} }}}}"
     alone = f'{start}"model.py": [{OPENS}]\n}}}}\n'
-    assert trimmed(tmp_path, alone) == f"{start}}}}}\n"
+    assert trim_baseline(tmp_path, alone) == f"{start}}}}}\n"
 
 
 @pytest.mark.parametrize(
@@ -189,13 +189,13 @@ def test_a_file_without_entries_is_removed_from_the_baseline(tmp_path: Path) -> 
 def test_entries_stay_if_the_trace_does_not_decide_them(
     changes: dict[str, object], tmp_path: Path
 ) -> None:
-    assert trimmed(tmp_path, baseline(OPENS), **changes) == baseline(OPENS)
+    assert trim_baseline(tmp_path, baseline(OPENS), **changes) == baseline(OPENS)
 
 
 def test_entries_go_with_the_last_target_of_a_file(tmp_path: Path) -> None:
     text = f'{{"baseline": 1, "files": {{"model.py": [{OPENS}]}}}}'
     nothing = {"targets": (), "conclusive": frozenset()}
-    assert trimmed(tmp_path, text, **nothing) == '{"baseline": 1, "files": {}}'
+    assert trim_baseline(tmp_path, text, **nothing) == '{"baseline": 1, "files": {}}'
 
 
 def test_a_baseline_that_changes_during_the_check_is_not_written(tmp_path: Path) -> None:

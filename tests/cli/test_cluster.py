@@ -119,7 +119,10 @@ def traced_files(line: CommandLine) -> list[str]:
 
 
 def wait_for_engine(line: CommandLine, name: str, others: Iterable[int] = ()) -> int:
-    """Wait until an engine that is not one of ``others`` traces a file; return its process id."""
+    """Wait until an engine traces the file ``name``; return its process id.
+
+    Engines with process ids in ``others`` are ignored.
+    """
 
     def find() -> int:
         return next(
@@ -394,7 +397,7 @@ def test_workers_whose_torch_is_missing(cluster: DaskCluster, line: CommandLine)
 
 
 class OneAnswer(Cluster):
-    """A cluster of one worker, which has no connection and knows its answers."""
+    """A cluster without a connection, whose only worker gives the same answer to each task."""
 
     def __init__(self, answer: TaskAnswer, events: Sequence[Event]) -> None:
         super().__init__("tcp://nowhere:1")

@@ -51,7 +51,7 @@ FIXTURES = sorted((Path(__file__).parents[1] / "fixtures" / "ignores").glob("*.p
 
 
 @pytest.fixture(scope="module")
-def checked() -> Mapping[str, CheckedFile]:
+def results_by_fixture() -> Mapping[str, CheckedFile]:
     """Results of all fixtures, by name, from one check without and one with forecasts."""
     fixtures = [markers.read(path) for path in FIXTURES]
     found: dict[str, CheckedFile] = {}
@@ -76,8 +76,8 @@ def check_files(paths: Sequence[Path], *, forecast: bool) -> tuple[CheckedFile, 
 @pytest.mark.real_engine
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
-def test_fixture(path: Path, checked: Mapping[str, CheckedFile]) -> None:
-    file = checked[path.stem]
+def test_fixture(path: Path, results_by_fixture: Mapping[str, CheckedFile]) -> None:
+    file = results_by_fixture[path.stem]
     found = [item.finding for item in file.findings if item.finding.code == UNUSED]
     traced = markers.Traced(tuple(found), file.targets)
     difference = markers.compare(markers.read(path), traced)
@@ -93,19 +93,21 @@ def f(x):
 """
 
 
-def on(line: int, start: int, end: int) -> Range:
+def place_on(line: int, start: int, end: int) -> Range:
     return Range(Position(line, start), Position(line, end))
 
 
 def report(name: str = "f", **changes: Any) -> TargetReport:
     """A report of a target whose trace executed the third line."""
-    coverage = Coverage.from_ranges([on(2, 11, 16)], [])
-    plain = TargetReport(name, "function", on(1, 4, 5), "traced", coverage=coverage)
+    coverage = Coverage.from_ranges([place_on(2, 11, 16)], [])
+    plain = TargetReport(name, "function", place_on(1, 4, 5), "traced", coverage=coverage)
     return dataclasses.replace(plain, **changes)
 
 
 def targets(*names: str, note: str = "") -> TargetsFound:
-    return TargetsFound(0, tuple(TargetInfo(name, "function", on(1, 4, 5)) for name in names), note)
+    return TargetsFound(
+        0, tuple(TargetInfo(name, "function", place_on(1, 4, 5)) for name in names), note
+    )
 
 
 TRACED = (targets("f"), TargetDone(0, report()))
@@ -126,19 +128,19 @@ def unused_in(
 def test_a_comment_is_unused_after_a_complete_trace() -> None:
     (finding,) = unused_in(TEXT, Results.from_events(TRACED))
     assert finding.code == UNUSED and finding.unnecessary
-    assert finding.range == on(2, 18, 45)
+    assert finding.range == place_on(2, 18, 45)
 
 
 def test_a_comment_that_hides_a_finding_is_not_unused() -> None:
-    found = FindingFound(0, Finding("graph-break/GB0059", "m", on(2, 11, 16), "f"))
+    found = FindingFound(0, Finding("graph-break/GB0059", "m", place_on(2, 11, 16), "f"))
     assert unused_in(TEXT, Results.from_events((*TRACED, found))) == []
-    other = FindingFound(0, Finding("graph-break/GB0060", "m", on(2, 11, 16), "f"))
+    other = FindingFound(0, Finding("graph-break/GB0060", "m", place_on(2, 11, 16), "f"))
     assert len(unused_in(TEXT, Results.from_events((*TRACED, other)))) == 1
 
 
 def test_without_columns_a_part_of_a_line_may_not_have_been_traced() -> None:
     """Python 3.10 does not have columns: a coverage says which lines were traced in part."""
-    line = Coverage.from_ranges([on(2, 0, 4)], [])
+    line = Coverage.from_ranges([place_on(2, 0, 4)], [])
     results = Results.from_events((targets("f"), TargetDone(0, report(coverage=line))))
     assert len(unused_in(TEXT, results)) == 1
     assert unused_in(TEXT.replace("x + 1", "x if x else g(x)"), results) == []
@@ -146,8 +148,8 @@ def test_without_columns_a_part_of_a_line_may_not_have_been_traced() -> None:
 
 LATE_PATH = PathReport("in training mode", "late", "no time was left")
 OTHER = targets("f", "g")
-REST = FindingFound(0, Finding("trace/incomplete", "m", on(1, 0, 1), "f"))
-BAD_PROBE = FindingFound(0, Finding("probe/invalid", "m", on(0, 0, 1), "f"))
+REST = FindingFound(0, Finding("trace/incomplete", "m", place_on(1, 0, 1), "f"))
+BAD_PROBE = FindingFound(0, Finding("probe/invalid", "m", place_on(0, 0, 1), "f"))
 
 
 @pytest.mark.parametrize(
@@ -271,7 +273,7 @@ def test_a_lost_run_decides_nothing_of_what_it_looks_for() -> None:
 def test_the_fix_removes_what_is_unused_and_nothing_else(line: str, fixed: str) -> None:
     start = "# fullgraph: f32[4]\ndef f(x):\n    return "
     text = f"{start}{line}\n# end"
-    found = FindingFound(0, Finding("graph-break/GB0070", "m", on(2, 4, 5), "f"))
+    found = FindingFound(0, Finding("graph-break/GB0070", "m", place_on(2, 4, 5), "f"))
     used = (found,) if "GB0070" in line else ()
     (finding,) = unused_in(text, Results.from_events((*TRACED, *used)))
     ((edit,),) = (fix.edits for fix in finding.fixes)

@@ -36,7 +36,7 @@ class NearestSettings:
     """Finds the settings of a file in the nearest pyproject.toml with ``[tool.fullgraph]``, in the
     environment, and in ``flags``, the settings on the command line by name.
 
-    Files that are not on disk, such as standard input, get the settings of ``base``, a folder.
+    Standard input and other texts without a file get the settings of the folder ``base``.
     """
 
     def __init__(self, base: Path, flags: Mapping[str, Any]) -> None:

@@ -24,12 +24,12 @@ def check_markdown(checked: CheckResults) -> str:
     """
     shown = [file for file in checked.files if file.findings or file.problem]
 
-    def omitted(first: int) -> str:
+    def describe_omitted(first: int) -> str:
         left = shown[first:]
         findings = amount(sum(len(each.findings) for each in left), "finding")
         return f"{findings} in {amount(len(left), 'more file')} are not shown."
 
-    return join_blocks(_head_lines(checked), map(_file_lines, shown), omitted)
+    return join_blocks(_head_lines(checked), map(_file_lines, shown), describe_omitted)
 
 
 def join_blocks(

@@ -30,11 +30,13 @@ def difference_markdown(difference: CheckDifference) -> str:
     GitHub limits the length of a comment.
     """
 
-    def omitted(first: int) -> str:
+    def describe_omitted(first: int) -> str:
         left = amount(len(difference.files) - first, "more file")
         return f"Differences in {left} are omitted, because a comment has a maximum length."
 
-    return join_blocks(_head_lines(difference), map(_file_lines, difference.files), omitted)
+    return join_blocks(
+        _head_lines(difference), map(_file_lines, difference.files), describe_omitted
+    )
 
 
 def _head_lines(difference: CheckDifference) -> Iterator[str]:
