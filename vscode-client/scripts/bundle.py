@@ -18,8 +18,8 @@ OURS = (ROOT / "server" / "fullgraph", ROOT / "engine" / "fullgraph_engine")
 # release of LibCST that does parses Python as of 3.8, and is slower.
 PARTLY_COMPILED = ("pyyaml==6.0.3", "libcst==1.8.2")
 
-# Only LibCST's own command line uses these.
-LIBCST_TOOLS = ("codegen", "display")
+# Not used by the rewrites.
+LIBCST_TOOLS = ("codegen", "codemod", "display", "testing")
 # Not used by a server that an editor starts.
 LEFT_OUT = ("bin", "cattr", "fullgraph/testing")
 CLI = {

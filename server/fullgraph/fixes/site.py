@@ -9,8 +9,6 @@ from typing import Any, TypeVar, Union
 
 import libcst as cst
 import libcst.matchers as m
-from libcst.codemod import CodemodContext
-from libcst.codemod.visitors import AddImportsVisitor
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNodeProvider
 
 from fullgraph.domain.positions import TextPositions
@@ -199,10 +197,8 @@ class Site:
         """
         module = self._rebuild(changes)
         for name in imports:
-            if not _has_import(module, name):  # the visitor takes longer than all the rest
-                context = CodemodContext()
-                AddImportsVisitor.add_needed_import(context, name)
-                module = AddImportsVisitor(context).transform_module(module)
+            if not _has_import(module, name):
+                module = _add_import(module, name)
         return module.code
 
     def _rebuild(self, pairs: Sequence[tuple[cst.CSTNode, Change]]) -> cst.Module:
@@ -249,6 +245,33 @@ def _has_import(module: cst.Module, name: str) -> bool:
         if isinstance(line, cst.SimpleStatementLine)
         for small in line.body
     )
+
+
+def _add_import(module: cst.Module, name: str) -> cst.Module:
+    """Add the statement ``import name`` after the first imports of a module.
+
+    The visitor of LibCST for this purpose reads the whole module and is slow.
+    """
+    statements = list(module.body)
+    place = 1 if module.get_docstring() is not None else 0
+    while place < len(statements) and _is_import(statements[place]):
+        place += 1
+    statement = cst.parse_statement(f"import {name}", config=module.config_for_parsing)
+    rest = statements[place:]
+    if rest and not _begins_with_blank_line(rest[0]):
+        rest[0] = rest[0].with_changes(leading_lines=[cst.EmptyLine(), *rest[0].leading_lines])
+    return module.with_changes(body=[*statements[:place], statement, *rest])
+
+
+def _is_import(statement: cst.BaseStatement) -> bool:
+    return m.matches(statement, m.SimpleStatementLine([m.Import() | m.ImportFrom()]))
+
+
+def _begins_with_blank_line(
+    statement: cst.SimpleStatementLine | cst.BaseCompoundStatement,
+) -> bool:
+    lines = statement.leading_lines
+    return bool(lines) and lines[0].comment is None
 
 
 class Replacing(cst.CSTTransformer):
