@@ -252,6 +252,11 @@ def test_what_had_no_time_may_end_otherwise(status: Status) -> None:
     assert make_run(*told()).is_lasting
 
 
+def test_a_time_limit_is_kept_if_the_machine_was_not_busy() -> None:
+    report = TargetReport("Net", "module", PLACE, "timeout", repeats=True)
+    assert make_run(*told(status="timeout"), TargetDone(7, report)).is_lasting
+
+
 def test_only_what_a_repetition_gives_again_is_written(tmp_path: Path, other_file: Path) -> None:
     events = told(state(other_file))
     # An engine that does not say what it read.

@@ -92,6 +92,9 @@ class RunEnd:
     """Seconds from the start of the run (a trace of one target) to the end of its process."""
     late: bool = False
     """True if the engine ended the process at its time limit."""
+    repeats: bool = False
+    """True if another run would reach the time limit as well: the process hardly waited for a
+    processor."""
     killed: bool = False
     """True if the process was killed from outside the engine, such as by the kernel when memory
     runs out."""

@@ -175,7 +175,8 @@ class Reporter:
             )
         )
         status: Status = "timeout" if end.late else "crashed"
-        self._send_report(_failed_report(attempt, status, end.cause, end.seconds))
+        report = _failed_report(attempt, status, end.cause, end.seconds)
+        self._send_report(replace(report, repeats=end.repeats))
 
     def report_observation(self, result: RunResult) -> None:
         """Report the end of a run that only executed or measured a target, without tracing it."""

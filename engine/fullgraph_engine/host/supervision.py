@@ -34,6 +34,9 @@ _MEASURE_SECONDS = 0.5
 _LEAST_PROLONGED = 0.05
 """Minimum seconds by which a deadline is postponed; a shorter wait for a processor does not
 count."""
+_MOST_WAITED = 0.2
+"""Maximum share of its time limit that a process may wait for a processor to count as slow by
+itself."""
 _MOST_REPORTED = 256 * MIB
 """Maximum bytes of messages that one process may send. Large models need a thousandth of it."""
 _MOST_KILLS = 8
@@ -84,6 +87,9 @@ class WatchedProcess:
     waited_before: float = 0.0
     """Processor waiting time in seconds before the current stage (startup, executing the file, or a
     run) began."""
+    waited: float | None = None
+    """Processor waiting time in seconds of the current stage when the process exceeded its time
+    limit; None if it did not, or if unknown."""
     cpu: float | None = None
     """Processor time in seconds that the process had used when it was last measured; None if it was
     not, or if unknown."""
@@ -96,7 +102,15 @@ class WatchedProcess:
         now = time.monotonic()
         self.cause, self.kill_at, self.is_timed = None, float("inf"), True
         self.stage, self.seconds, self.started, self.deadline = stage, seconds, now, now + seconds
-        self.waited_before = self.measure_processor_time().waited
+        self.waited_before = self.measure_processor_time().waited or 0.0
+
+    @property
+    def is_slow_by_itself(self) -> bool:
+        """Whether the process exceeded its time limit although it hardly waited for a processor.
+
+        On a busy machine it may have been slow only because of other programs.
+        """
+        return self.waited is not None and self.waited < _MOST_WAITED * self.seconds
 
     def measure_processor_time(self) -> processes.ProcessorTime:
         """Return the processor time that the process has used, and store it in ``cpu``."""
@@ -284,7 +298,7 @@ class Supervisor:
         """
         if self._limits.stretch <= 1 or process.late != "timeout":
             return False
-        waited = process.measure_processor_time().waited - process.waited_before
+        waited = (process.measure_processor_time().waited or 0.0) - process.waited_before
         seconds = min(process.seconds + waited, process.seconds * self._limits.stretch)
         before, process.deadline = process.deadline, process.started + seconds
         if process.deadline - before >= _LEAST_PROLONGED:
@@ -296,6 +310,8 @@ class Supervisor:
         """Signal a process to report its stack, and schedule its kill; ``cause`` is the limit that
         it exceeded."""
         late = cause == "timeout"
+        waited = process.measure_processor_time().waited if late else None
+        process.waited = waited - process.waited_before if waited is not None else None
         seconds = process.late_answer_seconds if late else process.answer_seconds
         process.cause, process.kill_at = cause, time.monotonic() + seconds
         process.deadline = float("inf")

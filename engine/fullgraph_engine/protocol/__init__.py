@@ -284,6 +284,9 @@ class TargetReport:
     recompiles: int | None = 0
     seconds: float = 0.0
     error: str | None = None
+    repeats: bool = False
+    """True for the status "timeout" if another run would reach the time limit as well, because the
+    machine was not busy with other programs."""
     chosen: int = 0
     """Number of values that the code read from fake tensors, which have none, so that the engine
     chose them."""

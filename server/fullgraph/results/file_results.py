@@ -66,16 +66,21 @@ _INPUTS: tuple[Inputs, ...] = get_args(Inputs)
 
 SYNTAX_ERROR = "trace/syntax-error"
 
-SETTLED: tuple[Status, ...] = ("traced", "no-probe", "failed")
-"""Statuses of traces that would be the same if the trace were repeated: traced, without inputs, or
-failed with an exception.
-"""
+_SETTLED: tuple[Status, ...] = ("traced", "no-probe", "failed")
 
 STORED = (
     *(TargetsFound, FindingFound, TargetDone, RunLost, ForecastFound, OperatorsRegistered),
     *DETAIL_EVENTS,
 )
 """Types of the engine's events to store on disk; results are read back from them."""
+
+
+def _is_settled(report: TargetReport) -> bool:
+    """Whether another trace of the target would give the same status: traced, without inputs,
+    failed with an exception, or over the time limit on a machine that was not busy.
+    """
+    return report.status in _SETTLED or (report.status == "timeout" and report.repeats)
+
 
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -116,10 +121,8 @@ class _TargetPart:
 
     @property
     def is_settled(self) -> bool:
-        """Whether tracing the target again would give the same status (traced, without inputs, or
-        failed with an exception).
-        """
-        return bool(self.reports) and all(report.status in SETTLED for report in self.reports)
+        """Whether tracing the target again would give the same status."""
+        return bool(self.reports) and all(map(_is_settled, self.reports))
 
     def add_finding(self, finding: Finding) -> _TargetPart:
         return replace(self, found=Located.wrap((*self.findings, finding)))
@@ -445,10 +448,8 @@ class Results:
 
     @property
     def is_settled(self) -> bool:
-        """Whether tracing each target again would give the same status (traced, without inputs, or
-        failed with an exception).
-        """
-        return all(shown.report.status in SETTLED for shown in self.reports())
+        """Whether tracing each target again would give the same status."""
+        return all(_is_settled(shown.report) for shown in self.reports())
 
     @property
     def targets(self) -> tuple[KnownTarget, ...]:
@@ -494,7 +495,7 @@ class Results:
         copy = self.snapshot()
         for parts in (copy._old, copy._new):
             for name, part in list(parts.items()):
-                if any(report.status not in SETTLED for report in part.reports):
+                if not all(map(_is_settled, part.reports)):
                     del parts[name]
         return copy
 

@@ -342,10 +342,10 @@ def _signal_group(pid: int) -> None:
 @dataclass(frozen=True)
 class ProcessorTime:
     """Processor time of one process, without its children: seconds used, and seconds that its main
-    thread waited for a processor."""
+    thread waited for a processor (None if unknown)."""
 
     used: float = 0.0
-    waited: float = 0.0
+    waited: float | None = None
 
 
 def read_processor_time(pid: int) -> ProcessorTime | None:
@@ -359,9 +359,9 @@ def read_processor_time(pid: int) -> ProcessorTime | None:
     except (OSError, ValueError, IndexError):
         return None
     try:
-        waited = int((folder / "schedstat").read_bytes().split()[1]) / 1e9
+        waited: float | None = int((folder / "schedstat").read_bytes().split()[1]) / 1e9
     except (OSError, ValueError, IndexError):  # the kernel was built without it
-        waited = 0.0
+        waited = None
     return ProcessorTime(used, waited)
 
 
