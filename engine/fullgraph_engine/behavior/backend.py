@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import torch
@@ -17,27 +16,26 @@ from ..protocol.behavior import CompilationMethod
 from ..repro.candidate import Backend
 from ..repro.graphs.minimize import prepare_process
 from ..repro.job import Surroundings
-from ..targets import Call, Tracee, rng
+from ..targets import Tracee
 from ..torch_internals import backends, dynamo
 from ..torch_internals.lowering import lowering_backend
-from ..torch_internals.trees import pytree
 from ..tracing.drive import install_hooks, use_real_backends
 from .budget import ProcessorBudget
-from .cases import Case, CasePlan, PreparedCall, is_floating
-from .comparing import allowed_deviation, describe_difference, equal_numbers, same_special_values
+from .cases import Case, CasePlan
+from .compiled_calls import (
+    call_case,
+    call_in_double,
+    calls_to_compile,
+    describe_call,
+    describe_deviation,
+    equal_tensors,
+    error_text,
+)
 from .observing import (
     CallBuilder,
-    DoublePrecisionMode,
-    TensorTransform,
     add_rounding_noise,
-    case_context,
-    prepare_case,
     to_double,
 )
-from .state import subject_of
-
-_MAX_ERROR_LENGTH = 300
-"""Maximum number of characters of a compiler's error that a message repeats."""
 
 
 @dataclass(frozen=True)
@@ -123,18 +121,18 @@ def _compare_calls(
     backend: Any = "inductor" if method == "inductor" else lowering_backend()
     compiled: Any = torch.compile(function, backend=backend)
     number = 0
-    for case in _calls_to_compile(function, cases):
-        words, left = _call_case(eager_calls.build_call(), case, tracing.call_eagerly)
+    for case in calls_to_compile(function, cases):
+        words, left = call_case(eager_calls.build_call(), case, tracing.call_eagerly)
         if isinstance(left, Exception):
             continue
-        _, right = _call_case(
+        _, right = call_case(
             compiled_calls.build_call(), case, lambda _, args, kwargs: compiled(*args, **kwargs)
         )
-        beginning = f"{_describe_call(words, case)}, the compiled code"
+        beginning = f"{describe_call(words, case)}, the compiled code"
         if isinstance(right, Exception):
             if texts.is_out_of_memory(right):
                 raise MemoryError from right
-            raise _CompiledDifference(f"{beginning} raises {_error_text(right)}.")
+            raise _CompiledDifference(f"{beginning} raises {error_text(right)}.")
         difference = _first_difference(tracee, case, left, right)
         if difference:
             raise _CompiledDifference(f"{beginning} {difference}.")
@@ -144,48 +142,6 @@ def _compare_calls(
     return number
 
 
-def _calls_to_compile(function: Callable[..., Any], cases: tuple[Case, ...]) -> Iterator[Case]:
-    """Yield calls for inference and for training, first with the given sizes, then with others.
-
-    A training call is repeated, because a backward pass may free what the next one needs.
-    """
-    resized = [
-        case
-        for case in cases[1:]
-        if any(change.sizes for change in case.changes)
-        and case.is_finite
-        and not (case.dtype or case.strided)
-    ]
-    subject = subject_of(function)
-    is_module = isinstance(subject, torch.nn.Module)
-    has_parameters = is_module and any(True for _ in subject.parameters())
-    for case in (*cases[:1], *resized[:1]):
-        plain = replace(case, parameters="given")
-        training = replace(
-            plain,
-            training=True if is_module else None,
-            recording=True,
-            grad=case.grad or not has_parameters,
-        )
-        yield replace(plain, training=False if is_module else None, recording=False, grad=False)
-        yield training
-        yield training
-
-
-def _describe_call(words: str, case: Case) -> str:
-    how = "forward and backward" if case.recording else "inside torch.no_grad()"
-    return f"With {words}, {how}" if words else how.capitalize()
-
-
-def _error_text(error: BaseException) -> str:
-    """Return the first line of a compiler's error, without Dynamo's wrapper
-    ``BackendCompilerFailed``."""
-    inner = getattr(error, "inner_exception", None)
-    if isinstance(inner, BaseException):
-        return _error_text(inner)
-    return texts.shorten_line(texts.type_and_message(error), _MAX_ERROR_LENGTH).rstrip(".")
-
-
 def _first_difference(tracee: Tracee, case: Case, left: list[Any], right: list[Any]) -> str:
     """Describe the first difference of the compiled values ``right`` from the eager ones; "" if
     there is none."""
@@ -193,102 +149,14 @@ def _first_difference(tracee: Tracee, case: Case, left: list[Any], right: list[A
         return f"gives {len(right)} tensors in place of {len(left)}"
     references: list[list[Any]] = []
     for number, (eager_value, compiled_value) in enumerate(zip(left, right, strict=True)):
-        if _equal_tensors(eager_value, compiled_value):
+        if equal_tensors(eager_value, compiled_value):
             continue
         if not references and isinstance(eager_value, torch.Tensor):
             references = [
-                _call_in_double(tracee, case, alter) for alter in (to_double, add_rounding_noise)
+                call_in_double(tracee, case, alter) for alter in (to_double, add_rounding_noise)
             ]
         exact, near = (one[number:] for one in references) if references else ([], [])
-        difference = _describe_difference(eager_value, compiled_value, exact, near)
+        difference = describe_deviation(eager_value, compiled_value, exact, near)
         if difference:
             return f"gives other results than without it: {difference}"
     return ""
-
-
-def _equal_tensors(left: Any, right: Any) -> bool:
-    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
-        return False
-    left, right = left.detach(), right.detach()
-    same_kind = (left.dtype, left.shape) == (right.dtype, right.shape)
-    return same_kind and equal_numbers(left, right)
-
-
-def _call_in_double(tracee: Tracee, case: Case, alter: TensorTransform) -> list[Any]:
-    with contextlib.suppress(Exception):
-        _, found = _call_case(CallBuilder(tracee).build_call(), case, tracing.call_eagerly, alter)
-        if isinstance(found, list):
-            return found
-    return []
-
-
-def _call_case(
-    call: Call, case: Case, run: Callable[..., Any], alter: TensorTransform = None
-) -> tuple[str, list[Any] | Exception]:
-    """Call the function or module with the inputs of one test call; return inputs and tensors.
-
-    The inputs are returned as Python source. The tensors are the results, the inputs after the call
-    and the gradients; if the call raises, the exception is returned instead. ``run`` executes the
-    call: eagerly, or compiled. ``alter`` converts each input tensor, for example to double
-    precision.
-    """
-    prepared_call = prepare_case(call, case, alter)
-    rng.seed_generators(case.seed)
-    double = DoublePrecisionMode() if alter is not None else contextlib.nullcontext()
-    try:
-        with case_context(case), double:
-            returned = run(prepared_call.function, prepared_call.args, prepared_call.kwargs)
-        leaves = [
-            *pytree.tree_leaves(returned),
-            *pytree.tree_leaves((prepared_call.args, prepared_call.kwargs)),
-        ]
-        leaves += _gradients(call, prepared_call, pytree.tree_leaves(returned))
-    except Exception as error:
-        return prepared_call.words, error
-    return prepared_call.words, leaves
-
-
-def _gradients(call: Call, prepared_call: PreparedCall, leaves: list[Any]) -> list[Any]:
-    """Return the gradients of the sum of all results with respect to inputs and parameters."""
-    ends = [tensor for tensor in leaves if is_floating(tensor) and tensor.requires_grad]
-    starts = list(prepared_call.differentiated.values())
-    subject = subject_of(call.function)
-    if isinstance(subject, torch.nn.Module):
-        starts += [one for one in subject.parameters() if is_floating(one) and one.requires_grad]
-    if not ends or not starts:
-        return []
-    total = [torch.ones_like(tensor) for tensor in ends]
-    return list(torch.autograd.grad(ends, starts, total, allow_unused=True))
-
-
-def _describe_difference(left: Any, right: Any, exact: list[Any], near: list[Any]) -> str:
-    """Describe how the compiled value ``right`` differs from the eager value ``left``.
-
-    Return "" if they agree within rounding. ``exact`` and ``near`` are the same value computed in
-    double precision, for the same inputs and for slightly changed inputs; they are empty if
-    unknown.
-    """
-    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
-        return (
-            ""
-            if type(left) is type(right)
-            else f"{texts.safe_repr(right)}, not {texts.safe_repr(left)}"
-        )
-    left, right = left.detach(), right.detach()
-    if (left.dtype, left.shape) != (right.dtype, right.shape):
-        return f"{right.dtype} {tuple(right.shape)}, not {left.dtype} {tuple(left.shape)}"
-    floating = left.dtype.is_floating_point or left.dtype.is_complex
-    if not floating or not same_special_values(left, right):
-        return describe_difference(left, right)
-    precise = [
-        reference[0].detach()
-        for reference in (exact, near)
-        if reference and is_floating(reference[0])
-    ]
-    center, tolerance = (
-        allowed_deviation(left, *precise)
-        if len(precise) == 2
-        else allowed_deviation(left, None, None)
-    )
-    inside = ((to_double(right) - center).abs() <= tolerance)[left.isfinite()]
-    return "" if bool(inside.all()) else describe_difference(left, right)

@@ -597,6 +597,10 @@ class _CallComparison:
         return None
 
 
+ORIGINAL_AND_CHANGED = ("in the original", "in the changed code")
+EAGER_AND_COMPILED = ("in eager mode", "compiled")
+
+
 def allowed_deviation(
     left: torch.Tensor, exact: torch.Tensor | None, near: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -643,10 +647,15 @@ def same_special_values(left: torch.Tensor, right: torch.Tensor) -> bool:
     return equal_numbers(left[special], right[special])
 
 
-def describe_difference(left: torch.Tensor, right: torch.Tensor) -> str:
-    """Describe the first element in which two tensors differ: its index and both values."""
+def describe_difference(
+    left: torch.Tensor, right: torch.Tensor, sources: tuple[str, str] = ORIGINAL_AND_CHANGED
+) -> str:
+    """Describe the first element in which two tensors differ: its index and both values.
+
+    ``sources`` are words that say where the tensors come from, as in "in the original".
+    """
     same = (left == right) | (left.isnan() & right.isnan())
     index = (~same).nonzero()[0].tolist()
     left_value, right_value = left[tuple(index)].item(), right[tuple(index)].item()
     where = f" at {index}" if index else ""
-    return f"is {left_value!r} in the original and {right_value!r} in the changed code{where}"
+    return f"is {left_value!r} {sources[0]} and {right_value!r} {sources[1]}{where}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import hashlib
+import re
 import tempfile
 import zlib
 from array import array
@@ -43,15 +44,23 @@ _RAISE = dis.opmap["RAISE_VARARGS"]
 SHAKE = 1e-7
 """Relative change of the inputs between the two double-precision runs of the original code."""
 
+_RANDOM = re.compile(r"rand\w*_like|\w*dropout|bernoulli|multinomial|normal|poisson|rrelu")
+"""Names of functions that draw random numbers for a given tensor and return a new one."""
+
 TensorTransform = Union[Callable[[torch.Tensor], torch.Tensor], None]
 
 
 class DoublePrecisionMode(torch.overrides.TorchFunctionMode):
-    """A mode that converts the result of every torch function to double precision."""
+    """A mode that converts the result of every torch function to double precision.
+
+    Random numbers are drawn in single precision, so that they are the same as without the mode.
+    """
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        if _RANDOM.fullmatch(getattr(function, "__name__", "")):
+            args, kwargs = pytree.tree_map(_to_single, (args, kwargs))
         return pytree.tree_map(to_double, function(*args, **(kwargs or {})))
 
 
@@ -60,6 +69,11 @@ def to_double(value: Any) -> Any:
     if is_floating(value):
         return value.to(torch.promote_types(value.dtype, torch.float64))
     return value
+
+
+def _to_single(value: Any) -> Any:
+    is_double = isinstance(value, torch.Tensor) and value.dtype == torch.float64
+    return value.to(torch.float32) if is_double else value
 
 
 def add_rounding_noise(tensor: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ from ..protocol import Finding, GivenCall, Mode, Part, TargetReport, TraceMode
 from .blackbox import LastWords
 from .wire import BranchAnswer, BranchBegun, PlannedRun, RunDone
 
-OBSERVING: tuple[Part, ...] = ("cases", "behavior", "behavior-again", "measure")
+OBSERVING: tuple[Part, ...] = ("cases", "behavior", "behavior-again", "measure", "numerics")
 """Kinds of runs that execute a target instead of tracing it. They report only whether that
 succeeded."""
 

@@ -21,6 +21,7 @@ from ..protocol import (
     GivenCall,
     Hook,
     Measurement,
+    NumericsVerdict,
     Observe,
     Part,
     ProbeInfo,
@@ -183,6 +184,22 @@ class BackendAttempt(Protocol):
     def reason(self) -> str: ...
 
 
+class JudgedNumerics(Protocol):
+    """The comparison of compiled and eager results of a target with float64.
+
+    If results are wrong, ``operation`` is the name of the first wrong operation in Dynamo's graph,
+    and ``stack_trace`` the text that Dynamo writes on it about the user's stack; both are empty if
+    unknown.
+    """
+
+    @property
+    def verdict(self) -> NumericsVerdict: ...
+    @property
+    def operation(self) -> str: ...
+    @property
+    def stack_trace(self) -> str: ...
+
+
 class Operators(Protocol):
     """A builder of the index of PyTorch's operators, for the installed version of torch."""
 
@@ -332,6 +349,15 @@ class RunPipeline(Protocol):
 
     def measure(self, tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
         """Measure how long eager and compiled calls of a target take.
+
+        ``let_start`` allows user code to start the named programs, such as a C++ compiler, and
+        returns whether it does.
+        """
+
+    def judge_numerics(
+        self, tracee: Tracee, let_start: Callable[[frozenset[str]], bool]
+    ) -> JudgedNumerics:
+        """Compare compiled and eager results of a target with float64.
 
         ``let_start`` allows user code to start the named programs, such as a C++ compiler, and
         returns whether it does.

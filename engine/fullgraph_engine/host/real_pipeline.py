@@ -44,6 +44,7 @@ from .pipeline import (
     ChosenCases,
     DiscoveredTargets,
     ExtractedCandidates,
+    JudgedNumerics,
     Operators,
     Outcome,
     Pipeline,
@@ -200,6 +201,13 @@ class _Run:
         from ..behavior import speed
 
         return speed.measure_calls(tracee, let_start)
+
+    def judge_numerics(
+        self, tracee: Tracee, let_start: Callable[[frozenset[str]], bool]
+    ) -> JudgedNumerics:
+        from ..behavior import numerics
+
+        return numerics.judge_numerics(tracee, let_start)
 
     def note_operator_calls(self) -> None:
         from ..tracing import operator_calls

@@ -23,6 +23,7 @@ from ..protocol import (
     GuardsFound,
     Log,
     Measured,
+    NumericsJudged,
     RunId,
     ShapesFound,
     TargetReport,
@@ -39,7 +40,7 @@ from ..protocol.trace_steps import MOST_STEPS
 from ..stopwatch import Stopwatch
 from ..targets import Tracee
 from . import blackbox, exits, frames, sandbox, syntax, wire
-from .pipeline import Outcome, RunPipeline
+from .pipeline import JudgedNumerics, Outcome, RunPipeline
 from .process_backends import confinement, descriptors, limits
 from .process_backends.branches import Branches, Replay, silence_output
 from .process_backends.channels import ProcessEnds
@@ -122,6 +123,8 @@ class Run:
                 done = self.run_behavior()
             elif self.launch.part == "measure":
                 done = self.measure()
+            elif self.launch.part == "numerics":
+                done = self.judge_numerics()
             else:
                 done = self.trace()
         except wire.ParentUnreachable:
@@ -323,6 +326,39 @@ class Run:
         found = self.pipeline.measure(self.tracee, self.refusals.let_start)
         self.send(Measured(self.analyze.request, self.tracee.target.name, self.id, found))
         return self.untraced_result()
+
+    def judge_numerics(self) -> RunDone:
+        """Compare compiled and eager results with float64, and send the verdict and the finding
+        about a wrong result; return the result of the run."""
+        judged = self.pipeline.judge_numerics(self.tracee, self.refusals.let_start)
+        self.send(
+            NumericsJudged(self.analyze.request, self.tracee.target.name, self.id, judged.verdict)
+        )
+        if judged.verdict.outcome == "wrong":
+            self.emit(self.wrong_result(judged))
+        return self.untraced_result()
+
+    def wrong_result(self, judged: JudgedNumerics) -> Finding:
+        """Return the finding that compiled code computes a wrong result, at the line of the
+        operation that causes it; at the target if it is not known."""
+        operation, target, path = judged.operation, self.tracee.target, self.analyze.path
+        stack = frames.of_node_stack(judged.stack_trace)
+        here = frames.innermost_frame(stack, path)
+        where = target.range
+        if here is not None:
+            where = frames.range_of(here, syntax.lines_of(self.analyze.text))
+        return Finding(
+            code="numerics/wrong-result",
+            message="Compiled by Inductor, this gives a wrong result"
+            + (f" from the operation `{operation}` on" if operation else ""),
+            range=where,
+            target=target.name,
+            explanation=judged.verdict.reason,
+            stack=stack,
+            mode="real",
+            identity=f"numerics/wrong-result@{place_words(where)}",
+            run=self.id,
+        )
 
     def untraced_result(self) -> RunDone:
         """Return the result of a run that called or measured the target without tracing it."""

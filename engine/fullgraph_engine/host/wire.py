@@ -48,7 +48,7 @@ _PACKET = 1 << 16
 def starts_programs(request: Analyze) -> bool:
     """Whether processes of the request may start programs, as a backend of ``torch.compile`` starts
     a C++ compiler."""
-    return "measure" in request.parts or bool(
+    return bool({"measure", "numerics"} & {*request.parts}) or bool(
         request.observe and request.observe.compiled_by == "inductor"
     )
 

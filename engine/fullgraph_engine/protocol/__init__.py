@@ -43,6 +43,7 @@ from .guards import GuardName as GuardName
 from .guards import GuardsFound as GuardsFound
 from .guards import merge_names as merge_names
 from .measurements import Measurement as Measurement
+from .numerics import NumericsVerdict as NumericsVerdict
 from .operators import Operator
 from .packing import pack, unpack_items
 from .paths import PathReport as PathReport
@@ -742,6 +743,17 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class NumericsJudged:
+    """Event: whether Inductor's code computes the right numbers for calls of a target, with one set
+    of example inputs."""
+
+    request: int
+    target: str
+    run: RunId
+    verdict: NumericsVerdict
+
+
+@dataclass(frozen=True)
 class ForecastFound:
     """Event: the forecast of recompiles of a target in later calls, with all findings, sent once
     per run.
@@ -844,6 +856,7 @@ Event = Union[
     TraceStepsFound,
     ForecastFound,
     Measured,
+    NumericsJudged,
     FilesRead,
     Timings,
     ReproProgress,

@@ -15,6 +15,7 @@ Part = Literal[
     "forecast",
     "export",
     "measure",
+    "numerics",
     "candidates",
     "cases",
     "behavior",
@@ -28,6 +29,7 @@ Part = Literal[
 - ``forecast``: call the target again with changed inputs to see what recompiles.
 - ``export``: export it with ``torch.export``.
 - ``measure``: measure the time of its calls.
+- ``numerics``: compare compiled and eager results with float64.
 - ``candidates``: write programs that may reproduce one of its findings.
 - ``cases``: choose inputs with which two versions of the target are compared.
 - ``behavior``, ``behavior-again``: observe its calls with the chosen inputs; the second time checks

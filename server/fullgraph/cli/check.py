@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from fullgraph.cli import sources
 from fullgraph.cli.defects import ASK_FOR_REPORT
@@ -41,8 +41,12 @@ from fullgraph_engine.protocol import (
     Degraded,
     Event,
     Importing,
+    TargetReport,
     TargetStarted,
 )
+
+if TYPE_CHECKING:
+    from fullgraph.fixes.numerics import FileNumerics
 
 
 class CheckEngine(Protocol):
@@ -73,6 +77,9 @@ class CheckListener(Protocol):
 
     def on_import(self, path: str, module: str) -> None:
         """Called when a file is importing ``module``, which may take seconds."""
+
+    def on_numerics(self, path: str, target: str) -> None:
+        """A target is about to be compiled and compared with float64."""
 
     def on_measure(self, path: str, target: str) -> None:
         """Called when the time of a traced function or class is measured, which compiles it."""
@@ -148,6 +155,7 @@ class FileCheck:
         texts: dict[str, str] | None = None,
         forecast: bool | None = False,
         measure: bool = False,
+        numerics: bool = False,
         timings: bool = False,
         shown: Iterable[Path] = (),
         hide_known: Callable[[CheckedFile], CheckedFile] = lambda file: file,
@@ -163,6 +171,7 @@ class FileCheck:
         self._time_limit = time_limit
         self._forecast = forecast
         self._measure = measure
+        self._numerics = numerics
         self._timings = timings
         self._hide_known = hide_known
         """Function that removes the findings of a baseline from a checked file."""
@@ -392,10 +401,11 @@ class FileCheck:
             results = await self._find_results(request, own, watch)
         except _Unfinished as error:
             results, unfinished = error.results, True
-        placed = place_probe_findings(
-            results.findings(), results.reports(), file.text, file.absolute
-        )
         reports = [shown.report for shown in results.reports()]
+        judged = await self._judge_numerics(file, request, reports, own, unfinished=unfinished)
+        placed = place_probe_findings(
+            (*results.findings(), *judged.findings), results.reports(), file.text, file.absolute
+        )
         folder = str(own.project.root or Path.cwd())
         found = merge_findings(placed, own.settings, results.names, folder)
         extent = TraceExtent.of_results(
@@ -411,6 +421,7 @@ class FileCheck:
             targets=tuple(reports),
             forecasts=results.forecasts.list_events(),
             timings=tuple(results.timings),
+            numerics=judged.targets,
             findings=sort_findings((*remove_ignored(found, file.text), *unused)),
             conclusive=extent.codes,
             notes=(results.note,) if results.note else (),
@@ -434,6 +445,25 @@ class FileCheck:
             traced = dataclasses.replace(traced, timed=timed)
         settled = self._hide_known(traced)
         return dataclasses.replace(settled, findings=group_by_cause(settled.findings))
+
+    async def _judge_numerics(
+        self,
+        file: CheckedFile,
+        request: Analyze,
+        reports: Sequence[TargetReport],
+        own: FileSettings,
+        *,
+        unfinished: bool,
+    ) -> FileNumerics:
+        """Compare compiled and eager results of a file's functions if the user asked for it."""
+        from fullgraph.fixes.numerics import FileNumerics, judge_numerics
+
+        if unfinished or not self._numerics:
+            return FileNumerics()
+        engine, _ = await self._engines.find_ready(own)
+        return await judge_numerics(
+            engine, request, reports, lambda name: self._listener.on_numerics(file.path, name)
+        )
 
 
 class _Unfinished(Exception):

@@ -69,6 +69,8 @@ class CheckJob:
     forecast: bool | None = None
     """True to predict recompilations, False not to; None if the effort decides."""
     measure: bool = False
+    numerics: bool = False
+    """True to compare compiled and eager results with float64."""
     timings: bool = False
     baseline: Path | None = None
     update_baseline: bool = False
@@ -265,6 +267,7 @@ class _CheckRun:
             shown=shown,
             forecast=job.forecast,
             measure=job.measure,
+            numerics=job.numerics,
             timings=job.timings,
             hide_known=self._settle,
             result_file=job.result_file,

@@ -56,6 +56,9 @@ class CheckPrinter:
     def on_import(self, path: str, module: str) -> None:
         self.progress.show(f"Importing for {path}: {module}")
 
+    def on_numerics(self, path: str, target: str) -> None:
+        self.progress.show(f"Comparing compiled results in {path}: {target}")
+
     def on_measure(self, path: str, target: str) -> None:
         self.progress.show(f"Measuring {path}: {target}")
 

@@ -269,6 +269,15 @@ CODES: tuple[Code, ...] = (
         "Pass this as `dynamic_shapes`. Other sizes are constants of the program.",
     ),
     Code(
+        "numerics/wrong-result",
+        Severity.ERROR,
+        "Compiled code computes a wrong result",
+        "Inductor's code gives a result or a gradient that differs from eager mode by more than "
+        "rounding: float64 agrees with eager mode. `fullgraph check --numerics` reports the first "
+        "operation at which this happens. `fullgraph repro` writes a script for a bug report; "
+        "`torch.compiler.disable` on the function avoids the wrong result.",
+    ),
+    Code(
         "recompile",
         Severity.INFORMATION,
         "The function is compiled more than once",

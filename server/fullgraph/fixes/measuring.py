@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.fixing import APPLICABLE, Fixed, fixed
+from fullgraph.fixes.observing import observe_targets, targets_to_observe
 from fullgraph.fixes.tracing import Tracer, events
 from fullgraph.fixes.verification import COMPARE_SECONDS, Fix
 from fullgraph_engine.protocol import (
@@ -22,10 +23,6 @@ from fullgraph_engine.protocol import (
     TargetDone,
     TargetReport,
 )
-
-_SECONDS = 240.0
-"""Maximum seconds to measure one function; Inductor's C++ compiler is slow."""
-
 
 MIN_GAIN = 1.05
 """How many times as fast compiled code must be with fixes for the fixes to count as a gain; less
@@ -80,7 +77,7 @@ class Timed:
 async def measured(
     tracer: Tracer,
     request: Analyze,
-    reports: Iterable[TargetReport],
+    reports: Sequence[TargetReport],
     tell: Callable[[str], None] = lambda _: None,
     find_fixes: Callable[[], Awaitable[Fixed]] | None = None,
 ) -> tuple[Timed, ...]:
@@ -90,9 +87,7 @@ async def measured(
     ``find_fixes`` returns the fixes to measure; without it, they are the fixes of ``fullgraph fix
     --unsafe``.
     """
-    traced = [(one, one.probe) for one in reports if one.status == "traced" and one.probe]
-    given = [(one, probe) for one, probe in traced if probe.origin != "harvest"]
-    wanted = given or traced
+    wanted = targets_to_observe(reports)
     last_probes = {
         one.name: max(other.probe_number for other, _ in wanted if other.name == one.name)
         for one, _ in wanted
@@ -101,7 +96,7 @@ async def measured(
     applied: tuple[Fix, ...] = ()
     after: dict[tuple[str, int], Measurement] = {}
     same: dict[str, Compared] = {}
-    if any(one.breaks or one.skips for one, _ in traced):
+    if any(one.breaks or one.skips for one in reports if one.status == "traced"):
         tell("looking for fixes")
         find = find_fixes or partial(
             fixed,
@@ -168,26 +163,14 @@ async def _measure_targets(
 ) -> dict[tuple[str, int], Measurement]:
     """Return measurements by (function name, number of its inputs); ``tell`` is called with
     progress messages.
-
-    Functions are measured one after the other, because they would slow each other down.
     """
     found: dict[tuple[str, int], Measurement] = {}
-    for name in names:
-        tell(name)
-        asked = dataclasses.replace(
-            request,
-            mode="real",
-            parts=("measure",),
-            only=(name,),
-            jobs=1,
-            limits=dataclasses.replace(request.limits, seconds=_SECONDS),
-        )
-        async for event in events(tracer.analyze(asked)):
-            if isinstance(event, Measured):
-                found[event.target, event.run.probe] = event.measurement
-            elif isinstance(event, TargetDone) and event.report.error:
-                key = event.report.name, event.report.probe_number
-                found.setdefault(key, Measurement(reason=event.report.error))
-            elif isinstance(event, Failed):
-                found.setdefault((name, 0), Measurement(reason=event.reason))
+    async for name, event in observe_targets(tracer, request, "measure", names, tell):
+        if isinstance(event, Measured):
+            found[event.target, event.run.probe] = event.measurement
+        elif isinstance(event, TargetDone) and event.report.error:
+            key = event.report.name, event.report.probe_number
+            found.setdefault(key, Measurement(reason=event.report.error))
+        elif isinstance(event, Failed):
+            found.setdefault((name, 0), Measurement(reason=event.reason))
     return found

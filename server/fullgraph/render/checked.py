@@ -14,6 +14,7 @@ from fullgraph_engine.protocol import ForecastFound, Status, TargetReport, Timin
 
 if TYPE_CHECKING:
     from fullgraph.fixes.measuring import Timed
+    from fullgraph.fixes.numerics import JudgedTarget
 
 
 LeftOut = Literal["dynamic sizes", "other paths"]
@@ -43,10 +44,10 @@ class CheckedFile:
     """Results of one file.
 
     ``path`` is as the user wrote it, ``absolute`` as the engine reports it. ``timed`` are measured
-    run times, ``timings`` say where the check spent its time. ``problem`` explains in a sentence
-    why the file could not be checked; else it is empty. ``known`` counts the findings that a
-    baseline (a file of accepted findings) hides. Findings at or above ``exit_severity`` make the
-    check fail.
+    run times, ``numerics`` says whether compiled results are right, ``timings`` say where the check
+    spent its time. ``problem`` explains in a sentence why the file could not be checked; else it is
+    empty. ``known`` counts the findings that a baseline (a file of accepted findings) hides.
+    Findings at or above ``exit_severity`` make the check fail.
     """
 
     path: str
@@ -56,6 +57,7 @@ class CheckedFile:
     findings: tuple[FileFinding, ...] = ()
     forecasts: tuple[ForecastFound, ...] = ()
     timed: tuple[Timed, ...] = ()
+    numerics: tuple[JudgedTarget, ...] = ()
     timings: tuple[Timings, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0

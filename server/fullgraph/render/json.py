@@ -11,6 +11,7 @@ from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.notebooks import find_cell_in_file
 from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph.render.measured import measured_json
+from fullgraph.render.numerics import numerics_json
 from fullgraph.render.places import Span, file_span, shown_path
 from fullgraph.render.timings import timings_json
 from fullgraph_engine.protocol import (
@@ -68,6 +69,8 @@ def _file_json(file: CheckedFile) -> dict[str, Any]:
     }
     if file.timed:
         plain["measured"] = [measured_json(entry) for entry in file.timed]
+    if file.numerics:
+        plain["numerics"] = [numerics_json(entry) for entry in file.numerics]
     if file.timings:
         plain["timings"] = [timings_json(entry) for entry in file.timings]
     if file.known:

@@ -23,6 +23,7 @@ from fullgraph.render.breaks import cause_words, cost_clause
 from fullgraph.render.checked import CheckedFile, CheckResults, LeftOut
 from fullgraph.render.excerpt import Excerpt, margin_width
 from fullgraph.render.measured import measured_text
+from fullgraph.render.numerics import numerics_text
 from fullgraph.render.paint import PLAIN, SEVERITY_STYLES, Paint, Style
 from fullgraph.render.stack import FoldedFrames, fold_stack, is_library
 from fullgraph.render.summary import target_line
@@ -66,6 +67,8 @@ def file_text(file: CheckedFile, paint: Paint = PLAIN, *, quiet: bool = False) -
         blocks.append("\n".join(_file_summary(file, paint)))
     if file.timed:
         blocks.append(measured_text(file.timed, paint))
+    if file.numerics:
+        blocks.append(numerics_text(file.numerics, paint))
     if file.timings:
         blocks.append(timings_text(file.timings, paint, path=file.absolute))
     return "\n\n".join(blocks)

@@ -35,6 +35,12 @@ def configure(parser: Parser) -> None:
         help="Also measure how fast each function or module is: in eager mode, compiled with "
         "Inductor, and compiled with its verified fixes.",
     )
+    options.add_flag(
+        parser,
+        "--numerics",
+        help="Also compile each function or module with Inductor, and say whether its results and "
+        "gradients are wrong, or differ from eager mode only by rounding.",
+    )
     options.add_flag(parser, "--timings", help="Also show what took time, by file and by trace.")
     parser.options.add_argument(
         "--baseline",
@@ -111,15 +117,16 @@ def run(arguments: Namespace) -> int:
             f"--output: {output} is the baseline, and would keep only what is new; write the new "
             "one without --baseline."
         )
-    if arguments.shard is not None and arguments.measure:
-        raise UsageError("--shard: times of a part cannot be merged; leave out --measure.")
+    compiling = "--measure" if arguments.measure else "--numerics" if arguments.numerics else ""
+    if arguments.shard is not None and compiling:
+        raise UsageError(f"--shard: these results cannot be merged; leave out {compiling}.")
     if arguments.fix and STANDARD_INPUT in arguments.paths:
         raise UsageError("--fix: standard input cannot be changed; name a file.")
-    if arguments.scheduler and (arguments.measure or arguments.verbose):
-        option = "--measure" if arguments.measure else "--verbose"
+    if arguments.scheduler and (compiling or arguments.verbose):
+        option = compiling or "--verbose"
         raise UsageError(f"--scheduler: {option} works only on this machine; leave it out.")
     settings = given_settings(arguments)
-    if arguments.measure:
+    if compiling:
         settings["engine-keep"] = 0
     job = CheckJob(
         paths=tuple(dict.fromkeys(arguments.paths)),
@@ -130,6 +137,7 @@ def run(arguments: Namespace) -> int:
         verbose=arguments.verbose,
         forecast=arguments.forecast,
         measure=arguments.measure,
+        numerics=arguments.numerics,
         timings=arguments.timings,
         baseline=baseline,
         update_baseline=arguments.update_baseline,

@@ -282,6 +282,9 @@ class _SideProgress:
     def on_import(self, path: str, module: str) -> None:
         self.progress.show(f"{self.side}: Importing for {path}: {module}")
 
+    def on_numerics(self, path: str, target: str) -> None:
+        self.progress.show(f"{self.side}: Comparing compiled results in {path}: {target}")
+
     def on_measure(self, path: str, target: str) -> None:
         self.progress.show(f"{self.side}: Measuring {path}: {target}")
 

@@ -1,0 +1,202 @@
+"""Calls of a function or module, eager or compiled, whose results and gradients are compared."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from .. import texts, tracing
+from ..targets import Call, Tracee, rng
+from ..torch_internals.trees import pytree
+from .cases import Case, PreparedCall, is_floating
+from .comparing import (
+    EAGER_AND_COMPILED,
+    allowed_deviation,
+    describe_difference,
+    equal_numbers,
+    same_special_values,
+)
+from .observing import (
+    CallBuilder,
+    DoublePrecisionMode,
+    TensorTransform,
+    case_context,
+    prepare_case,
+    to_double,
+)
+from .state import subject_of
+
+_COMPARABLE = 0.05
+"""Maximum deviation of eager results from results in double precision, as a share of the largest
+element, that rounding explains."""
+_ROUNDING = 1.0
+"""Allowed deviation of compiled results without a reference in double precision, as a multiple of
+the square root of the precision and of the largest element."""
+_MAX_ERROR_LENGTH = 300
+"""Maximum number of characters of a compiler's error that a message repeats."""
+
+
+def calls_to_compile(function: Callable[..., Any], cases: tuple[Case, ...]) -> Iterator[Case]:
+    """Yield calls for inference and for training, first with the given sizes, then with others.
+
+    A training call is repeated, because a backward pass may free what the next one needs.
+    """
+    resized = [
+        case
+        for case in cases[1:]
+        if any(change.sizes for change in case.changes)
+        and case.is_finite
+        and not (case.dtype or case.strided)
+    ]
+    subject = subject_of(function)
+    is_module = isinstance(subject, torch.nn.Module)
+    has_parameters = is_module and any(True for _ in subject.parameters())
+    for case in (*cases[:1], *resized[:1]):
+        plain = replace(case, parameters="given")
+        training = replace(
+            plain,
+            training=True if is_module else None,
+            recording=True,
+            grad=case.grad or not has_parameters,
+        )
+        yield replace(plain, training=False if is_module else None, recording=False, grad=False)
+        yield training
+        yield training
+
+
+def describe_call(words: str, case: Case) -> str:
+    """Return the inputs ``words`` of a test call and its gradient mode, as the beginning of a
+    sentence."""
+    how = "forward and backward" if case.recording else "inside torch.no_grad()"
+    return f"With {words}, {how}" if words else how.capitalize()
+
+
+def error_text(error: BaseException) -> str:
+    """Return the first line of a compiler's error, without Dynamo's wrapper
+    ``BackendCompilerFailed``."""
+    inner = getattr(error, "inner_exception", None)
+    if isinstance(inner, BaseException):
+        return error_text(inner)
+    return texts.shorten_line(texts.type_and_message(error), _MAX_ERROR_LENGTH).rstrip(".")
+
+
+def equal_tensors(left: Any, right: Any) -> bool:
+    """Whether two values are tensors with the same dtype, shape and elements."""
+    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
+        return False
+    left, right = left.detach(), right.detach()
+    same_kind = (left.dtype, left.shape) == (right.dtype, right.shape)
+    return same_kind and equal_numbers(left, right)
+
+
+def call_in_double(tracee: Tracee, case: Case, alter: TensorTransform) -> list[Any]:
+    """Return the tensors of an eager test call in double precision; empty if the call raises.
+
+    ``alter`` converts each input tensor to double precision, and may add noise to it.
+    """
+    with contextlib.suppress(Exception):
+        _, found = call_case(CallBuilder(tracee).build_call(), case, tracing.call_eagerly, alter)
+        if isinstance(found, list):
+            return found
+    return []
+
+
+def call_case(
+    call: Call, case: Case, run: Callable[..., Any], alter: TensorTransform = None
+) -> tuple[str, list[Any] | Exception]:
+    """Call the function or module with the inputs of one test call; return inputs and tensors.
+
+    The inputs are returned as Python source. The tensors are the results, the inputs after the call
+    and the gradients; if the call raises, the exception is returned instead. ``run`` executes the
+    call: eagerly, or compiled. ``alter`` converts each input tensor, for example to double
+    precision.
+    """
+    prepared_call = prepare_case(call, case, alter)
+    rng.seed_generators(case.seed)
+    double = DoublePrecisionMode() if alter is not None else contextlib.nullcontext()
+    try:
+        with case_context(case), double:
+            returned = run(prepared_call.function, prepared_call.args, prepared_call.kwargs)
+        leaves = [
+            *pytree.tree_leaves(returned),
+            *pytree.tree_leaves((prepared_call.args, prepared_call.kwargs)),
+        ]
+        leaves += _gradients(call, prepared_call, pytree.tree_leaves(returned))
+    except Exception as error:
+        return prepared_call.words, error
+    return prepared_call.words, leaves
+
+
+def _gradients(call: Call, prepared_call: PreparedCall, leaves: list[Any]) -> list[Any]:
+    """Return the gradients of the sum of all results with respect to inputs and parameters."""
+    ends = [tensor for tensor in leaves if is_floating(tensor) and tensor.requires_grad]
+    starts = list(prepared_call.differentiated.values())
+    subject = subject_of(call.function)
+    if isinstance(subject, torch.nn.Module):
+        starts += [one for one in subject.parameters() if is_floating(one) and one.requires_grad]
+    if not ends or not starts:
+        return []
+    total = [torch.ones_like(tensor) for tensor in ends]
+    return list(torch.autograd.grad(ends, starts, total, allow_unused=True))
+
+
+def describe_deviation(left: Any, right: Any, exact: Sequence[Any], near: Sequence[Any]) -> str:
+    """Describe how the compiled value ``right`` differs from the eager value ``left``.
+
+    Return "" if they agree within rounding. ``exact`` and ``near`` are the same value computed in
+    double precision, for the same inputs and for slightly changed inputs; they are empty if
+    unknown.
+    """
+    sources = EAGER_AND_COMPILED
+    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
+        return (
+            ""
+            if type(left) is type(right)
+            else f"{texts.safe_repr(right)}, not {texts.safe_repr(left)}"
+        )
+    left, right = left.detach(), right.detach()
+    if (left.dtype, left.shape) != (right.dtype, right.shape):
+        return f"{right.dtype} {tuple(right.shape)}, not {left.dtype} {tuple(left.shape)}"
+    floating = left.dtype.is_floating_point or left.dtype.is_complex
+    if not floating or not same_special_values(left, right):
+        return describe_difference(left, right, sources)
+    precise = [
+        reference[0].detach()
+        for reference in (exact, near)
+        if reference and is_floating(reference[0])
+    ]
+    if len(precise) == 2 and is_comparable(left, precise[0]):
+        center, tolerance = allowed_deviation(left, *precise)
+    else:
+        center = to_double(left)
+        tolerance = _ROUNDING * torch.finfo(left.dtype).eps ** 0.5 * largest_element(center)
+    inside = ((to_double(right) - center).abs() <= tolerance)[left.isfinite()]
+    return "" if bool(inside.all()) else describe_difference(left, right, sources)
+
+
+def is_comparable(value: torch.Tensor, exact: torch.Tensor) -> bool:
+    """Whether ``exact``, computed in double precision, is a reference for the eager ``value``.
+
+    It is not if the code draws random numbers, because other ones are drawn in double precision.
+    """
+    return value.shape == exact.shape and relative_error(value, exact) <= _COMPARABLE
+
+
+def relative_error(value: torch.Tensor, exact: torch.Tensor) -> float:
+    """Return the largest deviation of finite elements from ``exact``, divided by the largest
+    element of ``exact``."""
+    wide, exact = to_double(value.detach()), exact.detach()
+    finite = wide.isfinite() & exact.isfinite()
+    deviation = (wide - exact)[finite].abs()
+    return float(deviation.max() / largest_element(exact)) if deviation.numel() else 0.0
+
+
+def largest_element(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the largest absolute value of finite elements as a scalar tensor; 1 if all are 0."""
+    finite = tensor[tensor.isfinite()].abs()
+    largest = finite.max() if finite.numel() else torch.zeros(())
+    return largest if bool(largest) else torch.ones_like(largest)

@@ -1,0 +1,326 @@
+"""Judge whether the code that Inductor generates computes the right numbers.
+
+Compiled results may differ from eager results without being wrong, because rounding depends on the
+order of operations. So both are compared with the same call in float64.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .. import tracing
+from ..protocol import NumericsVerdict
+from ..repro.graphs.oracle import copy_inputs
+from ..targets import ProbeError, Tracee, rng
+from ..torch_internals import backends, dynamo
+from ..torch_internals.trees import pytree
+from ..tracing.drive import install_hooks, use_real_backends
+from .backend import prepare_inductor
+from .budget import ProcessorBudget
+from .cases import Case, is_floating
+from .compiled_calls import (
+    call_case,
+    call_in_double,
+    calls_to_compile,
+    describe_call,
+    describe_deviation,
+    equal_tensors,
+    error_text,
+    is_comparable,
+    relative_error,
+)
+from .observing import CallBuilder, DoublePrecisionMode, add_rounding_noise, to_double
+
+_SEARCH_SECONDS = 90.0
+"""Maximum seconds of processor time to find the operation at which compiled results become wrong;
+each step of the search compiles a part of the graph."""
+
+_NO_REFERENCE = (
+    "Float64 cannot decide which one is right, for example because the code draws other random "
+    "numbers in it."
+)
+Graph = torch.fx.GraphModule
+
+
+@dataclass(frozen=True)
+class JudgedNumerics:
+    """A verdict and, for wrong results, their cause.
+
+    ``operation`` is the first operation of Dynamo's graph whose compiled result is wrong, such as
+    ``softmax``. ``stack_trace`` is what Dynamo writes on it about the user's stack. Both are empty
+    if the operation was not found.
+    """
+
+    verdict: NumericsVerdict
+    operation: str = ""
+    stack_trace: str = ""
+
+
+def judge_numerics(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> JudgedNumerics:
+    """Compare compiled and eager calls of a function or module with float64.
+
+    It is called with its example inputs, for inference and for training. ``let_start`` permits the
+    programs that Inductor starts, such as a C++ compiler. The caller must end this process after
+    the call.
+    """
+    if obstacle := prepare_inductor(let_start):
+        return _no_verdict(obstacle)
+    # Random numbers agree only if torch itself draws them.
+    backends.inductor_config().fallback_random = True
+    install_hooks()
+    dynamo.reset()
+    try:
+        with use_real_backends():
+            return _compare_calls(tracee)
+    except ProbeError as error:
+        return _no_verdict(str(error))
+
+
+def _no_verdict(reason: str) -> JudgedNumerics:
+    return JudgedNumerics(NumericsVerdict("unknown", reason=reason))
+
+
+def _compare_calls(tracee: Tracee) -> JudgedNumerics:
+    eager_calls, repeated_calls, compiled_calls = (
+        CallBuilder(tracee, shared=True) for _ in range(3)
+    )
+    function = compiled_calls.build_call().function
+    compiled: Any = torch.compile(function, backend="inductor")
+    errors = _LargestErrors()
+    number, raised = 0, ""
+    for case in calls_to_compile(function, (Case(),)):
+        words, eager = call_case(eager_calls.build_call(), case, tracing.call_eagerly)
+        if isinstance(eager, Exception):
+            raised = f"An eager call raises {error_text(eager)}."
+            continue
+        _, repeated = call_case(repeated_calls.build_call(), case, tracing.call_eagerly)
+        if isinstance(repeated, Exception) or not _all_equal(eager, repeated):
+            return _no_verdict("Two eager calls with equal inputs give different results.")
+        _, right = call_case(
+            compiled_calls.build_call(), case, lambda _, args, kwargs: compiled(*args, **kwargs)
+        )
+        beginning = f"{describe_call(words, case)}, the compiled code"
+        if isinstance(right, Exception):
+            return _no_verdict(f"{beginning} raises {error_text(right)}.")
+        exact, near = (
+            call_in_double(tracee, case, alter) for alter in (to_double, add_rounding_noise)
+        )
+        number += 1
+        errors.add_all(eager, right, exact)
+        deviation = _first_deviation(eager, right, exact, near)
+        if deviation is not None and not deviation.is_certain:
+            return _no_verdict(f"{beginning} {deviation.words}. {_NO_REFERENCE}")
+        if deviation is not None:
+            verdict = NumericsVerdict(
+                "wrong", number, errors.eager, errors.compiled, f"{beginning} {deviation.words}."
+            )
+            wrong = _find_wrong_operation(tracee, case)
+            if wrong is None:
+                return JudgedNumerics(verdict)
+            return JudgedNumerics(verdict, wrong.name, wrong.stack_trace or "")
+    if not number:
+        return _no_verdict(raised or "The target was not called.")
+    outcome: Any = "equal" if errors.are_equal else "rounding"
+    return JudgedNumerics(NumericsVerdict(outcome, number, errors.eager, errors.compiled))
+
+
+def _all_equal(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Whether two lists of results have equal tensors; other values are not compared."""
+    return len(left) == len(right) and all(
+        equal_tensors(one, other)
+        for one, other in zip(left, right, strict=True)
+        if isinstance(one, torch.Tensor)
+    )
+
+
+@dataclass(frozen=True)
+class _Deviation:
+    """A compiled value that differs from the eager one by more than rounding explains.
+
+    ``is_certain`` is false if there is no value in double precision that confirms the eager one.
+    """
+
+    words: str
+    is_certain: bool
+
+
+def _first_deviation(
+    eager: Sequence[Any], compiled: Sequence[Any], exact: Sequence[Any], near: Sequence[Any]
+) -> _Deviation | None:
+    """Return the first compiled value that rounding does not explain, if there is one.
+
+    ``exact`` and ``near`` are the values in double precision, for the same inputs and for slightly
+    changed inputs; they are empty if unknown.
+    """
+    if len(eager) != len(compiled):
+        return _Deviation(f"returns {len(compiled)} values in place of {len(eager)}", True)
+    for number, (left, right) in enumerate(zip(eager, compiled, strict=True)):
+        if equal_tensors(left, right):
+            continue
+        references = exact[number : number + 1]
+        words = describe_deviation(left, right, references, near[number : number + 1])
+        if words:
+            is_rounded = is_floating(left) and is_floating(right) and left.shape == right.shape
+            known = any(is_comparable(left, one) for one in references if is_floating(one))
+            return _Deviation(f"gives another result: it {words}", known or not is_rounded)
+    return None
+
+
+class _LargestErrors:
+    """The largest deviations of eager and compiled tensors from their values in float64.
+
+    Each is a share of the largest element of the tensor; None before the first one.
+    """
+
+    def __init__(self) -> None:
+        self.eager: float | None = None
+        self.compiled: float | None = None
+        self.are_equal = True
+        """True if all compiled tensors are equal to the eager ones."""
+
+    def add_all(self, eager: Sequence[Any], compiled: Sequence[Any], exact: Sequence[Any]) -> None:
+        """Add the tensors of one call; ``exact`` is empty if there are no float64 values."""
+        for left, right in zip(eager, compiled, strict=False):
+            if isinstance(left, torch.Tensor) and not equal_tensors(left, right):
+                self.are_equal = False
+        for left, right, reference in zip(eager, compiled, exact, strict=False):
+            if all(map(is_floating, (left, right, reference))):
+                self._add(left, right, reference)
+
+    def _add(self, left: torch.Tensor, right: torch.Tensor, reference: torch.Tensor) -> None:
+        if left.shape != right.shape or not is_comparable(left, reference):
+            return
+        left_error, right_error = (relative_error(one, reference) for one in (left, right))
+        if self.compiled is None or right_error > self.compiled:
+            self.eager, self.compiled = left_error, right_error
+
+
+# -- the operation that is wrong ----------------------------------------------------------------
+
+
+def _find_wrong_operation(tracee: Tracee, case: Case) -> torch.fx.Node | None:
+    """Find the first operation of the captured graphs whose compiled result is wrong."""
+    search = _Search(case.seed, ProcessorBudget(_SEARCH_SECONDS))
+    dynamo.reset()
+    call = CallBuilder(tracee).build_call()
+    compiled: Any = torch.compile(call.function, backend=search.backend)
+    call_case(call, case, lambda _, args, kwargs: compiled(*args, **kwargs))
+    return search.found
+
+
+class _Search:
+    """Searches the graphs of one call for the first operation that Inductor compiles wrongly.
+
+    Its ``backend`` executes each graph in eager mode after the search in it.
+    """
+
+    def __init__(self, seed: int, budget: ProcessorBudget) -> None:
+        self._seed, self._budget = seed, budget
+        self.found: torch.fx.Node | None = None
+
+    def backend(self, graph: Graph, _: Sequence[Any]) -> Callable[..., Any]:
+        """Return a function that searches ``graph`` at its first call, and then executes it."""
+
+        def execute(*inputs: Any) -> Any:
+            if self.found is None and not self._budget.spent:
+                with contextlib.suppress(Exception):  # what a part of a graph raises says nothing
+                    self.found = self._search_graph(graph, inputs)
+            return graph.forward(*inputs)
+
+        return execute
+
+    def _search_graph(self, graph: Graph, inputs: Sequence[Any]) -> torch.fx.Node | None:
+        """Bisect the operations of a graph: the results up to one of them are right, and wrong from
+        there on."""
+        nodes: list[torch.fx.Node] = [*graph.graph.nodes]
+        operations = [node for node in nodes if _has_tensors(node)]
+        if not operations or not self._is_wrong(_until(graph, operations[-1]), inputs):
+            return None
+        right, wrong = -1, len(operations) - 1
+        while wrong - right > 1 and not self._budget.spent:
+            middle = (right + wrong) // 2
+            if self._is_wrong(_until(graph, operations[middle]), inputs):
+                wrong = middle
+            else:
+                right = middle
+        if wrong - right > 1:
+            return None
+        return operations[wrong]
+
+    def _is_wrong(self, graph: Graph, inputs: Sequence[Any]) -> bool:
+        """Whether the results or gradients of a compiled graph deviate from eager mode by more than
+        rounding."""
+        compiled: Any = torch.compile(graph, backend="inductor")
+        eager = self._results(graph, inputs)
+        exact, near = (
+            self._results(_in_double(graph), inputs, alter)
+            for alter in (to_double, add_rounding_noise)
+        )
+        return _first_deviation(eager, self._results(compiled, inputs), exact, near) is not None
+
+    def _results(
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[Any],
+        alter: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    ) -> list[Any]:
+        """Return the results of a call with copies of the inputs, and the gradients of the inputs.
+
+        ``alter`` converts each floating-point input to double precision.
+        """
+        given = copy_inputs(inputs)
+        if alter is not None:
+            given = [_altered(value, alter) for value in given]
+        rng.seed_generators(self._seed)
+        with DoublePrecisionMode() if alter is not None else contextlib.nullcontext():
+            returned = pytree.tree_leaves(function(*given))
+        ends = [one for one in returned if is_floating(one) and one.requires_grad]
+        starts = [one for one in given if is_floating(one) and one.requires_grad]
+        if not ends or not starts:
+            return returned
+        total = [torch.ones_like(one) for one in ends]
+        return [*returned, *torch.autograd.grad(ends, starts, total, allow_unused=True)]
+
+
+def _altered(value: Any, alter: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    if not is_floating(value):
+        return value
+    return alter(value.detach()).requires_grad_(value.requires_grad)
+
+
+def _has_tensors(node: torch.fx.Node) -> bool:
+    """Whether a node is an operation whose result contains a tensor."""
+    leaves = pytree.tree_leaves(node.meta.get("example_value"))
+    return node.op.startswith("call") and any(isinstance(one, torch.Tensor) for one in leaves)
+
+
+def _until(graph: Graph, last: torch.fx.Node) -> Graph:
+    """Return a copy of a graph that ends at the operation ``last`` and returns its result."""
+    part = torch.fx.Graph()
+    copies: dict[torch.fx.Node, torch.fx.Node] = {}
+    for node in _up_to(graph, last):
+        copies[node] = part.node_copy(node, lambda one: copies[one])
+    part.output((copies[last],))
+    # Inputs that only later operations use stay inputs.
+    return torch.fx.GraphModule(graph, part)
+
+
+def _up_to(graph: Graph, last: torch.fx.Node) -> Iterator[torch.fx.Node]:
+    """Yield all inputs of a graph, then its nodes up to ``last``."""
+    yield from graph.graph.find_nodes(op="placeholder")
+    for node in graph.graph.nodes:
+        if node.op not in ("placeholder", "output"):
+            yield node
+        if node is last:
+            return
+
+
+def _in_double(graph: Graph) -> Graph:
+    """Return a copy of a graph whose parameters and buffers have double precision."""
+    return copy.deepcopy(graph).double()
