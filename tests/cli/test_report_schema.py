@@ -56,7 +56,7 @@ def test_a_report_fits_the_schema(validator: Any, report: dict[str, Any]) -> Non
 def test_the_schema_names_every_field(validator: Any, report: dict[str, Any]) -> None:
     parts = validator.schema["$defs"]
     (file,) = report["files"]
-    optional = {"measured", "timings"}
+    optional = {"measured", "numerics", "timings"}
     assert set(file) - optional <= set(parts["file"]["properties"])
     for name in ("findings", "targets"):
         for entry in file[name]:

@@ -13,11 +13,13 @@ from fullgraph.fixes import verification
 from fullgraph.fixes.candidate import Candidate, edits_between
 from fullgraph.fixes.fixing import Fixed, Offered, fixed, fixed_with
 from fullgraph.fixes.measuring import Timed, measured
+from fullgraph.fixes.numerics import judge_numerics
 from fullgraph.fixes.site import Site
 from fullgraph.fixes.tracing import Judgment, Traced, judge_rewrite
 from fullgraph.fixes.verification import CALLER_SECONDS, COMPARE_SECONDS, Fix, Search, Verifier
 from fullgraph.render.fixes import FixedFile, fixed_json, fixed_text
 from fullgraph.render.measured import measured_text, speed_verdict
+from fullgraph.render.numerics import numerics_text
 from fullgraph.render.paint import PLAIN
 from fullgraph_engine.protocol import (
     Analyze,
@@ -31,6 +33,8 @@ from fullgraph_engine.protocol import (
     FindingFound,
     Measured,
     Measurement,
+    NumericsJudged,
+    NumericsVerdict,
     Position,
     ProbeInfo,
     ProbeOrigin,
@@ -1146,3 +1150,43 @@ def test_no_command_is_given_for_a_line_of_a_text_that_is_not_written() -> None:
     assert command not in fixed_text(file, PLAIN)
     written = dataclasses.replace(file, written=True)
     assert command in fixed_text(written, PLAIN)
+
+
+# -- numerics -------------------------------------------------------------------------------------
+
+
+class Judge(Engine):
+    """Also judges the compiled results of `f`."""
+
+    def __init__(self, verdict: NumericsVerdict) -> None:
+        super().__init__(compares_as("same"))
+        self.verdict = verdict
+
+    def analyze(self, request: Analyze) -> Asked:
+        assert request.parts == ("numerics",)
+        return Asked([NumericsJudged(0, "f", RunId("f", part="numerics"), self.verdict)])
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (
+            NumericsVerdict("equal", 3, 1e-8, 1e-8),
+            "compiled and eager results are bitwise equal in 3 calls",
+        ),
+        (
+            NumericsVerdict("rounding", 1, 2e-8, 1e-8),
+            "not a bug, only rounding: in 1 call, compiled results differ from float64 by up to "
+            "1.0e-08 of the largest element, eager results by 2.0e-08",
+        ),
+        (
+            NumericsVerdict("unknown", reason="Inductor needs a C++ compiler."),
+            "not compared. Inductor needs a C++ compiler.",
+        ),
+        (NumericsVerdict("wrong", 1), "compiled results are wrong, see the error above"),
+    ],
+)
+def test_verdicts_on_compiled_results(verdict: NumericsVerdict, words: str) -> None:
+    done = dataclasses.replace(report(), probe=ProbeInfo("comment", "f32[4]"))
+    judged = asyncio.run(judge_numerics(Judge(verdict), request_of("a = 1\n"), [done]))
+    assert numerics_text(judged.targets) == f"f (f32[4]), numerics: {words}"

@@ -123,7 +123,7 @@ def _compare_calls(tracee: Tracee) -> JudgedNumerics:
             wrong = _find_wrong_operation(tracee, case)
             if wrong is None:
                 return JudgedNumerics(verdict)
-            return JudgedNumerics(verdict, wrong.name, wrong.stack_trace or "")
+            return JudgedNumerics(verdict, operation_name(wrong), wrong.stack_trace or "")
     if not number:
         return _no_verdict(raised or "The target was not called.")
     outcome: Any = "equal" if errors.are_equal else "rounding"
@@ -206,7 +206,7 @@ class _LargestErrors:
 
 def _find_wrong_operation(tracee: Tracee, case: Case) -> torch.fx.Node | None:
     """Find the first operation of the captured graphs whose compiled result is wrong."""
-    search = _Search(case.seed, ProcessorBudget(_SEARCH_SECONDS))
+    search = WrongOperationSearch(case.seed, ProcessorBudget(_SEARCH_SECONDS))
     dynamo.reset()
     call = CallBuilder(tracee).build_call()
     compiled: Any = torch.compile(call.function, backend=search.backend)
@@ -214,14 +214,26 @@ def _find_wrong_operation(tracee: Tracee, case: Case) -> torch.fx.Node | None:
     return search.found
 
 
-class _Search:
-    """Searches the graphs of one call for the first operation that Inductor compiles wrongly.
+def _compile_with_inductor(graph: Graph) -> Callable[..., Any]:
+    compiled: Callable[..., Any] = torch.compile(graph, backend="inductor")
+    return compiled
 
-    Its ``backend`` executes each graph in eager mode after the search in it.
+
+class WrongOperationSearch:
+    """Searches the graphs of one call for the first operation with a wrong compiled result.
+
+    ``seed`` is the seed of random numbers, ``budget`` the time limit. ``compile_graph`` compiles a
+    graph. ``backend`` is a backend of ``torch.compile`` that executes each graph in eager mode
+    after the search in it.
     """
 
-    def __init__(self, seed: int, budget: ProcessorBudget) -> None:
-        self._seed, self._budget = seed, budget
+    def __init__(
+        self,
+        seed: int,
+        budget: ProcessorBudget,
+        compile_graph: Callable[[Graph], Callable[..., Any]] = _compile_with_inductor,
+    ) -> None:
+        self._seed, self._budget, self._compile_graph = seed, budget, compile_graph
         self.found: torch.fx.Node | None = None
 
     def backend(self, graph: Graph, _: Sequence[Any]) -> Callable[..., Any]:
@@ -256,7 +268,7 @@ class _Search:
     def _is_wrong(self, graph: Graph, inputs: Sequence[Any]) -> bool:
         """Whether the results or gradients of a compiled graph deviate from eager mode by more than
         rounding."""
-        compiled: Any = torch.compile(graph, backend="inductor")
+        compiled = self._compile_graph(graph)
         eager = self._results(graph, inputs)
         exact, near = (
             self._results(_in_double(graph), inputs, alter)
@@ -292,6 +304,12 @@ def _altered(value: Any, alter: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     if not is_floating(value):
         return value
     return alter(value.detach()).requires_grad_(value.requires_grad)
+
+
+def operation_name(node: torch.fx.Node) -> str:
+    """Return the name of the function or method that a node calls; the node itself has the name of the
+    user's variable."""
+    return str(getattr(node.target, "__name__", node.target))
 
 
 def _has_tensors(node: torch.fx.Node) -> bool:

@@ -274,8 +274,9 @@ CODES: tuple[Code, ...] = (
         "Compiled code computes a wrong result",
         "Inductor's code gives a result or a gradient that differs from eager mode by more than "
         "rounding: float64 agrees with eager mode. `fullgraph check --numerics` reports the first "
-        "operation at which this happens. `fullgraph repro` writes a script for a bug report; "
-        "`torch.compiler.disable` on the function avoids the wrong result.",
+        "operation at which this happens. `fullgraph repro --backend inductor --accuracy` writes a "
+        "script for a bug report; `torch.compiler.disable` on the function avoids the wrong "
+        "result.",
     ),
     Code(
         "recompile",
