@@ -307,8 +307,10 @@ def _altered(value: Any, alter: Callable[[torch.Tensor], torch.Tensor]) -> Any:
 
 
 def operation_name(node: torch.fx.Node) -> str:
-    """Return the name of the function or method that a node calls; the node itself has the name of the
-    user's variable."""
+    """Return the name of the function or method that a node calls.
+
+    The name of the node itself is the name of a variable of the user.
+    """
     return str(getattr(node.target, "__name__", node.target))
 
 

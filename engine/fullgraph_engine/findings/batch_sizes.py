@@ -81,7 +81,21 @@ class BatchSizes:
         for verdict in ("unknown", "fixed"):
             if verdict in verdicts[:2]:
                 return BatchTrial(verdict)
-        return BatchTrial("constant", tuple(self._group))
+        return self._try_without_indices() or BatchTrial("constant", tuple(self._group))
+
+    def _try_without_indices(self) -> BatchTrial | None:
+        """Repeat the call with other sizes of floating-point inputs only; None if that fails.
+
+        The first dimension of an integer tensor may have the size of a batch by chance: the two
+        rows of the pairs in ``i64[2, 8]``, for example.
+        """
+        leaves = self._inputs.leaves
+        group = [(at, dim) for at, dim in self._group if leaves[at].value.is_floating_point()]
+        if not 0 < len(group) < len(self._group):
+            return None
+        changes = self._changes.resize_options(group)[:2]
+        works = any(self._try_change(change.sizes[0]) == "varies" for change in changes)
+        return BatchTrial("varies", tuple(group)) if works else None
 
     def find_tensors(
         self, call: Call, dimensions: Sequence[Dimension]

@@ -198,15 +198,21 @@ def symbol_source(event: Specialization | Limit, recording: Recording) -> str:
     return next((symbol.source for symbol in created), "")
 
 
-def is_size(event: Specialization | Limit, recording: Recording) -> bool:
+def is_size(
+    event: Specialization | Limit, recording: Recording, axes: frozenset[int] | None = None
+) -> bool:
     """Whether the symbol of an event is the size of an input's dimension.
 
+    ``axes`` are the numbers of the dimensions that count; None for all.
     Data-dependent sizes (``u0``) are checked when the graph runs and are never specialized.
     """
     if event.symbol.startswith("u"):
         return False
     words = symbol_source(event, recording)
-    return not words or _SIZE.match(words) is not None
+    size = _SIZE.match(words)
+    if size is None:
+        return not words
+    return axes is None or int(size["axis"]) in axes
 
 
 def has_specialized_size(recording: Recording) -> bool:

@@ -83,9 +83,13 @@ class RecordingFindings:
                 self.ledger.add(finding)
                 self._unexplained.setdefault(finding.identity, event)
 
-    def report_specialized(self, recording: Recording, *, tried: bool) -> None:
+    def report_specialized(
+        self, recording: Recording, *, tried: bool, axes: frozenset[int] | None = None
+    ) -> None:
         """Report dynamic dimensions that the code made constant or limited.
 
+        ``axes`` are the numbers of the dimensions to report, for example 0; None for all. Dynamo
+        makes further dimensions dynamic if layers of different widths share their code.
         ``tried``: the engine made them dynamic to test them. If the call works with other sizes,
         dimensions in code that continues after a graph break are then left out, because other
         inputs of that code keep their sizes.
@@ -94,7 +98,7 @@ class RecordingFindings:
         resumed = {frame.id for frame in recording.frames if drops and frame.resumed}
         found: dict[tuple[int, object], tuple[Specialization, Finding]] = {}
         for event in recording.specializations:
-            if event.frame in resumed or not dimensions.is_size(event, recording):
+            if event.frame in resumed or not dimensions.is_size(event, recording, axes):
                 continue  # an integer argument that Dynamo made symbolic by itself
             finding = dimensions.specialization_finding(
                 event,
@@ -116,7 +120,7 @@ class RecordingFindings:
         for limit in recording.limits:
             if limit.frame in resumed or (limit.frame, limit.symbol) in constant:
                 continue
-            if dimensions.is_size(limit, recording):
+            if dimensions.is_size(limit, recording, axes):
                 self.ledger.add(
                     dimensions.limit_finding(
                         limit, recording, self.source, self.target.range, tried

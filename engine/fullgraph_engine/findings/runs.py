@@ -416,7 +416,7 @@ class _TargetRun:
                 call = self.tracee.call()
             except BaseException:
                 return
-            wishes = batch_dimensions(call)
+            varied = wishes = batch_dimensions(call)
             if call.dynamic or not wishes or call.unusual:
                 return
             sizes = BatchSizes(call, wishes)
@@ -426,16 +426,18 @@ class _TargetRun:
                     trial = sizes.try_sizes()
                 if trial.verdict == "fixed":
                     return  # a parameter or another input fixes the size, not the code
-                if len(trial.dimensions) > len(wishes):
-                    # Other inputs have the batch in another dimension.
+                if len(trial.dimensions) not in (0, len(wishes)):
+                    # Other inputs have the batch in another dimension, or have none.
                     dynamo.reset()
                     call = self.tracee.call()
-                    recording = self._trace_varied(call, sizes.find_tensors(call, trial.dimensions))
+                    varied = sizes.find_tensors(call, trial.dimensions)
+                    recording = self._trace_varied(call, varied)
                 self.findings.retraced_raises = trial.verdict == "constant"
             failure = recording.failure
             if failure is not None and failure.kind == "ConstraintViolationError":
                 return  # the file requests dynamic sizes: the first part reports them
-            self.findings.report_specialized(recording, tried=True)
+            axes = frozenset(dim for _, dim in varied)
+            self.findings.report_specialized(recording, tried=True, axes=axes)
             self.findings.explain(recording)
 
     def _trace_varied(self, call: Call, batch: list[tuple[torch.Tensor, int]]) -> Recording:

@@ -174,8 +174,10 @@ CODES: tuple[Code, ...] = (
         "A Python number or string among the arguments of the target is part of the guards: a "
         "call with another one recompiles. When a second number comes, Dynamo makes it a symbol "
         "if the code allows it. Arguments left at their default, flags and `None` are not "
-        "reported. Pass a tensor if the value varies from call to call.",
-        "If it varies from call to call, pass it as a tensor.",
+        "reported. If the value varies from call to call, read a size from the shape of a tensor "
+        "argument, and pass another number as a tensor.",
+        "If it varies from call to call: read a size from a tensor's shape; pass another number as "
+        "a tensor.",
     ),
     Code(
         "guard/global",

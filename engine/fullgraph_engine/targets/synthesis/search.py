@@ -33,7 +33,7 @@ from .repair_shapes import usual_ranks
 from .repair_sizes import Gap, gap_of, solve_between
 from .shortened import shorten_loops
 from .subject import SearchSubject
-from .trial import InputTrials, TrialOutcome, skip_initialization
+from .trial import InputTrials, TimeIsUp, TrialOutcome, skip_initialization
 
 _MOST_STEPS = 40
 """Maximum number of changes tried for one set of arguments."""
@@ -393,4 +393,6 @@ def last_obstacle(outcome: TrialOutcome) -> str:
     text = error_words(error)
     kind = type(error).__name__
     where = "forward" if outcome.phase == 1 else "the constructor"
+    if isinstance(error, TimeIsUp):
+        return f"{where} took too long"
     return f"{where} raised {kind}: {text[:160]}" if text else f"{where} raised {kind}"
