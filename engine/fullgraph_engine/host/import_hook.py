@@ -109,10 +109,12 @@ def _namespace_folders(
     user_path: Sequence[str],
     tree: ast.Module | None,
 ) -> list[str]:
-    """Return the namespace packages (folders without ``__init__.py``) among ``folder`` and its
-    parents.
+    """Return the names of the folders, up to and including ``folder``, that must be namespace
+    packages (packages without ``__init__.py``) for the file ``tree`` to be imported.
 
-    ``packages`` is the number of packages already found below.
+    ``packages`` is the number of packages between ``folder`` and the file. ``roots`` and
+    ``user_path`` are the folders in which Python looks for modules; the folders are below the
+    nearest one of them.
     """
     search = (*roots, *user_path)
     if str(folder) in search:

@@ -79,7 +79,8 @@ class Degraded:
 
     @property
     def words(self) -> str:
-        """Sentence without its full stop: what this torch does not show, and why."""
+        """Sentence for the user, without its full stop, that the installed torch does not show the
+        fact, and why."""
         return f"Not available with this torch: {WORDS[self.fact]} ({self.reason})"
 
     def hides_code(self, code: str) -> bool:

@@ -49,7 +49,7 @@ class SymbolHistory:
 
 
 def follow_tape(tape: Tape) -> SymbolHistory:
-    """Replay all recorded events of a ShapeEnv, and record which symbols each of them changes."""
+    """Replay all recorded events of a ShapeEnv; return which symbols each of them changes."""
     with start_replay(tape) as player:
         env = player.env
         history = SymbolHistory(tape, env)

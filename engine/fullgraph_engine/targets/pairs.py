@@ -196,8 +196,10 @@ def _all_callable(source: FileDefinitions, names: tuple[str, ...]) -> bool:
 
 
 def _name_in_row(source: FileDefinitions, element: ast.expr, names: set[str]) -> str:
-    """Return the module-level name that an element of a table row refers to or contains as a
-    string.
+    """Return the name of a function or class to which one element of a row of a table refers.
+
+    The element is the name itself, the name as a string, or an attribute of an imported module.
+    ``names`` are the names that the file defines. Return "" if it refers to none.
     """
     if isinstance(element, ast.Constant) and isinstance(element.value, str):
         return element.value if element.value in names else ""

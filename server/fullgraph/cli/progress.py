@@ -110,9 +110,11 @@ class FilesProgress:
         return " · ".join(parts)
 
     async def write_lines(self, first: float = FIRST_LINE) -> None:
-        """Write lines on standard error at growing intervals, until this call is cancelled.
+        """Write the progress as a line on standard error at growing intervals, until this call is
+        cancelled.
 
-        ``first`` is the first interval in seconds. Returns at once on a terminal.
+        ``first`` is the first interval in seconds. Returns at once on a terminal, which shows a
+        bar instead.
         """
         interval = first
         while self._wanted and self._files > 1 and not sys.stderr.isatty():

@@ -17,9 +17,9 @@ from fullgraph_engine.protocol import Position, Range
 Kind = Literal["expression", "instruction", "place", "either"]
 """Kind of code that a source range covers, which decides how the range is moved.
 
-``expression``: an AST node. ``instruction``: a bytecode instruction; its range differs from its
-node's for an attribute on another line than its object. ``place``: an instruction or a condition.
-``either``: unknown.
+``expression``: the range of an AST node. ``instruction``: the range of a bytecode instruction,
+which is smaller than its AST node if an attribute is on another line than its object. ``place``: an
+instruction, or the condition of a branch. ``either``: an expression or an instruction.
 """
 
 _WHOLE = frozenset({"def", "async", "class", "@", "from", "import"})

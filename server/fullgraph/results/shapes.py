@@ -35,7 +35,7 @@ class ProbeShapes:
 
 @dataclass(frozen=True)
 class ShapesByTarget:
-    """Shapes that the runs of one target saw, in the order of their probes.
+    """The tensor shapes seen in one target, with an item for each of its sets of example inputs.
 
     ``note`` is a sentence for the user about values that were not reported.
     """

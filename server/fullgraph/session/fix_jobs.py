@@ -446,7 +446,8 @@ class _FixSearch:
         """Search until every finding has its fixes or the time limit is reached; then the fixes
         verified so far are kept.
 
-        While a function is measured, search only until its findings have their fixes.
+        If the user waits for the measured speed of a function with its fixes, the search ends when
+        the findings of this function have their fixes.
         """
         await fixes.load()
         from fullgraph.fixes.verification import Verifier

@@ -53,7 +53,10 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Causes that occurred and are not expected, and expected causes that did not occur."""
+    """Causes of findings that differ from the expectations of a test.
+
+    ``unexpected`` occurred without being expected, ``missing`` were expected and did not occur.
+    """
 
     unexpected: tuple[Cause, ...]
     missing: tuple[Expectation, ...]

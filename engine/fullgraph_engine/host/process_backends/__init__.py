@@ -55,12 +55,11 @@ class ForkedProcessOwner(ProcessOwner, Protocol):
 
 @dataclass(frozen=True)
 class LaunchedProcess:
-    """A process that was started, or requested from another process; ``pid`` is 0 until its owner
-    receives it.
+    """A process that was just started, or that another process was asked to fork.
 
-    ``begun`` is false for a process that first imports torch and then reports its start.
-    ``taken_over`` is true if the process that executed the user's file continues as the requested
-    run.
+    ``pid`` is 0 until the other process has reported it. ``begun`` is false for a process that
+    first imports torch and then reports its start. ``taken_over`` is true if no process was forked:
+    the one that executed the user's file performs the run itself.
     """
 
     channels: Channels

@@ -85,7 +85,7 @@ class _Reserve:
         self._descriptor = -1
 
     def hold(self) -> None:
-        """Open the descriptor again, after the process table was read."""
+        """Open the spare descriptor, so that closing it later makes one available."""
         self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def __enter__(self) -> None:

@@ -373,7 +373,11 @@ class _AttributeFlattener(ast.NodeTransformer):
         return ast.copy_location(ast.Name(self._known[path], ast.Load()), node)
 
     def _attribute_path(self, node: ast.Attribute) -> tuple[str, ...] | None:
-        """Return the names of an attribute chain like ``self.a.b`` to a plain value, or None."""
+        """Return the names in an attribute chain such as ``self.a.b``.
+
+        None if the value of the chain cannot be passed to a function without its owner, or if
+        reading it would execute a property.
+        """
         parts: list[str] = []
         at: ast.expr = node
         while isinstance(at, ast.Attribute):

@@ -142,8 +142,8 @@ class CandidatePrograms:
         return [each for each in frames if not is_torch(each.path) and not is_machinery(each.path)]
 
     def _candidates_of_any_function(self) -> Iterator[ReproCandidate]:
-        """Yield a program for each function that the call enters; used if no frame of the finding
-        is known.
+        """Yield a repro script for each function that is executed while the traced function is
+        called; used if the user's stack of the finding is not known.
         """
         captures = capture.find_capturable_frames(capture.find_functions(self._call_eagerly))
         capture.watch_call(self._call_eagerly, captures, whole=True)

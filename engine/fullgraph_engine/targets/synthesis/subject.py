@@ -104,8 +104,10 @@ class SearchSubject:
 
 
 def put_value(candidate: InputCandidate, path: Path, value: Value) -> InputCandidate:
-    """Return a set of arguments with the value at a position replaced, also in a configuration's
-    field that has its default."""
+    """Return a copy of a set of arguments in which ``value`` is at the position ``path``.
+
+    The position may be a field of a configuration object that was not given a value before.
+    """
     last = path[-1]
     if isinstance(last, str) and last.startswith(".") and len(path) > 2:
         owner = candidate.get(path[:-1])

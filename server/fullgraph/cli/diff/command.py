@@ -267,7 +267,7 @@ class _SideProgress:
 
     side: Side
     files: int
-    """Number of files to trace on this side."""
+    """Number of files to trace on this side of the comparison, before or after the change."""
     progress: ProgressLine
     finished: list[str] = dataclasses.field(default_factory=list)
     """Paths of the files that were already traced."""
