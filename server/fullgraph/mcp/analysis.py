@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from fullgraph.cli.check import CheckEngine, EngineUnusable, FileCheck, require_usable
 from fullgraph.cli.check_command import CheckJob
@@ -17,7 +18,7 @@ from fullgraph.domain.findings import FileFinding
 from fullgraph.engines import EngineStatus
 from fullgraph.mcp.engines import RETRACED, EnginePool, LentEngine
 from fullgraph.mcp.refusal import Refused
-from fullgraph.mcp.subjects import Subject
+from fullgraph.mcp.subjects import Subject, read_subject
 from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph_engine.protocol import Analyze
 
@@ -25,6 +26,9 @@ ShowProgress = Callable[[str], None]
 """Function that sends a message about the current work to the client."""
 
 _T = TypeVar("_T")
+
+_MOST_ANSWERS = 16
+"""Maximum number of answers to keep for calls with a cursor."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +74,29 @@ class Analyzer:
     """Checks texts for all tool calls of a server.
 
     At most as many texts as the machine has processors are analyzed at the same time; further calls
-    wait.
+    wait. ``flags`` are the settings on the command line, by name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, flags: Mapping[str, Any]) -> None:
+        self.flags = flags
         self.pool = EnginePool()
         self._room = asyncio.Semaphore(max(2, min(8, os.cpu_count() or 1)))
+        self._answers: OrderedDict[Hashable, object] = OrderedDict()
+        """Complete answers of expensive calls, for later calls with a cursor."""
         self._ending: set[asyncio.Task[Any]] = set()
         """Cancelled work that still runs."""
+
+    async def read(self, file: str, text: str | None, version: str) -> Subject:
+        """Return the subject for the arguments of a tool call.
+
+        ``text`` is the unsaved text; None to read the file. ``version`` is the hash that the text
+        must have; empty for any.
+
+        Raises:
+            Refused: The user does not trust the folder, the file cannot be read, or the text has
+                another hash.
+        """
+        return await asyncio.to_thread(read_subject, file, text, version, self.flags)
 
     async def check(
         self,
@@ -86,11 +105,15 @@ class Analyzer:
         *,
         target: str = "",
         forecast: bool | None = None,
+        engine_settings: FileSettings | None = None,
+        adapt_request: Callable[[Analyze], Analyze] = lambda request: request,
     ) -> Checked:
         """Check a text as ``fullgraph check`` does, and return the results.
 
         ``target`` restricts the trace to one function or class. ``forecast`` also predicts
-        recompiles; None: if the effort of the project is thorough.
+        recompiles; None: if the effort of the project is thorough. ``engine_settings`` choose the
+        engine, if not the settings of the file. ``adapt_request`` returns the request to send,
+        given the usual one.
 
         Raises:
             Refused: The engine cannot trace files, or the text could not be traced.
@@ -99,11 +122,12 @@ class Analyzer:
         requests: list[Analyze] = []
 
         def lend_engine(own: FileSettings) -> CheckEngine:
-            lent.append(self.pool.lend(own))
+            lent.append(self.pool.lend(engine_settings or own))
             return lent[-1]
 
-        def adapt_request(request: Analyze) -> Analyze:
-            requests.append(dataclasses.replace(request, only=(target,)) if target else request)
+        def finish_request(request: Analyze) -> Analyze:
+            only = (target,) if target else ()
+            requests.append(dataclasses.replace(adapt_request(request), only=only))
             return requests[-1]
 
         check = FileCheck(
@@ -115,7 +139,7 @@ class Analyzer:
             forecast=forecast,
             # Results on disk always cover all targets of a file.
             result_file=CheckJob(()).result_file if not target else lambda request, own: None,
-            adapt_request=adapt_request,
+            adapt_request=finish_request,
         )
         async with self._room:
             results = await self.run_cancellable(check.run())
@@ -155,6 +179,17 @@ class Analyzer:
                 yield engine, status
             finally:
                 engine.kill()
+
+    async def recall(self, key: Hashable, cursor: str, work: Callable[[], Awaitable[_T]]) -> _T:
+        """Return the complete answer of the call ``key``: a known one if the caller has a cursor,
+        else the result of ``work``.
+        """
+        if not cursor or key not in self._answers:
+            self._answers.pop(key, None)
+            self._answers[key] = await work()
+            while len(self._answers) > _MOST_ANSWERS:
+                self._answers.popitem(last=False)
+        return cast("_T", self._answers[key])
 
     async def run_cancellable(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Await work in a task of its own; if the call is cancelled, cancel the work as well.

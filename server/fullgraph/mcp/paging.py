@@ -52,7 +52,7 @@ class Paging:
         """
         if not self.cursor:
             return 0
-        version, colon, number = self.cursor.partition(":")
+        version, colon, number = self.cursor.rpartition(":")
         if not colon or not number.isdigit():
             raise Refused(
                 f"`{self.cursor[:40]}` is not a cursor; pass the `cursor` of the answer before."

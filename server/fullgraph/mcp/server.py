@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -15,14 +15,28 @@ from pydantic import Field
 
 from fullgraph import __version__
 from fullgraph.mcp.analysis import Analyzer
-from fullgraph.mcp.answers import CheckAnswer, ExplainAnswer, GraphAnswer
+from fullgraph.mcp.answers import (
+    CheckAnswer,
+    CompareAnswer,
+    ExplainAnswer,
+    FixAnswer,
+    GraphAnswer,
+    OperatorAnswer,
+    ReproAnswer,
+    VerifyAnswer,
+)
+from fullgraph.mcp.diffs import apply_diff
 from fullgraph.mcp.instructions import INSTRUCTIONS
 from fullgraph.mcp.paging import DEFAULT_BUDGET, Paging, to_structure
 from fullgraph.mcp.refusal import Refused
-from fullgraph.mcp.subjects import read_subject
 from fullgraph.mcp.tools.check import CheckPart, check
+from fullgraph.mcp.tools.compare import compare, page_comparison
 from fullgraph.mcp.tools.explain import explain, explain_only_code
+from fullgraph.mcp.tools.fix import FixWish, find_fixes, page_fixes
 from fullgraph.mcp.tools.graph import graph
+from fullgraph.mcp.tools.operator import look_up
+from fullgraph.mcp.tools.repro import reproduce
+from fullgraph.mcp.tools.verify import page_verification, verify
 from fullgraph_engine.protocol.documents import DocumentKind
 
 File = Annotated[str, Field(description="Path of a Python file or notebook.")]
@@ -44,9 +58,12 @@ _READ_ONLY = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _T = TypeVar("_T")
 
 
-def make_server() -> MCPServer[Any]:
-    """Return the MCP server with all tools; its engines stop when a session ends."""
-    analyzer = Analyzer()
+def make_server(flags: Mapping[str, Any]) -> MCPServer[Any]:
+    """Return the MCP server with all tools; its engines stop when a session ends.
+
+    ``flags`` are the settings on the command line, by name.
+    """
+    analyzer = Analyzer(flags)
 
     @contextlib.asynccontextmanager
     async def lifespan(server: MCPServer[Any]) -> AsyncIterator[None]:
@@ -66,6 +83,8 @@ def make_server() -> MCPServer[Any]:
         log_level="WARNING",
     )
     add_reading_tools(server, analyzer)
+    add_editing_tools(server, analyzer)
+    add_reference_tools(server, analyzer)
     return server
 
 
@@ -90,7 +109,7 @@ def add_reading_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         change first is at the top; findings with one cause are one item.
         """
         async with _answering(context) as show_progress:
-            subject = await asyncio.to_thread(read_subject, file, text, hash)
+            subject = await analyzer.read(file, text, hash)
             paging = Paging(subject.hash, budget, cursor)
             part = CheckPart(target, line)
             return _result(
@@ -117,7 +136,7 @@ def add_reading_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         async with _answering(context) as show_progress:
             if not file:
                 return _result(explain_only_code(finding))
-            subject = await asyncio.to_thread(read_subject, file, text, hash)
+            subject = await analyzer.read(file, text, hash)
             paging = Paging(subject.hash, budget, cursor)
             return _result(await explain(analyzer, subject, finding, paging, show_progress))
 
@@ -145,10 +164,130 @@ def add_reading_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         events.
         """
         async with _answering(context) as show_progress:
-            subject = await asyncio.to_thread(read_subject, file, text, hash)
+            subject = await analyzer.read(file, text, hash)
             paging = Paging(subject.hash, budget, cursor)
             part = CheckPart(target, line)
             return _result(await graph(analyzer, subject, part, kind, paging, show_progress))
+
+
+def add_editing_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
+    """Add the tools about edits of a text: ``fix`` and ``verify``. They do not write files."""
+
+    @server.tool(name="fix", annotations=_READ_ONLY)
+    async def fix_tool(
+        context: Progress,
+        file: File,
+        finding: Annotated[
+            str, Field(description="Id of one finding; empty for all findings of the file.")
+        ] = "",
+        unsafe: Annotated[
+            bool,
+            Field(description="Also apply unsafe fixes, which may differ for other inputs."),
+        ] = False,
+        backend: Annotated[
+            bool, Field(description="Also verify with C++ code of Inductor (slow).")
+        ] = False,
+        text: Text = None,
+        hash: Version = "",
+        budget: Budget = DEFAULT_BUDGET,
+        cursor: Cursor = "",
+    ) -> Annotated[CallToolResult, FixAnswer]:
+        """Search for edits that remove findings, each verified by a trace and by comparing results
+        and gradients. Returns a unified diff; no file is written.
+        """
+        async with _answering(context) as show_progress:
+            subject = await analyzer.read(file, text, hash)
+            wish = FixWish(finding, unsafe, backend)
+            answer = await analyzer.recall(
+                ("fix", file, subject.hash, wish),
+                cursor,
+                lambda: find_fixes(analyzer, subject, wish, show_progress),
+            )
+            return _result(page_fixes(answer, Paging(subject.hash, budget, cursor)))
+
+    @server.tool(name="verify", annotations=_READ_ONLY)
+    async def verify_tool(
+        context: Progress,
+        file: File,
+        changed: Annotated[
+            str | None, Field(description="Whole text of the file after your edit.")
+        ] = None,
+        diff: Annotated[
+            str, Field(description="Unified diff of your edit, instead of `changed`.")
+        ] = "",
+        text: Text = None,
+        hash: Version = "",
+        budget: Budget = DEFAULT_BUDGET,
+        cursor: Cursor = "",
+    ) -> Annotated[CallToolResult, VerifyAnswer]:
+        """Verify your own edit before you write it: findings that the edit removes, leaves or
+        adds, and whether results and gradients stay the same, also compiled.
+        """
+        async with _answering(context) as show_progress:
+            subject = await analyzer.read(file, text, hash)
+            if (changed is None) == (not diff):
+                raise Refused("Pass either `changed`, the whole new text, or `diff`.")
+            after = changed if changed is not None else apply_diff(subject.text, diff)
+            answer = await analyzer.recall(
+                ("verify", file, subject.hash, after),
+                cursor,
+                lambda: verify(analyzer, subject, after, show_progress),
+            )
+            return _result(page_verification(answer, Paging(subject.hash, budget, cursor)))
+
+
+def add_reference_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
+    """Add ``repro``, ``compare`` and ``operator``."""
+
+    @server.tool(name="repro", annotations=_READ_ONLY)
+    async def repro_tool(
+        context: Progress,
+        file: File,
+        finding: Annotated[str, Field(description="Id of a finding, or its code.")],
+        seconds: Annotated[
+            float, Field(description="Time limit; 0 for the limit of the settings.", ge=0)
+        ] = 0,
+        text: Text = None,
+        hash: Version = "",
+    ) -> Annotated[CallToolResult, ReproAnswer]:
+        """Make a short script that shows one finding, for a bug report."""
+        async with _answering(context) as show_progress:
+            subject = await analyzer.read(file, text, hash)
+            return _result(await reproduce(analyzer, subject, finding, seconds, show_progress))
+
+    @server.tool(name="compare", annotations=_READ_ONLY)
+    async def compare_tool(
+        context: Progress,
+        file: File,
+        revision: Annotated[str, Field(description="Git revision to compare with.")] = "HEAD",
+        text: Text = None,
+        hash: Version = "",
+        budget: Budget = DEFAULT_BUDGET,
+        cursor: Cursor = "",
+    ) -> Annotated[CallToolResult, CompareAnswer]:
+        """Compare the findings and traces of a file in a git revision with its text now."""
+        async with _answering(context) as show_progress:
+            subject = await analyzer.read(file, text, hash)
+            answer = await analyzer.recall(
+                ("compare", file, subject.hash, revision),
+                cursor,
+                lambda: compare(analyzer, subject, revision, show_progress),
+            )
+            return _result(page_comparison(answer, Paging(subject.hash, budget, cursor)))
+
+    @server.tool(name="operator", annotations=_READ_ONLY)
+    async def operator_tool(
+        context: Progress,
+        name: Annotated[
+            str, Field(description="For example torch.max, Tensor.add_ or aten::max.dim.")
+        ],
+        file: Annotated[str, Field(description="A file of the project whose torch is used.")] = "",
+        budget: Budget = DEFAULT_BUDGET,
+        cursor: Cursor = "",
+    ) -> Annotated[CallToolResult, OperatorAnswer]:
+        """Show the schemas, fake kernel, decomposition and tags of a torch name or operator."""
+        async with _answering(context):
+            return _result(await look_up(analyzer, name, file, Paging(name, budget, cursor)))
 
 
 @contextlib.asynccontextmanager

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from fullgraph.cli import sources
 from fullgraph.cli.file_settings import FileSettings, NearestSettings
@@ -71,11 +73,11 @@ class Subject:
         return self.positions.line(number).strip()
 
 
-def read_subject(file: str, text: str | None = None, version: str = "") -> Subject:
+def read_subject(file: str, text: str | None, version: str, flags: Mapping[str, Any]) -> Subject:
     """Return the subject for the arguments of a tool call.
 
     ``text`` is the unsaved text; None to read the file. ``version`` is the hash that the text must
-    have; empty for any.
+    have; empty for any. ``flags`` are the settings on the command line, by name.
 
     Raises:
         Refused: The user does not trust the folder, the file cannot be read, or the text has
@@ -89,7 +91,7 @@ def read_subject(file: str, text: str | None = None, version: str = "") -> Subje
         except UnreadableFile as error:
             raise Refused(str(error)) from error
     _check_length(text, file)
-    subject = Subject(file, absolute, text, NearestSettings(absolute.parent, {}).find(absolute))
+    subject = Subject(file, absolute, text, NearestSettings(absolute.parent, flags).find(absolute))
     if version and version != subject.hash:
         raise Refused(
             f"{file} has changed: its text has the hash {subject.hash}, not {version}; call "

@@ -11,14 +11,12 @@ from argparse import Namespace
 from fullgraph.cli import options
 from fullgraph.cli.exit_status import CLEAN, UNABLE
 from fullgraph.cli.options import Parser
+from fullgraph.cli.setting_options import add_settings, given_settings
 
 
 def configure(parser: Parser) -> None:
-    options.add_flag(
-        parser,
-        "--instructions",
-        help="Print the instructions for models, and exit.",
-    )
+    options.add_flag(parser, "--instructions", help="Print the instructions for models, and exit.")
+    add_settings(parser, "mcp")
 
 
 def run(arguments: Namespace) -> int:
@@ -39,5 +37,5 @@ def run(arguments: Namespace) -> int:
             '`pip install "fullgraph[mcp]"`.\n',
         )
         return UNABLE
-    make_server().run("stdio")
+    make_server(given_settings(arguments)).run("stdio")
     return CLEAN
