@@ -46,7 +46,7 @@ class LentEngine:
     async def start(self) -> None:
         async with self._changing:
             status = self._engine.status
-            if status.final and status.state is not EngineState.READY:
+            if status.final and status.state in (EngineState.CRASHED, EngineState.UNUSABLE):
                 # A later call must not fail because of an earlier crash.
                 await self._engine.restart()
             else:
