@@ -112,6 +112,7 @@ async def test_cancelled_call_ends_the_process_that_executes_the_code(project: P
             assert (await agent.call("check", file="gate.py"))["findings"]
 
 
+@pytest.mark.slow
 async def test_operator_has_its_schema_and_fake_kernel(project: Project) -> None:
     async with agent_in_process(project) as agent:
         answer = await agent.call("operator", name="torch.nonzero")
