@@ -81,9 +81,7 @@ class Agent:
             ToolFailed: The answer is an error.
         """
 
-        async def keep_progress(
-            progress: float, total: float | None, message: str | None
-        ) -> None:
+        async def keep_progress(progress: float, total: float | None, message: str | None) -> None:
             self.progress.append(message or "")
 
         result = await self.client.call_tool(tool, arguments, progress_callback=keep_progress)
