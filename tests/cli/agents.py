@@ -18,6 +18,7 @@ from mcp import StdioServerParameters
 from mcp.client.client import Client
 from mcp.client.stdio import stdio_client
 
+from fullgraph.mcp.analysis import Analyzer
 from fullgraph.mcp.server import make_server
 from fullgraph.session.trust import TrustedFolders, trusted_folders_file
 
@@ -96,7 +97,7 @@ class Agent:
 async def agent_in_process(project: Project) -> AsyncIterator[Agent]:
     """An agent whose server runs in this process; ``project.environment`` must be set."""
     flags = {"interpreter": str(project.interpreter)}
-    async with Client(make_server(flags), mode="legacy") as client:
+    async with Client(make_server(Analyzer(flags)), mode="legacy") as client:
         yield Agent(client)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -346,6 +347,33 @@ async def test_text_of_ten_megabytes_is_refused_and_the_server_lives(project: Pr
         with pytest.raises(ToolFailed, match="10,000,000 characters, more than 2,000,000"):
             await agent.call("check", file="net.py", text="#" * 10_000_000)
         assert (await agent.call("check", file="net.py"))["findings"]
+
+
+async def test_places_in_a_notebook_are_cells(project: Project) -> None:
+    cells = ["x = 1\n", NET]
+    notebook = {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {},
+        "cells": [
+            {"cell_type": "code", "metadata": {}, "outputs": [], "source": source}
+            for source in cells
+        ],
+    }
+    project.write("net.ipynb", json.dumps(notebook))
+    async with agent_in_process(project) as agent:
+        answer = await agent.call("check", file="net.ipynb")
+        with pytest.raises(ToolFailed, match="is a notebook"):
+            await agent.call("fix", file="net.ipynb")
+    assert [one["at"] for one in answer["findings"]] == ["net.ipynb:cell 2:2:5"]
+
+
+async def test_invalid_setting_is_mentioned(project: Project) -> None:
+    project.write("pyproject.toml", "[tool.fullgraph]\nmode = 'wrong'\n")
+    project.write("net.py", NET)
+    async with agent_in_process(project) as agent:
+        answer = await agent.call("check", file="net.py")
+    assert any("mode" in note for note in answer["notes"])
 
 
 async def test_wrong_arguments_are_named(project: Project) -> None:

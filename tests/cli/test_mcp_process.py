@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,18 +98,32 @@ async def test_tools_of_the_process_answer(project: Project) -> None:
     assert "Tracing Net" in agent.progress
 
 
+def disconnect(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+
+
+END_BY: dict[str, tuple[Callable[[subprocess.Popen[bytes]], None], int]] = {
+    "disconnect": (disconnect, 0),
+    "terminate": (lambda process: process.terminate(), 128 + signal.SIGTERM),
+    "interrupt": (lambda process: process.send_signal(signal.SIGINT), 128 + signal.SIGINT),
+    "kill": (lambda process: process.kill(), -signal.SIGKILL),
+}
+"""Ways in which clients end a server, with its exit status."""
+
+
 @pytest.mark.parametrize("at_work", [False, True])
-def test_server_and_its_engine_end_when_the_client_disconnects(
-    project: Project, at_work: bool
+@pytest.mark.parametrize("way", list(END_BY))
+def test_server_and_its_engine_end_with_the_client(
+    project: Project, way: str, at_work: bool
 ) -> None:
     if at_work:
         never = project.folder / "never"
         project.write("net.py", f"class Net(nn.Module):\n    pass  # until: {never}\n")
     with server_process(project) as process:
         initialize(process)
-        arguments = {"file": "net.py"}
         meta = {"progressToken": 7}
-        send(process, "tools/call", 2, name="check", arguments=arguments, _meta=meta)
+        send(process, "tools/call", 2, name="check", arguments={"file": "net.py"}, _meta=meta)
         if at_work:
             assert process.stdout is not None
             while b"Tracing Net" not in process.stdout.readline():
@@ -117,9 +132,9 @@ def test_server_and_its_engine_end_when_the_client_disconnects(
             assert "error" not in answer_to(process, 2)
         children = psutil.Process(process.pid).children(recursive=True)
         assert children
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait(timeout=30) == 0
+        end, status = END_BY[way]
+        end(process)
+        assert process.wait(timeout=30) == status
         _, alive = psutil.wait_procs(children, timeout=30)
         assert not alive
 

@@ -148,7 +148,7 @@ class Analyzer:
         file = results.files[0]
         if file.problem and not file.targets and not file.findings:
             raise Refused(file.problem)
-        notes = [*results.problems, *filter(None, [file.problem]), *file.notes]
+        notes = [*subject.notes, *results.problems, *filter(None, [file.problem]), *file.notes]
         if any(engine.restarted for engine in lent):
             notes.append(RETRACED)
         return Checked(

@@ -93,9 +93,14 @@ class EnginePool:
             self._engines[key] = engine_for(own.settings, own.project), asyncio.Lock()
         return LentEngine(*self._engines[key])
 
-    async def close(self) -> None:
-        """Stop the engine processes of this server, and leave shared engines."""
+    def kill(self) -> None:
+        """Kill the engine processes of this server immediately, and leave shared engines."""
         for engine, _ in self._engines.values():
             engine.kill()
+
+    async def close(self) -> None:
+        """Stop the engine processes of this server, and leave shared engines."""
+        self.kill()
+        for engine, _ in self._engines.values():
             await engine.close()
         self._engines.clear()

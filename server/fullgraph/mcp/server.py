@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
@@ -58,12 +60,29 @@ _READ_ONLY = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _T = TypeVar("_T")
 
 
-def make_server(flags: Mapping[str, Any]) -> MCPServer[Any]:
-    """Return the MCP server with all tools; its engines stop when a session ends.
+async def serve(flags: Mapping[str, Any]) -> None:
+    """Serve a client on standard input and output until it disconnects, or a signal ends the
+    process.
 
     ``flags`` are the settings on the command line, by name.
     """
     analyzer = Analyzer(flags)
+
+    def end_process(number: signal.Signals) -> None:
+        # A thread of the SDK waits for standard input, so Python could not end in order.
+        analyzer.pool.kill()
+        os._exit(128 + number)
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end_process, number)
+    await make_server(analyzer).run_stdio_async()
+
+
+def make_server(analyzer: Analyzer) -> MCPServer[Any]:
+    """Return the MCP server with all tools; the engines of ``analyzer`` stop when a session
+    ends.
+    """
 
     @contextlib.asynccontextmanager
     async def lifespan(server: MCPServer[Any]) -> AsyncIterator[None]:
@@ -298,6 +317,7 @@ async def _answering(context: Progress) -> AsyncIterator[Callable[[str], None]]:
     progress = _ProgressSender(context.report_progress)
     try:
         yield progress.show
+        await progress.flush()
     except Refused as error:
         raise ToolError(str(error)) from error
     finally:
@@ -315,6 +335,11 @@ class _ProgressSender:
     def show(self, words: str) -> None:
         self._messages.put_nowait(words)
 
+    async def flush(self) -> None:
+        """Wait, for at most a second, until all messages were sent."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._messages.join(), 1)
+
     def end(self) -> None:
         self._task.cancel()
 
@@ -326,6 +351,7 @@ class _ProgressSender:
             # The client may have disconnected or does not want progress; the answer matters more.
             with contextlib.suppress(Exception):
                 await self._send(number, None, words)
+            self._messages.task_done()
 
 
 def _result(answer: object) -> CallToolResult:

@@ -13,6 +13,7 @@ from typing import Any
 from fullgraph.cli import sources
 from fullgraph.cli.file_settings import FileSettings, NearestSettings
 from fullgraph.cli.sources import SourceFile, UnreadableFile
+from fullgraph.domain import notebooks
 from fullgraph.domain.paths import short_path
 from fullgraph.domain.positions import TextPositions, text_hash
 from fullgraph.mcp.refusal import Refused
@@ -35,6 +36,8 @@ class Subject:
     absolute: Path
     text: str
     own: FileSettings
+    notes: tuple[str, ...] = ()
+    """Sentences about invalid settings of the project."""
 
     @cached_property
     def hash(self) -> str:
@@ -44,6 +47,15 @@ class Subject:
     @cached_property
     def positions(self) -> TextPositions:
         return TextPositions(self.text)
+
+    def require_python(self) -> None:
+        """Check that the text is a file of Python, for which diffs can be made.
+
+        Raises:
+            Refused: The file is a notebook.
+        """
+        if self.path.endswith(notebooks.SUFFIX):
+            raise Refused(f"{self.path} is a notebook; change its cells, and call `check` again.")
 
     @property
     def source(self) -> SourceFile:
@@ -61,12 +73,15 @@ class Subject:
     def locate(self, position: Position, path: str = "") -> str:
         """Return ``path:line:column`` of a position, counted from 1.
 
-        ``path`` is the absolute path of another file; columns in other files count bytes.
+        In a notebook, the line is a cell and the line in it. ``path`` is the absolute path of
+        another file; columns in other files count bytes.
         """
         if path and path not in (str(self.absolute), self.path):
             folder = str(self.own.project.root)
             return f"{short_path(path, folder)}:{position.line + 1}:{position.byte + 1}"
-        return f"{self.path}:{position.line + 1}:{self.positions.column(position) + 1}"
+        cell = notebooks.find_cell_in_file(self.path, self.positions, position.line)
+        line = cell.words if cell is not None else str(position.line + 1)
+        return f"{self.path}:{line}:{self.positions.column(position) + 1}"
 
     def line(self, number: int) -> str:
         """Return the text of a zero-based line, without indentation."""
@@ -91,7 +106,8 @@ def read_subject(file: str, text: str | None, version: str, flags: Mapping[str, 
         except UnreadableFile as error:
             raise Refused(str(error)) from error
     _check_length(text, file)
-    subject = Subject(file, absolute, text, NearestSettings(absolute.parent, flags).find(absolute))
+    nearest = NearestSettings(absolute.parent, flags)
+    subject = Subject(file, absolute, text, nearest.find(absolute), nearest.problems)
     if version and version != subject.hash:
         raise Refused(
             f"{file} has changed: its text has the hash {subject.hash}, not {version}; call "

@@ -5,6 +5,7 @@ An agent can check, explain, fix and verify code with it. Needs `pip install "fu
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from argparse import Namespace
 
@@ -27,7 +28,7 @@ def run(arguments: Namespace) -> int:
         write(sys.stdout, INSTRUCTIONS)
         return CLEAN
     try:
-        from fullgraph.mcp.server import make_server
+        from fullgraph.mcp.server import serve
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "pydantic"):
             raise
@@ -37,5 +38,5 @@ def run(arguments: Namespace) -> int:
             '`pip install "fullgraph[mcp]"`.\n',
         )
         return UNABLE
-    make_server(given_settings(arguments)).run("stdio")
+    asyncio.run(serve(given_settings(arguments)))
     return CLEAN

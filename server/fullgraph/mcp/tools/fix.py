@@ -50,6 +50,7 @@ async def find_fixes(
     Raises:
         Refused: The text could not be traced, or does not have the finding.
     """
+    subject.require_python()
     checked = await analyzer.check(subject, show_progress)
     item = checked.find(wish.finding) if wish.finding else None
     if item is not None and not fixable(item.finding):

@@ -30,6 +30,7 @@ async def verify(
     Raises:
         Refused: A text could not be traced, or both are equal.
     """
+    subject.require_python()
     after_subject = subject.replace_text(changed)
     if after_subject.hash == subject.hash:
         raise Refused(
