@@ -5,7 +5,6 @@ An agent can check, explain, fix and verify code with it. Needs `pip install "fu
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from argparse import Namespace
 
@@ -21,6 +20,8 @@ def configure(parser: Parser) -> None:
 
 
 def run(arguments: Namespace) -> int:
+    import asyncio
+
     from fullgraph.cli.terminal import write
     from fullgraph.mcp.instructions import INSTRUCTIONS
 
