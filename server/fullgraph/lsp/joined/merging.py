@@ -26,9 +26,9 @@ _FIRST_OF: tuple[str, ...] = (
 
 
 def merge_capabilities(own: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the capabilities of both servers together; ``own`` are those of fullgraph.
+    """Merge the capabilities of fullgraph, ``own``, with the capabilities of the other server.
 
-    Both servers must have the same position encoding.
+    Both servers must use equal position encodings.
     """
     merged = {key: _merge_options(own.get(key), other.get(key)) for key in {**other, **own}}
     for key in _FIRST_OF:
@@ -66,7 +66,7 @@ def _merge_sync(own: Any, other: Any) -> dict[str, Any]:
 
 
 def join_hovers(answers: Answers) -> Any:
-    """Join the contents of hovers below each other, those of the other server first."""
+    """Join the contents of hovers below each other, beginning with the other server."""
     shown = [one for one in _in_order(answers) if one]
     if len(shown) < 2:
         return shown[0] if shown else None
@@ -89,7 +89,7 @@ def _markdown(contents: Any) -> str:
 
 
 def first_answer(answers: Answers) -> Any:
-    """Return the answer of the other server, or the answer of fullgraph if that is null."""
+    """Return the answer of the other server, or fullgraph's answer if the other one is null."""
     return next((one for one in _in_order(answers) if one), None)
 
 

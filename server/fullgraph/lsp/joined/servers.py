@@ -12,7 +12,7 @@ from fullgraph.lsp.joined.merging import ServerName
 from fullgraph.lsp.joined.streams import encode_message, read_message
 
 _GRACE = 5.0
-"""Seconds that a server has to end after the client has disconnected."""
+"""Maximum seconds between the end of the client and the end of a server."""
 _LONGEST_HEADER = 1 << 16
 
 
