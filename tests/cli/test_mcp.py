@@ -21,6 +21,7 @@ if str(HERE) not in sys.path:
 
 from agents import ROOT, Agent, Project, ToolFailed, agent_in_process, make_project  # noqa: E402
 
+from fullgraph.cli.kept_engines import kept_engines  # noqa: E402
 from fullgraph.domain.positions import text_hash  # noqa: E402
 from fullgraph.mcp.engines import RETRACED  # noqa: E402
 from fullgraph.mcp.instructions import INSTRUCTIONS  # noqa: E402
@@ -199,7 +200,14 @@ async def test_cancelled_call_ends_its_trace_and_the_next_call_works(project: Pr
     assert sum(line.startswith("start") for line in project.counted) == 1
 
 
-async def test_killed_engine_is_mentioned_and_the_call_is_answered(project: Project) -> None:
+@pytest.mark.parametrize("keep", ["0", "1"], ids=["own-engine", "shared-engine"])
+async def test_killed_engine_is_mentioned_and_the_call_is_answered(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, keep: str
+) -> None:
+    monkeypatch.setenv("FULLGRAPH_ENGINE_KEEP", keep)
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     until = project.folder / "until"
     text = f"class Net(nn.Module):\n    pass  # until: {until}\n    print(1)  # break: A break\n"
     project.write("net.py", text)
@@ -207,8 +215,8 @@ async def test_killed_engine_is_mentioned_and_the_call_is_answered(project: Proj
 
         async def kill_when_traced() -> None:
             await wait_until(lambda: "Tracing Net" in agent.progress)
-            (engine,) = engines()
-            engine.kill()
+            (started,) = [line for line in project.counted if line.startswith("start")]
+            psutil.Process(int(started.split()[1])).kill()
             until.touch()
 
         answer, _ = await asyncio.gather(agent.call("check", file="net.py"), kill_when_traced())
@@ -216,6 +224,7 @@ async def test_killed_engine_is_mentioned_and_the_call_is_answered(project: Proj
         assert [one["message"] for one in answer["findings"]] == ["A break"]
         again = await agent.call("check", file="net.py", text=NET)
     assert RETRACED not in again.get("notes", ())
+    await kept_engines(os.environ, stop=True)
 
 
 async def test_code_that_ends_every_engine_is_an_error_of_this_call_only(project: Project) -> None:

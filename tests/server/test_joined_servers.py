@@ -27,7 +27,7 @@ from fullgraph.session.capabilities import ClientCapabilities
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-LITERALS = {"codeActionKind": {"valueSet": []}}
+LITERALS: dict[str, Any] = {"codeActionKind": {"valueSet": []}}
 NET = "class Net(nn.Module):\n    print(1)  # break: A graph break\n"
 
 
