@@ -131,7 +131,8 @@ async def test_costliest_graph_break_comes_first(project: Project) -> None:
     async with agent_in_process(project) as agent:
         answer = await agent.call("check", file="net.py")
     assert [one["message"] for one in answer["findings"]] == ["The second", "The first"]
-    assert answer["change_first"].startswith("Change net.py:4:5 first: it cuts 70 ops")
+    assert answer["change_first"] == "Change net.py:4:5 first: it costs most."
+    assert answer["findings"][0]["cost"].startswith("cuts 70 ops")
 
 
 async def test_line_and_target_restrict_the_findings(project: Project) -> None:
@@ -225,6 +226,47 @@ async def test_killed_engine_is_mentioned_and_the_call_is_answered(
         again = await agent.call("check", file="net.py", text=NET)
     assert RETRACED not in again.get("notes", ())
     await kept_engines(os.environ, stop=True)
+
+
+async def test_search_continues_after_the_call_and_is_answered_later(project: Project) -> None:
+    until = project.folder / "until"
+    text = f"class Net(nn.Module):\n    pass  # until: {until}\n    print(1)  # break: A break\n"
+    project.write("net.py", text)
+    async with agent_in_process(project) as agent:
+        with pytest.raises(ToolFailed, match=r"continues .*; call the tool again with the same"):
+            await agent.call("check", file="net.py", wait=0.1)
+        until.touch()
+        answer = await agent.call("check", file="net.py")
+    assert [one["message"] for one in answer["findings"]] == ["A break"]
+    assert sum(line.startswith("analyze") for line in project.counted) == 1
+
+
+async def test_equal_calls_share_one_search(project: Project) -> None:
+    project.write("net.py", NET)
+    async with agent_in_process(project) as agent:
+        calls = (agent.call("check", file="net.py") for _ in range(10))
+        answers = await asyncio.gather(*calls)
+    assert all(answer == answers[0] for answer in answers)
+    assert sum(line.startswith("analyze") for line in project.counted) == 1
+
+
+async def test_search_that_a_call_left_ends_with_the_session(project: Project) -> None:
+    text = f"class Net(nn.Module):\n    pass  # until: {project.folder / 'never'}\n"
+    project.write("net.py", text)
+    async with agent_in_process(project) as agent:
+        with pytest.raises(ToolFailed, match="continues"):
+            await agent.call("check", file="net.py", wait=0.1)
+        started = engines()
+    psutil.wait_procs(started, timeout=30)
+    assert not engines()
+
+
+async def test_places_of_a_file_are_short(project: Project, tmp_path: Path) -> None:
+    file = project.write("net.py", NET)
+    async with agent_in_process(project) as agent:
+        answer = await agent.call("check", file=file)
+    assert answer["path"] == file
+    assert [one["at"] for one in answer["findings"]] == ["net.py:2:5"]
 
 
 async def test_code_that_ends_every_engine_is_an_error_of_this_call_only(project: Project) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from fullgraph.cli.check import CheckEngine, EngineUnusable, FileCheck, require_usable
 from fullgraph.cli.check_command import CheckJob
@@ -17,18 +16,13 @@ from fullgraph.cli.file_settings import FileSettings
 from fullgraph.domain.findings import FileFinding
 from fullgraph.engines import EngineStatus
 from fullgraph.mcp.engines import RETRACED, EnginePool, LentEngine
+from fullgraph.mcp.jobs import Jobs, ShowProgress
 from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject, read_subject
 from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph_engine.protocol import Analyze
 
-ShowProgress = Callable[[str], None]
-"""Function that sends a message about the current work to the client."""
-
 _T = TypeVar("_T")
-
-_MOST_ANSWERS = 16
-"""Maximum number of answers to keep for calls with a cursor."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +75,7 @@ class Analyzer:
         self.flags = flags
         self.pool = EnginePool()
         self._room = asyncio.Semaphore(max(2, min(8, os.cpu_count() or 1)))
-        self._answers: OrderedDict[Hashable, object] = OrderedDict()
-        """Complete answers of expensive calls, for later calls with a cursor."""
+        self.jobs = Jobs()
         self._ending: set[asyncio.Task[Any]] = set()
         """Cancelled work that still runs."""
 
@@ -180,17 +173,6 @@ class Analyzer:
             finally:
                 engine.kill()
 
-    async def recall(self, key: Hashable, cursor: str, work: Callable[[], Awaitable[_T]]) -> _T:
-        """Return the complete answer of the call ``key``: a known one if the caller has a cursor,
-        else the result of ``work``.
-        """
-        if not cursor or key not in self._answers:
-            self._answers.pop(key, None)
-            self._answers[key] = await work()
-            while len(self._answers) > _MOST_ANSWERS:
-                self._answers.popitem(last=False)
-        return cast("_T", self._answers[key])
-
     async def run_cancellable(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Await work in a task of its own; if the call is cancelled, cancel the work as well.
 
@@ -208,9 +190,10 @@ class Analyzer:
 
     async def close(self) -> None:
         """Stop the engines and wait for cancelled work."""
+        ending = {*self.jobs.cancel(), *self._ending}
         await self.pool.close()
-        if self._ending:
-            await asyncio.wait(self._ending, timeout=5)
+        if ending:
+            await asyncio.wait(ending, timeout=5)
 
 
 def _no_request(subject: Subject) -> Analyze:

@@ -27,6 +27,7 @@ f32[4, 16]`.
 
 Every answer has the `hash` of the text that was analyzed. Pass it to the next call: the call is
 refused if the file has changed since. `text` analyzes unsaved content instead of the file.
+If a search takes long, call the tool again with the same arguments for its answer.
 Locations are `path:line:column`, counted from 1. An answer that exceeds `budget` tokens has a
 `cursor`; pass it to the same tool for the rest.
 

@@ -29,9 +29,10 @@ from fullgraph.mcp.answers import (
 )
 from fullgraph.mcp.diffs import apply_diff
 from fullgraph.mcp.instructions import INSTRUCTIONS
+from fullgraph.mcp.jobs import PATIENCE, Waiting
 from fullgraph.mcp.paging import DEFAULT_BUDGET, Paging, to_structure
 from fullgraph.mcp.refusal import Refused
-from fullgraph.mcp.tools.check import CheckPart, check
+from fullgraph.mcp.tools.check import CheckPart, check, page_check
 from fullgraph.mcp.tools.compare import compare, page_comparison
 from fullgraph.mcp.tools.explain import explain, explain_only_code
 from fullgraph.mcp.tools.fix import FixWish, find_fixes, page_fixes
@@ -52,6 +53,12 @@ Version = Annotated[
 ]
 Budget = Annotated[int, Field(description="Maximum size of the answer in tokens.", ge=100)]
 Cursor = Annotated[str, Field(description="Cursor of the answer before, for the rest of it.")]
+Wait = Annotated[
+    float,
+    Field(
+        description="Seconds to wait. A longer search continues; call again for its answer.", gt=0
+    ),
+]
 Target = Annotated[str, Field(description="Name of one function or class; empty for all.")]
 Line = Annotated[int, Field(description="Line, counted from 1; 0 for all.", ge=0)]
 
@@ -121,6 +128,7 @@ def add_reading_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         recompiles: Annotated[
             bool, Field(description="Also predict recompiles with other sizes and values (slow).")
         ] = False,
+        wait: Wait = PATIENCE,
         budget: Budget = DEFAULT_BUDGET,
         cursor: Cursor = "",
     ) -> Annotated[CallToolResult, CheckAnswer]:
@@ -129,11 +137,13 @@ def add_reading_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         """
         async with _answering(context) as show_progress:
             subject = await analyzer.read(file, text, hash)
-            paging = Paging(subject.hash, budget, cursor)
-            part = CheckPart(target, line)
-            return _result(
-                await check(analyzer, subject, part, recompiles or None, paging, show_progress)
+            part, forecast = CheckPart(target, line), recompiles or None
+            answer = await analyzer.jobs.answer(
+                ("check", file, subject.hash, part, forecast),
+                Waiting(cursor, wait, show_progress),
+                lambda show: check(analyzer, subject, part, forecast, show),
             )
+            return _result(page_check(answer, Paging(subject.hash, budget, cursor)))
 
     @server.tool(name="explain", annotations=_READ_ONLY)
     async def explain_tool(
@@ -208,6 +218,7 @@ def add_editing_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         ] = False,
         text: Text = None,
         hash: Version = "",
+        wait: Wait = PATIENCE,
         budget: Budget = DEFAULT_BUDGET,
         cursor: Cursor = "",
     ) -> Annotated[CallToolResult, FixAnswer]:
@@ -217,10 +228,10 @@ def add_editing_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         async with _answering(context) as show_progress:
             subject = await analyzer.read(file, text, hash)
             wish = FixWish(finding, unsafe, backend)
-            answer = await analyzer.recall(
+            answer = await analyzer.jobs.answer(
                 ("fix", file, subject.hash, wish),
-                cursor,
-                lambda: find_fixes(analyzer, subject, wish, show_progress),
+                Waiting(cursor, wait, show_progress),
+                lambda show: find_fixes(analyzer, subject, wish, show),
             )
             return _result(page_fixes(answer, Paging(subject.hash, budget, cursor)))
 
@@ -236,6 +247,7 @@ def add_editing_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         ] = "",
         text: Text = None,
         hash: Version = "",
+        wait: Wait = PATIENCE,
         budget: Budget = DEFAULT_BUDGET,
         cursor: Cursor = "",
     ) -> Annotated[CallToolResult, VerifyAnswer]:
@@ -247,10 +259,10 @@ def add_editing_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
             if (changed is None) == (not diff):
                 raise Refused("Pass either `changed`, the whole new text, or `diff`.")
             after = changed if changed is not None else apply_diff(subject.text, diff)
-            answer = await analyzer.recall(
+            answer = await analyzer.jobs.answer(
                 ("verify", file, subject.hash, after),
-                cursor,
-                lambda: verify(analyzer, subject, after, show_progress),
+                Waiting(cursor, wait, show_progress),
+                lambda show: verify(analyzer, subject, after, show),
             )
             return _result(page_verification(answer, Paging(subject.hash, budget, cursor)))
 
@@ -268,11 +280,18 @@ def add_reference_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         ] = 0,
         text: Text = None,
         hash: Version = "",
+        wait: Wait = PATIENCE,
     ) -> Annotated[CallToolResult, ReproAnswer]:
         """Make a short script that shows one finding, for a bug report."""
         async with _answering(context) as show_progress:
             subject = await analyzer.read(file, text, hash)
-            return _result(await reproduce(analyzer, subject, finding, seconds, show_progress))
+            return _result(
+                await analyzer.jobs.answer(
+                    ("repro", file, subject.hash, finding, seconds),
+                    Waiting("", wait, show_progress),
+                    lambda show: reproduce(analyzer, subject, finding, seconds, show),
+                )
+            )
 
     @server.tool(name="compare", annotations=_READ_ONLY)
     async def compare_tool(
@@ -281,16 +300,17 @@ def add_reference_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         revision: Annotated[str, Field(description="Git revision to compare with.")] = "HEAD",
         text: Text = None,
         hash: Version = "",
+        wait: Wait = PATIENCE,
         budget: Budget = DEFAULT_BUDGET,
         cursor: Cursor = "",
     ) -> Annotated[CallToolResult, CompareAnswer]:
         """Compare the findings and traces of a file in a git revision with its text now."""
         async with _answering(context) as show_progress:
             subject = await analyzer.read(file, text, hash)
-            answer = await analyzer.recall(
+            answer = await analyzer.jobs.answer(
                 ("compare", file, subject.hash, revision),
-                cursor,
-                lambda: compare(analyzer, subject, revision, show_progress),
+                Waiting(cursor, wait, show_progress),
+                lambda show: compare(analyzer, subject, revision, show),
             )
             return _result(page_comparison(answer, Paging(subject.hash, budget, cursor)))
 

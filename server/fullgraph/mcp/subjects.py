@@ -57,6 +57,14 @@ class Subject:
         if self.path.endswith(notebooks.SUFFIX):
             raise Refused(f"{self.path} is a notebook; change its cells, and call `check` again.")
 
+    @cached_property
+    def short_path(self) -> str:
+        """Path for places and diffs: relative to the current folder or to the project."""
+        for folder in (Path.cwd(), self.own.project.root):
+            if self.absolute.is_relative_to(folder):
+                return str(self.absolute.relative_to(folder))
+        return self.absolute.name
+
     @property
     def source(self) -> SourceFile:
         return SourceFile(self.path, self.absolute, named=True)
@@ -81,7 +89,7 @@ class Subject:
             return f"{short_path(path, folder)}:{position.line + 1}:{position.byte + 1}"
         cell = notebooks.find_cell_in_file(self.path, self.positions, position.line)
         line = cell.words if cell is not None else str(position.line + 1)
-        return f"{self.path}:{line}:{self.positions.column(position) + 1}"
+        return f"{self.short_path}:{line}:{self.positions.column(position) + 1}"
 
     def line(self, number: int) -> str:
         """Return the text of a zero-based line, without indentation."""

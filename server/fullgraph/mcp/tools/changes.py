@@ -32,7 +32,7 @@ def compare_checked(
     ]
     found = [
         _describe(
-            new.subject.path,
+            new.subject.short_path,
             kind,
             shown,
             change_words(finding)
@@ -42,7 +42,7 @@ def compare_checked(
     ]
     differing = {id(finding.new) for finding, _, _ in changed if finding.new is not None}
     found += [
-        _describe(new.subject.path, "remains", finding)
+        _describe(new.subject.short_path, "remains", finding)
         for file in reports[1].files
         for finding in file.findings
         if id(finding) not in differing

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from fullgraph.domain.phrases import listing
-from fullgraph.mcp.analysis import Analyzer, Checked, ShowProgress
+from fullgraph.mcp.analysis import Analyzer, Checked
 from fullgraph.mcp.answers import CheckAnswer, ListedFinding, ListedTarget
+from fullgraph.mcp.jobs import ShowProgress
 from fullgraph.mcp.paging import Paging
 from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject
@@ -31,10 +33,9 @@ async def check(
     subject: Subject,
     part: CheckPart,
     forecast: bool | None,
-    paging: Paging,
     show_progress: ShowProgress,
 ) -> CheckAnswer:
-    """Check a text and list its findings.
+    """Check a text and list all its findings.
 
     Raises:
         Refused: The text could not be traced, or does not have the target.
@@ -46,16 +47,30 @@ async def check(
     findings = order_findings(checked.file.findings)
     if part.line:
         findings = list(findings_on_line(findings, part.line - 1))
-    items: list[ListedFinding | ListedTarget] = [list_finding(subject, item) for item in findings]
-    page = paging.page_items([*items, *(list_target(subject, report) for report in reports)])
     return CheckAnswer(
         path=subject.path,
         hash=subject.hash,
         summary=_summary(checked),
-        change_first="" if paging.cursor else advise_first(checked),
+        change_first=advise_first(checked),
+        findings=tuple(list_finding(subject, item) for item in findings),
+        targets=tuple(list_target(subject, report) for report in reports),
+        notes=(*checked.notes, *untraced_words(checked.results)),
+    )
+
+
+def page_check(answer: CheckAnswer, paging: Paging) -> CheckAnswer:
+    """Return the part of an answer that fits into the budget.
+
+    Raises:
+        Refused: The cursor belongs to another text, or is invalid.
+    """
+    items: list[ListedFinding | ListedTarget] = [*answer.findings, *answer.targets]
+    page = paging.page_items(items)
+    return dataclasses.replace(
+        answer,
+        change_first="" if paging.cursor else answer.change_first,
         findings=tuple(one for one in page.items if isinstance(one, ListedFinding)),
         targets=tuple(one for one in page.items if isinstance(one, ListedTarget)),
-        notes=(*checked.notes, *untraced_words(checked.results)),
         cursor=page.cursor,
     )
 

@@ -13,8 +13,9 @@ from fullgraph.cli.diff.revisions import CheckedOutTree, check_out
 from fullgraph.cli.diff.words import extent_words, headline
 from fullgraph.cli.file_settings import FileSettings
 from fullgraph.cli.sources import SourceFile, UnreadableFile
-from fullgraph.mcp.analysis import Analyzer, ShowProgress
+from fullgraph.mcp.analysis import Analyzer
 from fullgraph.mcp.answers import CompareAnswer
+from fullgraph.mcp.jobs import ShowProgress
 from fullgraph.mcp.paging import Paging
 from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject

@@ -11,8 +11,9 @@ from fullgraph.domain.guard_names import other_names
 from fullgraph.domain.guards import guard_sentences
 from fullgraph.domain.wording import finding_lines
 from fullgraph.fixes.tracing import events
-from fullgraph.mcp.analysis import Analyzer, Checked, ShowProgress
+from fullgraph.mcp.analysis import Analyzer, Checked
 from fullgraph.mcp.answers import ExplainAnswer, StackFrame
+from fullgraph.mcp.jobs import ShowProgress
 from fullgraph.mcp.paging import Paging
 from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject

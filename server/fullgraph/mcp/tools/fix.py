@@ -12,10 +12,11 @@ from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.phrases import amount
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.fixable import fixable
-from fullgraph.mcp.analysis import Analyzer, Checked, ShowProgress
+from fullgraph.mcp.analysis import Analyzer, Checked
 from fullgraph.mcp.answers import FixAnswer, UnfixedFinding, VerifiedFix
 from fullgraph.mcp.diffs import unified_diff
 from fullgraph.mcp.engines import LentEngine
+from fullgraph.mcp.jobs import ShowProgress
 from fullgraph.mcp.paging import Paging
 from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject
@@ -106,7 +107,7 @@ async def _fix_one(
         subject.hash,
         f"Found {found} to apply and {amount(len(others), 'alternative')} for this finding.",
         fixed_hash=text_hash(after) if chosen is not None else "",
-        diff=unified_diff(subject.path, subject.text, after),
+        diff=unified_diff(subject.short_path, subject.text, after),
         applied=(_describe_fix(subject, chosen),) if chosen is not None else (),
         alternatives=tuple(_describe_fix(subject, fix, with_diff=True) for fix in others),
         unfixed=()
@@ -147,7 +148,7 @@ async def _fix_all(
         f"{amount(len(alternatives), 'alternative')}; {amount(len(result.left), 'finding')} would "
         "remain.",
         fixed_hash=text_hash(result.text) if applied else "",
-        diff=unified_diff(subject.path, subject.text, result.text),
+        diff=unified_diff(subject.short_path, subject.text, result.text),
         applied=tuple(applied),
         alternatives=tuple(alternatives),
         unfixed=tuple(
@@ -161,7 +162,7 @@ async def _fix_all(
 def _describe_fix(subject: Subject, fix: Fix, *, with_diff: bool = False) -> VerifiedFix:
     """Return a fix in the form for answers; ``subject`` has the text that the fix changes."""
     first = fix.findings[0]
-    diff = unified_diff(subject.path, subject.text, fix.candidate.text) if with_diff else ""
+    diff = unified_diff(subject.short_path, subject.text, fix.candidate.text) if with_diff else ""
     return VerifiedFix(
         title=fix.candidate.title,
         grade=fix.grade,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 from fullgraph.cli.show import ChosenPlace, NoTarget, ShownDocuments, trace_documents
-from fullgraph.mcp.analysis import Analyzer, ShowProgress
+from fullgraph.mcp.analysis import Analyzer
 from fullgraph.mcp.answers import GraphAnswer
 from fullgraph.mcp.engines import RETRACED
+from fullgraph.mcp.jobs import ShowProgress
 from fullgraph.mcp.paging import Paging
 from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject

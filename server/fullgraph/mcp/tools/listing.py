@@ -59,5 +59,5 @@ def advise_first(checked: Checked) -> str:
     if first is None or first.finding.cost is None or not first.finding.cost.worth_fixing:
         return ""
     place = checked.subject.locate(first.finding.range.start)
-    same = f" Its cause also breaks graphs at {len(first.also)} more places." if first.also else ""
-    return f"Change {place} first: it {cost_clause(first.finding.cost)}.{same}"
+    same = f"; its cause breaks graphs at {len(first.also)} more places" if first.also else ""
+    return f"Change {place} first: it costs most{same}."

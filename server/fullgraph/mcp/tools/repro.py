@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from fullgraph.domain.repro import ReductionState
-from fullgraph.mcp.analysis import Analyzer, ShowProgress
+from fullgraph.mcp.analysis import Analyzer
 from fullgraph.mcp.answers import ReproAnswer
+from fullgraph.mcp.jobs import ShowProgress
 from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject
 from fullgraph.render.repro import outcome_words, reduction_words

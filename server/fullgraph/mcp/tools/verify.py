@@ -8,9 +8,10 @@ from collections.abc import Iterable
 
 from fullgraph import fixes
 from fullgraph.domain.phrases import amount, listing
-from fullgraph.mcp.analysis import Analyzer, Checked, ShowProgress
+from fullgraph.mcp.analysis import Analyzer, Checked
 from fullgraph.mcp.answers import ChangedFinding, ComparedBehavior, VerifyAnswer
 from fullgraph.mcp.engines import LentEngine
+from fullgraph.mcp.jobs import ShowProgress
 from fullgraph.mcp.paging import Paging
 from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject
