@@ -25,6 +25,8 @@ LAYERS = (
     ("fullgraph.session", "fullgraph.render"),
     ("fullgraph.lsp",),
     ("fullgraph.cli",),
+    ("fullgraph.mcp",),
+    ("fullgraph.cli.commands",),
     ("fullgraph.testing",),
     ("fullgraph.__main__",),
 )
@@ -97,12 +99,14 @@ def circles(graph: dict[str, set[str]]) -> Iterator[list[str]]:
 
 
 def layer(module: str) -> tuple[int, str] | None:
-    """Where a module stands in ``LAYERS``, with its package there."""
-    for number, packages in enumerate(LAYERS):
-        for package in packages:
-            if module == package or module.startswith(f"{package}."):
-                return number, package
-    return None
+    """Where a module stands in ``LAYERS``, with the innermost of its packages there."""
+    found = [
+        (number, package)
+        for number, packages in enumerate(LAYERS)
+        for package in packages
+        if module == package or module.startswith(f"{package}.")
+    ]
+    return max(found, key=lambda one: len(one[1]), default=None)
 
 
 def upward(graph: dict[str, set[str]]) -> Iterator[tuple[str, str]]:

@@ -171,7 +171,7 @@ def test_each_option_of_a_setting_sets_it() -> None:
     for declaration in list_declarations():
         option = declaration.option
         for command in option.commands if option is not None else ():
-            places = {"show": ["graph", "a.py"], "doctor": []}.get(command, ["a.py"])
+            places = {"show": ["graph", "a.py"], "doctor": [], "mcp": []}.get(command, ["a.py"])
             long = f"--{declaration.option_name}"
             words = [long, "x"] if declaration.kind.metavar else [long]
             parser = command_parser(command, load_command(command))

@@ -30,6 +30,7 @@ COMMANDS = (
     ),
     "trust",
     "server",
+    "mcp",
 )
 
 _HELP = (

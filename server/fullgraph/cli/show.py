@@ -147,29 +147,53 @@ async def write_documents(
     show_progress("Importing torch")
     engine = tracer()
     async with running_engine(engine):
-        drafts: dict[str, DocumentDraft] = {}
-        request = chosen.restrict_request(document_request(request, kind))
-        request = dataclasses.replace(request, save_events=save, compare_events=compare)
-        problem = ""
-        async for event in engine.analyze(request):
-            if isinstance(event, TargetsFound):
-                named = [saved_event.name for saved_event in event.targets]
-                names = [chosen.target] if chosen.target else named
-                drafts = {name: DocumentDraft(kind, name, text) for name in names}
-            elif isinstance(event, Importing):
-                show_progress(f"Importing {event.module}")
-            elif isinstance(event, TargetStarted):
-                show_progress(f"Tracing {event.name}")
-            elif isinstance(event, Failed):
-                problem = sentences(event.reason, event.next_step)
-            for draft in drafts.values():
-                draft.apply_event(event)
+        return await trace_documents(
+            kind, chosen, request, engine, show_progress, save=save, compare=compare
+        )
+
+
+async def trace_documents(
+    kind: DocumentKind,
+    chosen: ChosenPlace,
+    request: Analyze,
+    engine: CheckEngine,
+    show_progress: Callable[[str], None],
+    *,
+    save: bool = False,
+    compare: tuple[SavedEvents, ...] = (),
+) -> ShownDocuments:
+    """Trace the chosen targets of the text in ``request`` with a running engine, and return a
+    document of the given kind about each.
+
+    ``save`` also returns the symbolic shape events; ``compare`` are earlier events to compare them
+    with.
+
+    Raises:
+        NoTarget: The text does not have the target, or has a syntax error.
+    """
+    drafts: dict[str, DocumentDraft] = {}
+    request = chosen.restrict_request(document_request(request, kind))
+    request = dataclasses.replace(request, save_events=save, compare_events=compare)
+    problem = ""
+    async for event in engine.analyze(request):
+        if isinstance(event, TargetsFound):
+            named = [saved_event.name for saved_event in event.targets]
+            names = [chosen.target] if chosen.target else named
+            drafts = {name: DocumentDraft(kind, name, request.text) for name in names}
+        elif isinstance(event, Importing):
+            show_progress(f"Importing {event.module}")
+        elif isinstance(event, TargetStarted):
+            show_progress(f"Tracing {event.name}")
+        elif isinstance(event, Failed):
+            problem = sentences(event.reason, event.next_step)
+        for draft in drafts.values():
+            draft.apply_event(event)
     if not drafts:
         raise NoTarget(problem or f"{chosen.file} has no target.")
     if chosen.target and not drafts[chosen.target].found:
         raise NoTarget(drafts[chosen.target].problem)
     return ShownDocuments(
-        "\n\n".join(draft.build_text(source.absolute.name) for draft in drafts.values()),
+        "\n\n".join(draft.build_text(Path(request.path).name) for draft in drafts.values()),
         all(draft.complete for draft in drafts.values()),
         tuple(saved_event for draft in drafts.values() for saved_event in draft.saved),
         any(draft.differs for draft in drafts.values()),

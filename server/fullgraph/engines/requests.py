@@ -131,6 +131,10 @@ class AnalysisRequest(PendingRequest[Analyze]):
         self.put_event(Restarted(self.request.request))
         return True
 
+    def put_event(self, event: Event) -> None:
+        self.restarted = self.restarted or isinstance(event, Restarted)
+        super().put_event(event)
+
     def cancellation_event(self) -> Event:
         return Analyzed(self.request.request, self.request.generation, 0.0, cancelled=True)
 

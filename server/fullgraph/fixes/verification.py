@@ -319,6 +319,28 @@ class Verifier:
         gone = all(any(same(one, each) for one in fix.findings) for each in ended)
         return fix if gone else None
 
+    async def compare(self, changed: str, target: str) -> tuple[Compared, ...]:
+        """Compare the behavior of one function in the original code and in ``changed``, which is
+        not a rewrite of this module.
+
+        The first comparison is in eager mode. If it chose inputs and found no difference, compiled
+        code is compared with them, too.
+        """
+        eager = await self._compare_once(changed, target, COMPARE_SECONDS)
+        compared = [eager]
+        for method in self._compilations if eager.outcome != "differs" else ():
+            if any(eager.packed_cases):
+                compared.append(
+                    await self._compare_once(
+                        changed,
+                        target,
+                        COMPILE_SECONDS[method],
+                        compiled_by=method,
+                        cases=eager.packed_cases,
+                    )
+                )
+        return tuple(compared)
+
     def _make_candidates(
         self, finding: Finding, seen: Sequence[SeenValue]
     ) -> tuple[Candidate, ...]:

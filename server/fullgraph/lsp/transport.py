@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fullgraph.lsp.greeting import Greeting, greet
+from fullgraph.lsp.greeting import greet
 
 if TYPE_CHECKING:
     from fullgraph.engines import EarlyEngine
@@ -44,7 +44,7 @@ class StandardStreams:
         return streams
 
 
-class _DescriptorWriter:
+class DescriptorWriter:
     """Writes whole messages to a file descriptor; raises OSError if the client has disconnected."""
 
     def __init__(self, descriptor: int) -> None:
@@ -65,7 +65,7 @@ def serve_streams(streams: StandardStreams, *, boot: Path | None, engine: str) -
     The status is 0 after ``shutdown`` or without any input, 130 after an interrupt, else 1.
     ``engine`` is an interpreter whose torch is imported immediately; it may be empty.
     """
-    writer = _DescriptorWriter(streams.write)
+    writer = DescriptorWriter(streams.write)
 
     async def main() -> int:
         early = await _start_early_engine(engine, boot)
@@ -85,7 +85,7 @@ def serve_streams(streams: StandardStreams, *, boot: Path | None, engine: str) -
         server = Server(boot=boot, answered=greeting.answered, early=early)
         server.protocol.set_writer(writer)
         reader = asyncio.StreamReader(limit=_LONGEST_HEADER)
-        _pump_input(streams.read, reader, greeting)
+        pump_input(streams.read, reader, greeting.read)
         return await _run_server(server, reader)
 
     return _run_main(main)
@@ -126,6 +126,24 @@ async def _start_early_engine(interpreter: str, boot: Path | None) -> EarlyEngin
     early = EarlyEngine(found.path, boot, settings.engine_keep_seconds)
     await early.engine.start()
     return early
+
+
+def serve_joined(streams: StandardStreams, command: tuple[str, ...]) -> int:
+    """Serve one client over standard streams with fullgraph's server and the server that
+    ``command`` starts; return the exit status.
+
+    Raises:
+        CannotStart: The command cannot be executed.
+    """
+    from fullgraph.lsp.joined.proxy import ServerProxy
+
+    async def main() -> int:
+        proxy = ServerProxy(command, DescriptorWriter(streams.write).write)
+        reader = asyncio.StreamReader(limit=_LONGEST_HEADER)
+        pump_input(streams.read, reader)
+        return await proxy.run(reader)
+
+    return _run_main(main)
 
 
 def serve_socket(host: str, port: int, *, boot: Path | None) -> int:
@@ -184,16 +202,16 @@ def _run_main(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
         return 130
 
 
-def _pump_input(descriptor: int, reader: asyncio.StreamReader, greeting: Greeting) -> None:
-    """Read standard input in a thread of its own and feed the bytes to ``reader``, after the bytes
-    that ``greeting`` has read.
+def pump_input(descriptor: int, reader: asyncio.StreamReader, known: bytes = b"") -> None:
+    """Read standard input in a thread of its own and feed the bytes to ``reader``, after ``known``,
+    bytes that were read before.
 
     The event loop would have to make standard input non-blocking, which also affects file
     descriptors that share it, often standard output. A thread of a pool would delay the exit,
     because its read may never return.
     """
     loop = asyncio.get_running_loop()
-    reader.feed_data(greeting.read)
+    reader.feed_data(known)
 
     def feed_reader() -> None:
         while True:

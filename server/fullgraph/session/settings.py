@@ -56,7 +56,7 @@ FixSearch = Literal["background", "off"]
 ProcessStart = Literal["auto", "fork", "spawn"]
 FileProbes = Literal["all", "main", "docstrings", "off"]
 Effort = Literal["quick", "normal", "thorough"]
-Command = Literal["check", "diff", "doctor", "fix", "op", "repro", "show"]
+Command = Literal["check", "diff", "doctor", "fix", "mcp", "op", "repro", "show"]
 """Commands with options that set settings."""
 
 
@@ -154,7 +154,7 @@ def _setting(
 
 
 # Commands that trace: one target, also files that they change, and files only.
-_ALL: tuple[Command, ...] = ("check", "diff", "fix", "show", "repro")
+_ALL: tuple[Command, ...] = ("check", "diff", "fix", "mcp", "show", "repro")
 _FILES: tuple[Command, ...] = ("check", "diff", "fix")
 _CHECKS: tuple[Command, ...] = ("check", "diff")
 _CHECK: tuple[Command, ...] = ("check",)
@@ -173,7 +173,9 @@ class Settings:
         # A workspace that could choose the executed program would control the machine.
         "machine-overridable",
         option=CommandOption(
-            ("check", "fix", "show", "repro", "op", "doctor"), "python", also=("--interpreter",)
+            ("check", "fix", "mcp", "show", "repro", "op", "doctor"),
+            "python",
+            also=("--interpreter",),
         ),
         retraces=True,
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from argparse import Namespace
 
 from fullgraph.cli.exit_status import UNABLE
-from fullgraph.cli.options import Parser
+from fullgraph.cli.options import Parser, UsageError
 
 
 def configure(parser: Parser) -> None:
@@ -22,6 +23,15 @@ def configure(parser: Parser) -> None:
         type=_parse_address,
         help="Listen on a socket for one client; port 0 selects a free port.",
     )
+    # Not in the group: a client that appends --stdio can use it.
+    parser.options.add_argument(
+        "--with",
+        dest="other",
+        metavar="COMMAND",
+        default="",
+        help="Also start another language server, for clients with one server per language, and "
+        'merge its answers: --with "pyright-langserver --stdio".',
+    )
     parser.options.add_argument(
         "--engine",
         metavar="PYTHON",
@@ -33,9 +43,19 @@ def configure(parser: Parser) -> None:
 
 def run(arguments: Namespace) -> int:
     from fullgraph.lsp import serve
+    from fullgraph.lsp.joined import CannotStart
 
     try:
-        return serve(tcp=arguments.tcp, engine=arguments.engine)
+        other = tuple(shlex.split(arguments.other))
+    except ValueError as error:
+        raise UsageError(f"--with: {error}.") from None
+    if other and arguments.tcp is not None:
+        raise UsageError("--with: Only possible on standard input and output, without --tcp.")
+    try:
+        return serve(tcp=arguments.tcp, engine=arguments.engine, other=other)
+    except CannotStart as error:
+        print(f"fullgraph: {error}", file=sys.stderr)
+        return UNABLE
     except OSError as error:
         if arguments.tcp is None:
             raise

@@ -1,0 +1,113 @@
+"""Make unified diffs, and apply the diffs that models write."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fullgraph.mcp.refusal import Refused
+
+_HUNK = re.compile(r"^@@(?: -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@)?")
+_NO_NEWLINE = "\\ No newline at end of file"
+
+
+def unified_diff(path: str, before: str, after: str) -> str:
+    """Return the unified diff from ``before`` to ``after``, empty if they are equal."""
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n{_NO_NEWLINE}\n"
+        for line in difflib.unified_diff(
+            before.splitlines(keepends=True),
+            after.splitlines(keepends=True),
+            f"a/{path}",
+            f"b/{path}",
+        )
+    )
+
+
+@dataclass(frozen=True)
+class _Hunk:
+    """A part of a diff: ``old`` lines, which it replaces by ``new`` lines.
+
+    ``line`` is the number of the first old line, counted from 1. Without old lines, it is the
+    number of the line before the new lines. It is None if the diff does not contain it.
+    """
+
+    line: int | None
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+def apply_diff(text: str, diff: str) -> str:
+    """Return ``text`` after a unified diff of this one file.
+
+    Line numbers may be wrong or missing if the old lines of each hunk occur only once: models often
+    miscount. Lines are compared without spaces at their end.
+
+    Raises:
+        Refused: The diff does not fit the text, or does not change anything.
+    """
+    hunks = list(_parse_hunks(diff))
+    if not hunks:
+        raise Refused(
+            "The diff has no hunk with changes; pass a unified diff with `@@` lines, or the whole "
+            "new text as `changed`."
+        )
+    lines = text.split("\n")
+    moved, least = 0, 0
+    for number, hunk in enumerate(hunks, 1):
+        at = _find_hunk(lines, hunk, moved, least)
+        if at is None:
+            first = next((line for line in hunk.old if line.strip()), "")
+            raise Refused(
+                f"Hunk {number} of the diff does not fit the text at one place only (it expects "
+                f"`{first.strip()[:80]}`); make the diff from the text with the hash of `check`."
+            )
+        lines[at : at + len(hunk.old)] = hunk.new
+        moved += len(hunk.new) - len(hunk.old)
+        least = at + len(hunk.new)
+    return "\n".join(lines)
+
+
+def _parse_hunks(diff: str) -> Iterator[_Hunk]:
+    """Yield the hunks of a diff that change something."""
+    starts: list[int | None] = []
+    rows: list[list[str]] = []
+    for row in diff.split("\n"):
+        header = _HUNK.match(row)
+        if header is not None:
+            starts.append(int(header[1]) if header[1] else None)
+            rows.append([])
+        elif rows and row != _NO_NEWLINE:
+            rows[-1].append(row)
+    if rows and rows[-1][-1:] == [""]:
+        rows[-1].pop()  # the diff ends with a line end
+    for start, part in zip(starts, rows, strict=True):
+        # Editors and models strip the space of empty context lines.
+        old = tuple(row[1:] for row in part if not row.startswith("+"))
+        new = tuple(row[1:] for row in part if not row.startswith("-"))
+        if old != new:
+            yield _Hunk(start, old, new)
+
+
+def _find_hunk(lines: Sequence[str], hunk: _Hunk, moved: int, least: int) -> int | None:
+    """Return the index of the first line that a hunk replaces; None if it is unknown.
+
+    ``moved`` is the number of lines that earlier hunks added, ``least`` the first line after them.
+    """
+    if not hunk.old:
+        return None if hunk.line is None else min(hunk.line + moved, len(lines))
+    if hunk.line is not None:
+        expected = hunk.line - 1 + moved
+        if expected >= least and _fits(lines, hunk.old, expected):
+            return expected
+    places = [at for at in range(least, len(lines)) if _fits(lines, hunk.old, at)]
+    return places[0] if len(places) == 1 else None
+
+
+def _fits(lines: Sequence[str], old: Sequence[str], at: int) -> bool:
+    there = lines[at : at + len(old)]
+    return len(there) == len(old) and all(
+        one.rstrip() == other.rstrip() for one, other in zip(there, old, strict=True)
+    )

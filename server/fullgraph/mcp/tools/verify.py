@@ -1,0 +1,148 @@
+"""The tool ``verify``: say what an edit of the caller does to findings, results and gradients."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable
+
+from fullgraph import fixes
+from fullgraph.domain.phrases import amount, listing
+from fullgraph.mcp.analysis import Analyzer, Checked
+from fullgraph.mcp.answers import ChangedFinding, ComparedBehavior, VerifyAnswer
+from fullgraph.mcp.engines import LentEngine
+from fullgraph.mcp.jobs import ShowProgress
+from fullgraph.mcp.paging import Paging
+from fullgraph.mcp.refusal import Refused
+from fullgraph.mcp.subjects import Subject
+from fullgraph.mcp.tools.changes import changed_targets, compare_checked
+from fullgraph_engine.protocol import Compared
+
+_MOST_COMPARED = 6
+"""Maximum number of functions whose behavior is compared in one call."""
+
+
+async def verify(
+    analyzer: Analyzer, subject: Subject, changed: str, show_progress: ShowProgress
+) -> VerifyAnswer:
+    """Check the text ``changed`` against the text of ``subject``, and compare the behavior of the
+    functions that both trace.
+
+    Raises:
+        Refused: A text could not be traced, or both are equal.
+    """
+    subject.require_python()
+    after_subject = subject.replace_text(changed)
+    if after_subject.hash == subject.hash:
+        raise Refused(
+            "The changed text equals the text of the file, so there is nothing to verify."
+        )
+    before = await analyzer.check(subject, show_progress)
+    after = await analyzer.check(after_subject, show_progress)
+    difference, findings = compare_checked(before, after, ("before", "after"))
+    differing = [target.name for _, target in difference.each_target() if target.name]
+    names = _comparable_targets(before, after, differing)
+    await fixes.load()
+    async with analyzer.engine(subject.own, show_progress) as (engine, _):
+        behavior = await analyzer.run_cancellable(
+            _compare_behavior(engine, before, changed, names[:_MOST_COMPARED], show_progress)
+        )
+    notes = [*dict.fromkeys((*before.notes, *after.notes))]
+    if names[_MOST_COMPARED:]:
+        notes.append(f"Behavior not compared: {listing(names[_MOST_COMPARED:])}.")
+    return VerifyAnswer(
+        subject.path,
+        subject.hash,
+        after_subject.hash,
+        _verdict(findings, behavior),
+        tuple(findings),
+        tuple(behavior),
+        tuple(changed_targets(difference)),
+        tuple(notes),
+    )
+
+
+def page_verification(answer: VerifyAnswer, paging: Paging) -> VerifyAnswer:
+    """Return the part of an answer that fits into the budget.
+
+    Raises:
+        Refused: The cursor belongs to another text, or is invalid.
+    """
+    page = paging.page_items([*answer.behavior, *answer.findings])
+    return dataclasses.replace(
+        answer,
+        behavior=tuple(one for one in page.items if isinstance(one, ComparedBehavior)),
+        findings=tuple(one for one in page.items if isinstance(one, ChangedFinding)),
+        cursor=page.cursor,
+    )
+
+
+def _comparable_targets(before: Checked, after: Checked, first: Iterable[str]) -> list[str]:
+    """Return the names of the functions that both texts trace, beginning with ``first``."""
+    sides = [
+        dict.fromkeys(one.name for one in side.file.targets if one.status == "traced")
+        for side in (before, after)
+    ]
+    # Only a run of the program can call functions with a region.
+    programs = {one.name for one in before.file.targets if one.region is not None}
+    common = [name for name in sides[0] if name in sides[1] and name not in programs]
+    return [name for name in dict.fromkeys((*first, *common)) if name in common]
+
+
+async def _compare_behavior(
+    engine: LentEngine,
+    before: Checked,
+    changed: str,
+    names: Iterable[str],
+    show_progress: ShowProgress,
+) -> list[ComparedBehavior]:
+    from fullgraph.fixes.tracing import Traced
+    from fullgraph.fixes.verification import Verifier
+
+    known = Traced(before.subject.text, reports=before.file.targets)
+    verifier = Verifier(engine, before.request, known=known)
+    found = []
+    for name in names:
+        show_progress(f"Comparing {name}")
+        found.append(_describe(name, await verifier.compare(changed, name)))
+    return found
+
+
+def _describe(name: str, compared: tuple[Compared, ...]) -> ComparedBehavior:
+    eager, *compiled = compared
+    reasons = dict.fromkeys(filter(None, (one.reason for one in compared)))
+    return ComparedBehavior(
+        name,
+        eager.outcome,
+        len(eager.cases),
+        eager.exact,
+        " ".join(reasons),
+        compiled[-1].outcome if compiled else "",
+        tuple(dict.fromkeys(note for one in compared for note in one.notes)),
+    )
+
+
+def _verdict(findings: list[ChangedFinding], behavior: list[ComparedBehavior]) -> str:
+    """Return a sentence on findings and one on behavior."""
+    counts = Counter(finding.change for finding in findings)
+    parts = [
+        f"{counts['gone']} {'finding' if counts['gone'] == 1 else 'findings'} gone",
+        f"{counts['remains'] + counts['changed']} remain",
+        f"{counts['new']} new",
+    ]
+    if counts["unknown"]:
+        parts.append(f"{counts['unknown']} unknown")
+    words = ", ".join(parts)
+    differing = [one.target for one in behavior if "differs" in (one.outcome, one.compiled)]
+    unverified = [
+        one.target
+        for one in behavior
+        if one.target not in differing and "unverified" in (one.outcome, one.compiled)
+    ]
+    if differing:
+        return f"{words}. Results or gradients differ in {listing(differing)}."
+    if unverified or not behavior:
+        where = f" in {listing(unverified)}" if unverified else ""
+        return f"{words}. Equal results and gradients could not be verified{where}."
+    tests = amount(sum(one.tests for one in behavior), "test")
+    return f"{words}. Results and gradients are the same in {tests}."

@@ -1,0 +1,77 @@
+"""Diffs as models write them: with wrong line numbers, without numbers, with stripped lines."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from fullgraph.mcp.diffs import apply_diff, unified_diff
+from fullgraph.mcp.refusal import Refused
+
+TEXT = "one\ntwo\n\nfour\nfive\n"
+
+
+@pytest.mark.parametrize(
+    ("diff", "after"),
+    [
+        pytest.param(
+            "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n",
+            "one\n2\n\nfour\nfive\n",
+            id="exact",
+        ),
+        pytest.param("@@ -40,2 +40,2 @@\n one\n-two\n+2\n", "one\n2\n\nfour\nfive\n", id="number"),
+        pytest.param("@@\n one\n-two\n+2\n", "one\n2\n\nfour\nfive\n", id="without-number"),
+        pytest.param("@@ -2,3 +2,3 @@\n-two\n+2\n\n four", "one\n2\n\nfour\nfive\n", id="stripped"),
+        pytest.param("@@ -5 +5,2 @@\n five\n+six\n", "one\ntwo\n\nfour\nfive\nsix\n", id="at-end"),
+        pytest.param("@@ -0,0 +1 @@\n+zero\n", "zero\none\ntwo\n\nfour\nfive\n", id="at-start"),
+        pytest.param(
+            "@@ -1 +1 @@\n-one\n+1\n@@ -4,2 +4,1 @@\n-four\n five\n",
+            "1\ntwo\n\nfive\n",
+            id="two-hunks",
+        ),
+        pytest.param(
+            "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-one\n+--- one\n",
+            "--- one\ntwo\n\nfour\nfive\n",
+            id="dashes",
+        ),
+    ],
+)
+def test_diff_is_applied(diff: str, after: str) -> None:
+    assert apply_diff(TEXT, diff) == after
+
+
+@pytest.mark.parametrize(
+    ("diff", "words"),
+    [
+        ("", "no hunk with changes"),
+        ("@@ -1 +1 @@\n one\n", "no hunk with changes"),
+        ("@@ -1 +1 @@\n-three\n+3\n", "expects `three`"),
+        ("@@\n+new\n", "does not fit"),
+    ],
+)
+def test_diff_that_does_not_fit_is_refused(diff: str, words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        apply_diff(TEXT, diff)
+
+
+def test_hunk_that_fits_twice_needs_its_line_number() -> None:
+    text = "a\nb\na\nb\n"
+    assert apply_diff(text, "@@ -3 +3 @@\n-a\n+c\n") == "a\nb\nc\nb\n"
+    with pytest.raises(Refused, match="at one place only"):
+        apply_diff(text, "@@\n-a\n+c\n")
+
+
+def test_diffs_of_random_texts_are_applied() -> None:
+    chance = random.Random(3)
+    for _ in range(500):
+        before = [chance.choice(["", "a", "b", "-- c", "++ d", "@@ e"]) for _ in range(12)]
+        after = list(before)
+        for _ in range(chance.randrange(1, 4)):
+            at = chance.randrange(len(after))
+            after[at : at + chance.randrange(3)] = [f"new {chance.random()}"] * chance.randrange(3)
+        ends = ["\n".join(lines) + chance.choice(["", "\n"]) for lines in (before, after)]
+        if ends[0].endswith("\n") != ends[1].endswith("\n"):
+            ends = [f"{text}\n" for text in ends]
+        if ends[0] != ends[1]:
+            assert apply_diff(ends[0], unified_diff("f.py", *ends)) == ends[1]
