@@ -21,7 +21,7 @@ PARTLY_COMPILED = ("pyyaml==6.0.3", "libcst==1.8.2")
 # Not used by the rewrites.
 LIBCST_TOOLS = ("codegen", "codemod", "display", "testing")
 # Not used by a server that an editor starts.
-LEFT_OUT = ("bin", "cattr", "fullgraph/testing")
+LEFT_OUT = ("bin", "cattr", "fullgraph/mcp", "fullgraph/testing")
 CLI = {
     *("__init__.py", "command_line.py", "exit_status.py", "options.py", "terminal.py"),
     *("commands/__init__.py", "commands/server.py"),

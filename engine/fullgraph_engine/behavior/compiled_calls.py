@@ -106,18 +106,24 @@ def call_in_double(tracee: Tracee, case: Case, alter: TensorTransform) -> list[A
 
 
 def call_case(
-    call: Call, case: Case, run: Callable[..., Any], alter: TensorTransform = None
+    call: Call,
+    case: Case,
+    run: Callable[..., Any],
+    alter: TensorTransform = None,
+    *,
+    in_double: bool | None = None,
 ) -> tuple[str, list[Any] | Exception]:
     """Call the function or module with the inputs of one test call; return inputs and tensors.
 
     The inputs are returned as Python source. The tensors are the results, the inputs after the call
     and the gradients; if the call raises, the exception is returned instead. ``run`` executes the
     call: eagerly, or compiled. ``alter`` converts each input tensor, for example to double
-    precision.
+    precision. ``in_double``: also compute in double precision; by default if ``alter`` is given.
     """
     prepared_call = prepare_case(call, case, alter)
     rng.seed_generators(case.seed)
-    double = DoublePrecisionMode() if alter is not None else contextlib.nullcontext()
+    is_double = alter is not None if in_double is None else in_double
+    double = DoublePrecisionMode() if is_double else contextlib.nullcontext()
     try:
         with case_context(case), double:
             returned = run(prepared_call.function, prepared_call.args, prepared_call.kwargs)
@@ -144,12 +150,14 @@ def _gradients(call: Call, prepared_call: PreparedCall, leaves: list[Any]) -> li
     return list(torch.autograd.grad(ends, starts, total, allow_unused=True))
 
 
-def describe_deviation(left: Any, right: Any, exact: Sequence[Any], near: Sequence[Any]) -> str:
+def describe_deviation(
+    left: Any, right: Any, exact: Sequence[Any], near: Sequence[Any], scale: float = 0.0
+) -> str:
     """Describe how the compiled value ``right`` differs from the eager value ``left``.
 
     Return "" if they agree within rounding. ``exact`` and ``near`` are the same value computed in
     double precision, for the same inputs and for slightly changed inputs; they are empty if
-    unknown.
+    unknown. ``scale`` is the largest element of all tensors of the call.
     """
     sources = EAGER_AND_COMPILED
     if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
@@ -169,7 +177,7 @@ def describe_deviation(left: Any, right: Any, exact: Sequence[Any], near: Sequen
         for reference in (exact, near)
         if reference and is_floating(reference[0])
     ]
-    if len(precise) == 2 and is_comparable(left, precise[0]):
+    if len(precise) == 2 and is_comparable(left, precise[0], scale):
         center, tolerance = allowed_deviation(left, *precise)
     else:
         center = to_double(left)
@@ -178,12 +186,18 @@ def describe_deviation(left: Any, right: Any, exact: Sequence[Any], near: Sequen
     return "" if bool(inside.all()) else describe_difference(left, right, sources)
 
 
-def is_comparable(value: torch.Tensor, exact: torch.Tensor) -> bool:
+def is_comparable(value: torch.Tensor, exact: torch.Tensor, scale: float = 0.0) -> bool:
     """Whether ``exact``, computed in double precision, is a reference for the eager ``value``.
 
-    It is not if the code draws random numbers, because other ones are drawn in double precision.
+    It is not if the code draws random numbers, because other ones are drawn in double precision. A
+    value that is tiny compared with ``scale``, the largest element of all tensors of the call, may
+    consist of rounding errors only: the gradient of a bias before a normalization, for example.
     """
-    return value.shape == exact.shape and relative_error(value, exact) <= _COMPARABLE
+    if value.shape != exact.shape:
+        return False
+    rounding = float(torch.finfo(value.dtype).eps) ** 0.5 * scale
+    allowed = max(_COMPARABLE, rounding / float(largest_element(exact.detach())))
+    return bool(relative_error(value, exact) <= allowed)
 
 
 def relative_error(value: torch.Tensor, exact: torch.Tensor) -> float:

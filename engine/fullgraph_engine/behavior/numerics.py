@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .. import tracing
+from .. import texts, tracing
 from ..protocol import NumericsVerdict
 from ..repro.graphs.oracle import copy_inputs
 from ..targets import ProbeError, Tracee, rng
@@ -33,14 +33,21 @@ from .compiled_calls import (
     equal_tensors,
     error_text,
     is_comparable,
+    largest_element,
     relative_error,
 )
-from .observing import CallBuilder, DoublePrecisionMode, add_rounding_noise, to_double
+from .observing import CallBuilder, DoublePrecisionMode, add_rounding_noise, shake, to_double
 
 _SEARCH_SECONDS = 90.0
 """Maximum seconds of processor time to find the operation at which compiled results become wrong;
 each step of the search compiles a part of the graph."""
 
+_MANY_ROUNDINGS = 32.0
+"""Largest difference that rounding explains, as a multiple of the difference that changed last bits
+of the inputs make in eager mode."""
+_NO_MEMORY = (
+    "Memory ran out during the comparison; raise the setting `memory`, or use a smaller input."
+)
 _NO_REFERENCE = (
     "Float64 cannot decide which one is right, for example because the code draws other random "
     "numbers in it."
@@ -80,6 +87,10 @@ def judge_numerics(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) 
             return _compare_calls(tracee)
     except ProbeError as error:
         return _no_verdict(str(error))
+    except Exception as error:
+        if not texts.is_out_of_memory(error):
+            raise
+        return _no_verdict(_NO_MEMORY)
 
 
 def _no_verdict(reason: str) -> JudgedNumerics:
@@ -107,13 +118,18 @@ def _compare_calls(tracee: Tracee) -> JudgedNumerics:
         )
         beginning = f"{describe_call(words, case)}, the compiled code"
         if isinstance(right, Exception):
-            return _no_verdict(f"{beginning} raises {error_text(right)}.")
+            raises = f"{beginning} raises {error_text(right)}."
+            return _no_verdict(_NO_MEMORY if texts.is_out_of_memory(right) else raises)
         exact, near = (
             call_in_double(tracee, case, alter) for alter in (to_double, add_rounding_noise)
         )
         number += 1
         errors.add_all(eager, right, exact)
-        deviation = _first_deviation(eager, right, exact, near)
+        _, shaken = call_case(
+            CallBuilder(tracee).build_call(), case, tracing.call_eagerly, shake, in_double=False
+        )
+        shaken = [] if isinstance(shaken, Exception) else shaken
+        deviation = _first_deviation(eager, right, _References(exact, near, shaken))
         if deviation is not None and not deviation.is_certain:
             return _no_verdict(f"{beginning} {deviation.words}. {_NO_REFERENCE}")
         if deviation is not None:
@@ -150,25 +166,53 @@ class _Deviation:
     is_certain: bool
 
 
-def _first_deviation(
-    eager: Sequence[Any], compiled: Sequence[Any], exact: Sequence[Any], near: Sequence[Any]
-) -> _Deviation | None:
-    """Return the first compiled value that rounding does not explain, if there is one.
+@dataclass(frozen=True)
+class _References:
+    """The values of one call in other computations; each is empty if unknown.
 
-    ``exact`` and ``near`` are the values in double precision, for the same inputs and for slightly
-    changed inputs; they are empty if unknown.
+    ``exact`` and ``near`` are values in double precision, for the same inputs and for slightly
+    changed inputs. ``shaken`` are values of an eager call with slightly changed inputs: how much
+    they differ from the eager values is the size of rounding errors.
     """
+
+    exact: Sequence[Any]
+    near: Sequence[Any]
+    shaken: Sequence[Any]
+
+    def explain_by_rounding(self, number: int, eager: torch.Tensor, compiled: torch.Tensor) -> bool:
+        """Whether rounding errors explain the difference of the values with the given index."""
+        if number >= len(self.shaken) or not is_floating(self.shaken[number]):
+            return False
+        wide = to_double(eager.detach())
+        differences = (
+            (to_double(one.detach()) - wide)[wide.isfinite()].abs()
+            for one in (compiled, self.shaken[number])
+            if one.shape == eager.shape
+        )
+        largest = [float(one.max()) if one.numel() else 0.0 for one in differences]
+        return len(largest) == 2 and largest[0] <= _MANY_ROUNDINGS * largest[1]
+
+
+def _first_deviation(
+    eager: Sequence[Any], compiled: Sequence[Any], references: _References
+) -> _Deviation | None:
+    """Return the first compiled value that rounding does not explain, if there is one."""
+    exact, near = references.exact, references.near
+    scale = max(
+        (float(largest_element(one.detach())) for one in exact if is_floating(one)), default=0.0
+    )
     if len(eager) != len(compiled):
         return _Deviation(f"returns {len(compiled)} values in place of {len(eager)}", True)
     for number, (left, right) in enumerate(zip(eager, compiled, strict=True)):
         if equal_tensors(left, right):
             continue
-        references = exact[number : number + 1]
-        words = describe_deviation(left, right, references, near[number : number + 1])
-        if words:
-            is_rounded = is_floating(left) and is_floating(right) and left.shape == right.shape
-            known = any(is_comparable(left, one) for one in references if is_floating(one))
-            return _Deviation(f"gives another result: it {words}", known or not is_rounded)
+        same = exact[number : number + 1]
+        words = describe_deviation(left, right, same, near[number : number + 1], scale)
+        is_rounded = is_floating(left) and is_floating(right) and left.shape == right.shape
+        if not words or (is_rounded and references.explain_by_rounding(number, left, right)):
+            continue
+        known = any(is_comparable(left, one, scale) for one in same if is_floating(one))
+        return _Deviation(f"gives another result: it {words}", known or not is_rounded)
     return None
 
 
@@ -270,27 +314,31 @@ class WrongOperationSearch:
         rounding."""
         compiled = self._compile_graph(graph)
         eager = self._results(graph, inputs)
-        exact, near = (
-            self._results(_in_double(graph), inputs, alter)
-            for alter in (to_double, add_rounding_noise)
+        wide = _in_double(graph)
+        references = _References(
+            self._results(wide, inputs, to_double, in_double=True),
+            self._results(wide, inputs, add_rounding_noise, in_double=True),
+            self._results(graph, inputs, shake),
         )
-        return _first_deviation(eager, self._results(compiled, inputs), exact, near) is not None
+        return _first_deviation(eager, self._results(compiled, inputs), references) is not None
 
     def _results(
         self,
         function: Callable[..., Any],
         inputs: Sequence[Any],
         alter: Callable[[torch.Tensor], torch.Tensor] | None = None,
+        *,
+        in_double: bool = False,
     ) -> list[Any]:
         """Return the results of a call with copies of the inputs, and the gradients of the inputs.
 
-        ``alter`` converts each floating-point input to double precision.
+        ``alter`` changes each floating-point input; ``in_double`` computes in double precision.
         """
         given = copy_inputs(inputs)
         if alter is not None:
             given = [_altered(value, alter) for value in given]
         rng.seed_generators(self._seed)
-        with DoublePrecisionMode() if alter is not None else contextlib.nullcontext():
+        with DoublePrecisionMode() if in_double else contextlib.nullcontext():
             returned = pytree.tree_leaves(function(*given))
         ends = [one for one in returned if is_floating(one) and one.requires_grad]
         starts = [one for one in given if is_floating(one) and one.requires_grad]

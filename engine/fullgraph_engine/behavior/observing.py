@@ -76,6 +76,12 @@ def _to_single(value: Any) -> Any:
     return value.to(torch.float32) if is_double else value
 
 
+def shake(tensor: torch.Tensor) -> torch.Tensor:
+    """Change a tensor by as much as its precision rounds."""
+    noise = torch.randn(tensor.shape, generator=torch.Generator().manual_seed(2))
+    return tensor * (1 + torch.finfo(tensor.dtype).eps * noise.to(tensor.dtype))
+
+
 def add_rounding_noise(tensor: torch.Tensor) -> torch.Tensor:
     """Convert a tensor to double precision, and change it by as much as single precision would
     round.

@@ -216,6 +216,9 @@ class _CheckProgress:
     def on_import(self, path: str, module: str) -> None:
         self._show(f"Importing {module}")
 
+    def on_numerics(self, path: str, target: str) -> None:
+        self._show(f"Comparing compiled results of {target}")
+
     def on_measure(self, path: str, target: str) -> None:
         self._show(f"Measuring {target}")
 

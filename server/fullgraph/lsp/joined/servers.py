@@ -26,7 +26,10 @@ class RequestFailed(Exception):
 
 @dataclass(eq=False)
 class JoinedServer:
-    """One of the two servers. ``capabilities`` are empty before it was initialized."""
+    """One of the two language servers that answer together: fullgraph's, or the one of ``--with``.
+
+    ``capabilities`` come from its answer to ``initialize``; they are empty before.
+    """
 
     name: ServerName
     process: asyncio.subprocess.Process
