@@ -55,13 +55,24 @@ def find_compiled_call(frame: types.FrameType | None) -> CompiledCall | None:
 
     Searches up to eight frames outwards for torch's wrapper, in ``torch/_dynamo/eval_frame.py``.
     """
+    found = find_wrapper_frame(frame)
+    if found is None:
+        return None
+    names = found.f_locals
+    return CompiledCall(names["fn"], names["args"], names["kwargs"])
+
+
+def find_wrapper_frame(frame: types.FrameType | None) -> types.FrameType | None:
+    """Return the frame of torch's wrapper, which makes a compiled call, or None.
+
+    Searches up to eight frames outwards from ``frame``.
+    """
     for _ in range(8):
         if frame is None:
             return None
         if frame.f_code.co_filename.endswith("_dynamo/eval_frame.py"):
-            names = frame.f_locals
-            if {"fn", "args", "kwargs", "callback"} <= names.keys():
-                return CompiledCall(names["fn"], names["args"], names["kwargs"])
+            if {"fn", "args", "kwargs", "callback"} <= frame.f_locals.keys():
+                return frame
         frame = frame.f_back
     return None
 

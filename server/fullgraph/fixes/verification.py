@@ -13,13 +13,16 @@ import itertools
 import re
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
-from fullgraph.domain.phrases import amount
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between
 from fullgraph.fixes.catalogue import candidates
+from fullgraph.fixes.outcomes import Fix as Fix
+from fullgraph.fixes.outcomes import Grade as Grade
+from fullgraph.fixes.outcomes import Refused as Refused
+from fullgraph.fixes.outcomes import Search as Search
+from fullgraph.fixes.program_verification import ProgramVerifier, needs_program
 from fullgraph.fixes.site import Text, Unparsable
 from fullgraph.fixes.tracing import (
     Judgment,
@@ -39,17 +42,8 @@ from fullgraph_engine.protocol import (
     Part,
     SeenValue,
     TargetReport,
-    TextEdit,
 )
 from fullgraph_engine.protocol.evidence import ExportEvidence
-
-Grade = Literal["safe", "unsafe", "suggestion"]
-"""Grade of a fix, as in clippy and ruff.
-
-Safe: equivalent for every input by construction, and verified. Unsafe: only verified for the inputs
-that were tried, or the user gives something up. Suggestion: a person has to adapt it; it removes
-the graph break, but was not shown to be equivalent.
-"""
 
 LOOK_SECONDS = 15.0
 """Maximum seconds to trace rewritten code, in addition to ten times the seconds for the
@@ -91,66 +85,6 @@ _LONGEST = 300_000
 """Maximum number of characters of a file for which rewrites are tried; longer files take
 minutes.
 """
-
-
-@dataclass(frozen=True)
-class Fix:
-    """A verified rewrite.
-
-    ``findings`` are the findings that it removes, first the finding that it was made for.
-    """
-
-    candidate: Candidate
-    grade: Grade
-    findings: tuple[Finding, ...]
-    edits: tuple[TextEdit, ...]
-    judgment: Judgment
-    compared: tuple[Compared, ...] = ()
-    """Comparisons of the rewrite with the original, one for each compared function."""
-    seconds: float = 0.0
-    """Seconds from the start of the search until the fix was verified."""
-    doubt: str = ""
-    """Sentence that explains why the grade is not better; empty for a safe fix."""
-    pins: tuple[Finding, ...] = ()
-    """Findings about guards that the rewrite adds: in code that only the rewritten file compiles in
-    one graph.
-    """
-
-
-@dataclass(frozen=True)
-class Refused:
-    """A rewrite that was refused, with the reason (``why``) as a sentence."""
-
-    candidate: Candidate
-    why: str
-    instead: Finding | None = None
-    """Graph break that replaces the finding in the rewritten code, if it is the only new finding;
-    else None.
-    """
-    differs: bool = False
-    """True if the rewritten code was executed and behaves differently."""
-
-
-@dataclass(frozen=True)
-class Search:
-    """The outcome of the search for fixes of a finding: verified fixes, best first, and refused
-    rewrites.
-    """
-
-    fixes: tuple[Fix, ...] = ()
-    refused: tuple[Refused, ...] = ()
-    problem: str = ""
-    """Sentence that explains why no rewrite was tried; empty if some were."""
-
-    @property
-    def why_unfixed(self) -> str:
-        """Sentence that explains why the search found no fix; empty if it found one."""
-        if self.fixes or not self.refused:
-            return self.problem if not self.fixes else ""
-        first = self.refused[0]
-        reason = f"“{first.candidate.title}” was refused: {first.why}"
-        more = len(self.refused) - 1
-        return f"{reason} {amount(more, 'other rewrite')} failed, too." if more else reason
 
 
 _NO_REWRITE = "No rewrite applies to this code."
@@ -213,6 +147,7 @@ class Verifier:
             ("lowered", "inductor") if backend else ("lowered",)
         )
         self._text: Text | None = None
+        self._program_verifier = ProgramVerifier(tracer, request)
         self._before: dict[tuple[tuple[str, ...], tuple[Part, ...]], Traced] = {}
         self._slow = True
         """True if comparisons take long, so that a rewrite that may be refused is first compared
@@ -242,6 +177,8 @@ class Verifier:
     ) -> Search:
         began = time.monotonic()
         only = tuple(targets[:_MOST_TARGETS])
+        if needs_program(finding, self._request):
+            return await self._program_verifier.fixes(finding)
         made = await asyncio.to_thread(self._make_candidates, finding, seen)
         if not made:
             return Search(problem=_NO_REWRITE)
@@ -249,6 +186,8 @@ class Verifier:
         before = await self._trace_original(only, parts)
         if before.of_run(finding) is None:
             is_traced = any(report.status == "traced" for report in before.reports)
+            if finding.calls and self._request.program.seconds:
+                return await self._program_verifier.fixes(finding)
             return Search(problem=_NOT_REPEATED if is_traced else _NEEDS_PROGRAM)
         # Most candidates fail, so the function with the fastest trace goes first.
         cost = {report.name: report.seconds for report in before.reports}
