@@ -24,6 +24,7 @@ from fullgraph.fixes.rewrites import (
     scalars,
     sizes,
     ternaries,
+    varying_values,
 )
 from fullgraph.fixes.site import Site, Text
 from fullgraph_engine.protocol import Finding, SeenValue
@@ -46,6 +47,7 @@ REWRITES: tuple[Rewrite, ...] = (
     exports.add_checks,
     custom_operators.add_fake_kernels,
     dynamic.dynamic,
+    varying_values.varying_values,
     effects.not_when_compiling,
     effects.clock_without_time,
     effects.reordered_output,

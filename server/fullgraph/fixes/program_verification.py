@@ -240,8 +240,11 @@ def _compare_runs(candidate: Candidate, before: _Run, after: _Run) -> Compared:
     if after.observed.difference and not before.observed.difference:
         words = f"In a call with other sizes or values, {after.observed.difference}."
         return Compared(0, "differs", reason=words)
+    lost = set(candidate.loses)
+    if candidate.is_same_eagerly:
+        lost.add("state")  # compiled code leaves out what the candidate says
     compared = compare_values(
-        before.observed.unpack_values(), after.observed.unpack_values(), set(candidate.loses)
+        before.observed.unpack_values(), after.observed.unpack_values(), lost
     )
     further = [ComparedCase("other sizes and values") for _ in range(after.observed.further)]
     return dataclasses.replace(compared, cases=tuple(further))
