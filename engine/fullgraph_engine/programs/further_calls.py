@@ -18,7 +18,7 @@ import torch
 
 from .. import texts, tracing
 from ..targets import rng
-from ..torch_internals.regions import CompiledCall
+from ..torch_internals.regions import CompiledCall, current_stance
 from ..torch_internals.trees import pytree
 from .observing import input_gradients
 
@@ -51,7 +51,9 @@ class RegionArguments:
     training: tuple[bool, ...] = ()
 
     def note_call(self, call: CompiledCall) -> None:
-        """Add the arguments of a call that is about to be made."""
+        """Add the arguments of a call that is about to be made, unless it runs in eager mode."""
+        if current_stance() != "default":
+            return
         leaves, structure = pytree.tree_flatten((call.args, call.kwargs))
         if structure != self.structure:
             self.structure, self.values = structure, {}

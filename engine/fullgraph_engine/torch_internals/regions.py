@@ -15,8 +15,9 @@ _EF = "torch._dynamo.eval_frame"
 
 CONTEXT = internal("regions", "regions that a program compiles", _EF, "OptimizeContext.__call__")
 EXPORT = internal("regions", "regions that a program exports", "torch.export", "export")
+STANCE = internal("regions", "calls that run without compilation", _EF, "_stance")
 
-INTERNALS = (CONTEXT, EXPORT)
+INTERNALS = (CONTEXT, EXPORT, STANCE)
 
 _COMPILE: types.CodeType = torch.compile.__code__
 
@@ -88,6 +89,11 @@ def add_call_hook(context: Any, enter: Callable[[], Callable[[], None]]) -> bool
         return False
     hooks.append(enter)
     return True
+
+
+def current_stance() -> str:
+    """Return the stance that ``torch.compiler.set_stance`` has set, such as ``force_eager``."""
+    return str(getattr(STANCE.get(), "stance", "default"))
 
 
 def compiled_subject(function: Any) -> Any:

@@ -8,6 +8,7 @@ from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites import (
     autograd,
     branches,
+    calling,
     checks,
     counters,
     custom_operators,
@@ -48,6 +49,9 @@ REWRITES: tuple[Rewrite, ...] = (
     custom_operators.add_fake_kernels,
     dynamic.dynamic,
     varying_values.varying_values,
+    calling.contiguous_arguments,
+    dynamic.dynamic_settings,
+    calling.uncompiled_evaluation,
     effects.not_when_compiling,
     effects.clock_without_time,
     effects.reordered_output,

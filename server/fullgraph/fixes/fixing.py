@@ -102,6 +102,10 @@ async def fixed(
             continue
         applied.append(chosen)
         text = chosen.candidate.text
+        # One change may end one of several reasons for a recompile.
+        offered = {
+            place: was for place, was in offered.items() if not place[0].startswith("recompile")
+        }
         untried = (one for place, (one, _) in places.items() if place not in offered)
         more = any(not any(same(one, ended) for ended in chosen.findings) for one in untried)
         if rest and not more and not chosen.judgment.revealed:

@@ -216,7 +216,8 @@ def _judge_run(before: _Run, after: _Run, finding: Finding) -> Judgment:
     appeared = tuple(
         one
         for one in after.traced.findings
-        if new[_cause(one)] > old[_cause(one)] and _is_serious(one)
+        if new[_cause(one)] > old[_cause(one)]
+        if _is_serious(one) or one.code == "recompile/size"
     )
     ended = tuple(one for one in before.traced.findings if new[_cause(one)] < old[_cause(one)])
     gone = new[_cause(finding)] < old[_cause(finding)]

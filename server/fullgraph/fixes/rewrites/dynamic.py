@@ -19,7 +19,8 @@ from fullgraph.fixes.rewrites.compile_sites import (
 from fullgraph.fixes.rewrites.placing import insert_before
 from fullgraph.fixes.rewrites.syntax import Syntax
 from fullgraph.fixes.site import Change, Site
-from fullgraph_engine.protocol.evidence import GuardFailure, RecompileEvidence
+from fullgraph_engine.protocol import Finding
+from fullgraph_engine.protocol.evidence import RecompileEvidence
 
 _LOCAL = re.compile(r"^L\['(?P<name>\w+)'\]$")
 _SIZE = re.compile(r"^`(?P<name>\w+)\.shape\[(?P<axis>\d+)\]` was (?P<size>\d+),")
@@ -45,15 +46,18 @@ def dynamic(site: Site) -> Iterator[Candidate]:
     evidence = site.finding.evidence
     if not isinstance(evidence, RecompileEvidence):
         return
-    guard, syntax = guard_of(site.finding), Syntax(site)
-    of_size = evidence.detail.startswith("size ")
-    of_number = guard is not None and all(map(_NUMBER.match, (guard.was, guard.now)))
-    if not (of_size or of_number):
-        return
-    if of_size:
+    syntax = Syntax(site)
+    if evidence.detail.startswith("size "):
         yield from _mark_arguments(syntax, evidence)
-    yield from _with_dynamic(syntax, evidence)
-    yield from _with_settings(syntax, evidence, guard)
+    if _may_be_dynamic(site.finding, evidence):
+        yield from _with_dynamic(syntax, evidence)
+
+
+def _may_be_dynamic(finding: Finding, evidence: RecompileEvidence) -> bool:
+    """Whether a finding is about a size or a number, which Dynamo can replace by a symbol."""
+    guard = guard_of(finding)
+    is_number = guard is not None and all(map(_NUMBER.match, (guard.was, guard.now)))
+    return is_number or evidence.detail.startswith("size ") or finding.code == "recompile/size"
 
 
 def _dynamic_changes(syntax: Syntax, function: str) -> list[tuple[cst.CSTNode, Change]]:
@@ -78,16 +82,17 @@ def _with_dynamic(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Candi
         )
 
 
-def _with_settings(
-    syntax: Syntax, evidence: RecompileEvidence, guard: GuardFailure | None
-) -> Iterator[Candidate]:
+def dynamic_settings(site: Site) -> Iterator[Candidate]:
     """Yield rewrites that set torch to keep more values dynamic, in addition to ``dynamic=True``.
 
     They are for sizes of parameters, for integer attributes of modules, and for a size that equals
     another one in the first call.
     """
+    finding, evidence, syntax = site.finding, site.finding.evidence, Syntax(site)
+    if not isinstance(evidence, RecompileEvidence) or not _may_be_dynamic(finding, evidence):
+        return
     changes = _dynamic_changes(syntax, evidence.function)
-    for setting, words in _settings(evidence, guard):
+    for setting, words in _settings(finding, evidence):
         text = syntax.with_setting(setting, changes)
         if text is not None:
             yield Candidate(
@@ -99,10 +104,11 @@ def _with_settings(
             )
 
 
-def _settings(evidence: RecompileEvidence, guard: GuardFailure | None) -> Iterator[tuple[str, str]]:
+def _settings(finding: Finding, evidence: RecompileEvidence) -> Iterator[tuple[str, str]]:
     """Yield settings of torch that may help, each with a sentence on their effect."""
+    guard = guard_of(finding)
     whole = "It holds for the whole program:"
-    if evidence.detail.startswith("size "):
+    if finding.code == "recompile/size":
         if any("Parameter" in one.expression for one in evidence.guards):
             yield (
                 "torch._dynamo.config.force_parameter_static_shapes = False",

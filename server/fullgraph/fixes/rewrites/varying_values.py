@@ -35,7 +35,7 @@ def varying_values(site: Site) -> Iterator[Candidate]:
     """
     evidence, syntax = site.finding.evidence, Syntax(site)
     guard = guard_of(site.finding)
-    if not isinstance(evidence, RecompileEvidence) or guard is None:
+    if not isinstance(evidence, RecompileEvidence) or guard is None or evidence.detail:
         return
     if not (_NUMBER.match(guard.was) and _NUMBER.match(guard.now)):
         return
