@@ -85,9 +85,7 @@ class ProgramVerifier:
         made = await asyncio.to_thread(_make_candidates, self._request.text, finding)
         if not made:
             return Search(problem=_NO_REWRITE)
-        if self._original is None:
-            self._original = await self._run(self._request.text)
-        before = self._original
+        before = await self._run_original()
         if not any(_cause(one) == _cause(finding) for one in before.traced.findings):
             return Search(problem=before.traced.problem or _NOT_REPEATED)
         refused: list[Refused] = []
@@ -112,6 +110,15 @@ class ProgramVerifier:
                 return Search((fix,), tuple(refused))
             suggested.append(fix)
         return Search(tuple(suggested), tuple(refused))
+
+    async def verify(self, candidate: Candidate, finding: Finding) -> Fix | Refused:
+        """Verify one rewrite of the program for a finding."""
+        return await self._try_candidate(candidate, finding, await self._run_original())
+
+    async def _run_original(self) -> _Run:
+        if self._original is None:
+            self._original = await self._run(self._request.text)
+        return self._original
 
     async def _run(self, text: str) -> _Run:
         """Run a version of the program, and call what it compiles with other sizes and numbers."""

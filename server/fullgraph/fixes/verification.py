@@ -205,6 +205,15 @@ class Verifier:
                 if (refused or tried) and not found and number + 1 < len(made):
                     # If one candidate has failed, the next ones probably fail too.
                     self._look_ahead(made[number + 1], parts, only[:1])
+                if candidate.returns_tensors and finding.calls:
+                    # The function returns something else; the whole program shows whether its
+                    # callers do the same with it.
+                    whole = await self._program_verifier.verify(candidate, finding)
+                    if isinstance(whole, Refused):
+                        tried.append(whole)
+                    else:
+                        found.append(whole)
+                    continue
                 hurried = any(one.differs for one in (*refused, *tried))
                 one = await self._try_candidate(
                     candidate,
@@ -694,6 +703,8 @@ def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tupl
     differs = [one.reason for one in compared if one.outcome == "differs"]
     if candidate.suggestion or doubts:
         return "suggestion", (*doubts, *differs, candidate.gives_up)[0]
+    if candidate.returns_tensors:
+        return "suggestion", candidate.gives_up
     if candidate.restricts and any(map(_is_refused, compared)):
         return "suggestion", f"Inputs that were tried do not satisfy the check. {differs[0]}"
     if candidate.restricts:
