@@ -19,9 +19,9 @@ from typing import Any
 from .. import devices, texts, tracing
 from ..protocol import ProgramRequest
 from ..protocol.regions import Lack, ProgramEnd
+from ..targets import rng
 from ..targets.programs import load_in_process
 from ..torch_internals import backends, dynamo
-from ..targets import rng
 from ..torch_internals.exceptions import BREAKS, UserError
 from ..torch_internals.regions import CompiledCall
 from ..tracing import recorder, stacks
@@ -239,9 +239,7 @@ class Program(Attribution):
         self._ended = True
         self.values.add_state(vars(sys.modules["__main__"]))
         with self.recorder.listen():
-            made = make_further_calls(
-                list(self._arguments.values()), self.request.further_calls
-            )
+            made = make_further_calls(list(self._arguments.values()), self.request.further_calls)
         self.recorder.collect_results()
         return made
 
@@ -250,9 +248,7 @@ class Program(Attribution):
             known = self._arguments.setdefault(region, RegionArguments(compiled))
             known.compiled = compiled
 
-    def before_call(
-        self, region: LiveRegion, call: CompiledCall, frame: types.FrameType
-    ) -> None:
+    def before_call(self, region: LiveRegion, call: CompiledCall, frame: types.FrameType) -> None:
         values, known = self.values, self._arguments.get(region)
         if values is None or known is None or self.active or self._ended:
             return

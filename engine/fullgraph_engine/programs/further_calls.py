@@ -51,7 +51,7 @@ class RegionArguments:
     training: tuple[bool, ...] = ()
 
     def note_call(self, call: CompiledCall) -> None:
-        """Add the arguments of a call that is about to be made, unless it runs in eager mode."""
+        """Add the arguments of a new call; a call in eager mode is left out."""
         if current_stance() != "default":
             return
         leaves, structure = pytree.tree_flatten((call.args, call.kwargs))
@@ -66,8 +66,10 @@ class RegionArguments:
         self.training = tuple(one.training for one in _modules(call))
 
     def varied_groups(self) -> list[list[_Slot]]:
-        """Return the sizes and numbers that varied between calls; those of one list vary
-        together."""
+        """Return the sizes and numbers that varied between calls.
+
+        Sizes and numbers with equal values in every call are in one list.
+        """
         most = max(map(len, self.values.values()), default=0)
         groups: dict[tuple[float, ...], list[_Slot]] = {}
         for slot, values in self.values.items():

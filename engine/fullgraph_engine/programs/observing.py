@@ -1,4 +1,4 @@
-"""Record the values that a program computes, to compare them with those of a changed program."""
+"""Record the values that a program computes; a changed program must compute equal values."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ProgramValues:
         for fact in collector.facts:
             # The compiler decides which results share memory.
             if fact.aspect == aspect:
-                self.found.append(self._observed(fact))
+                self.found.append(self._as_value(fact))
         return [tensor for _, tensor in collector.tensors]
 
     def _keep(self, tensor: torch.Tensor) -> TensorData:
@@ -83,7 +83,7 @@ class ProgramValues:
             self._samples[digest] = _sample(tensor)
         return TensorData(str(tensor.dtype), tuple(tensor.shape), 0, 0, digest)
 
-    def _observed(self, fact: CallFact) -> ObservedValue:
+    def _as_value(self, fact: CallFact) -> ObservedValue:
         digest = fact.data.digest if fact.data is not None else ""
         return ObservedValue(
             fact.aspect, fact.path, fact.words, digest, self._samples.get(digest, ())
@@ -109,7 +109,7 @@ def input_gradients(call: CompiledCall, outputs: list[torch.Tensor]) -> list[tor
     """
     ends = [one for one in outputs if one.requires_grad and one.is_floating_point()]
     owner = getattr(call.function, "__self__", call.function)
-    inputs = [one for one in pytree.tree_leaves((call.args, call.kwargs))]
+    inputs = list(pytree.tree_leaves((call.args, call.kwargs)))
     for one in (owner, *inputs):
         if isinstance(one, torch.nn.Module):
             inputs += one.parameters()
@@ -130,18 +130,23 @@ def input_gradients(call: CompiledCall, outputs: list[torch.Tensor]) -> list[tor
 
 
 def when_returned(frame: types.FrameType, note: Callable[[Any], None]) -> None:
-    """Call ``note`` with the value that a live frame will return, or with None if it raises.
+    """Call ``note`` with the value that a live frame will return, unless it raises.
 
     This replaces the trace function of ``sys.settrace`` until then; without effect if there is one.
     """
     if sys.gettrace() is not None:
         return
 
+    raised = False
+
     def local(_: types.FrameType, event: str, value: Any) -> Any:
+        nonlocal raised
+        raised = raised or event == "exception"
         if event == "return":
             sys.settrace(None)
             frame.f_trace = None
-            note(value)
+            if value is not None or not raised:
+                note(value)
         return local
 
     frame.f_trace_lines = False

@@ -77,9 +77,7 @@ class Listener:
         """Called when the program has compiled a region; ``compiled`` is the object that it
         calls."""
 
-    def before_call(
-        self, region: LiveRegion, call: CompiledCall, frame: types.FrameType
-    ) -> None:
+    def before_call(self, region: LiveRegion, call: CompiledCall, frame: types.FrameType) -> None:
         """Called before each call of a region, before ``enter_region``; ``frame`` makes the
         call."""
 

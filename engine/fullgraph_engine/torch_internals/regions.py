@@ -71,9 +71,9 @@ def find_wrapper_frame(frame: types.FrameType | None) -> types.FrameType | None:
     for _ in range(8):
         if frame is None:
             return None
-        if frame.f_code.co_filename.endswith("_dynamo/eval_frame.py"):
-            if {"fn", "args", "kwargs", "callback"} <= frame.f_locals.keys():
-                return frame
+        is_torch = frame.f_code.co_filename.endswith("_dynamo/eval_frame.py")
+        if is_torch and {"fn", "args", "kwargs", "callback"} <= frame.f_locals.keys():
+            return frame
         frame = frame.f_back
     return None
 

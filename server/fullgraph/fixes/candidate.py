@@ -59,9 +59,9 @@ class Candidate:
     can be verified without inputs that reach both sides of each condition.
     """
     returns_tensors: bool = False
-    """True if a function returns tensors in place of numbers, which its callers in the file read.
+    """True if a function returns tensors instead of numbers, and its callers read the numbers.
 
-    Only the values of a whole program can show that the callers still do the same.
+    Only a run of the whole program can verify the changed callers.
     """
     suggestion: bool = False
     """True if the candidate only shows a way that a person has to adapt; it is never applied

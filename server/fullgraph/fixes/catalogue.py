@@ -52,6 +52,7 @@ REWRITES: tuple[Rewrite, ...] = (
     dynamic.dynamic,
     varying_values.varying_values,
     calling.contiguous_arguments,
+    calling.default_arguments,
     dynamic.dynamic_settings,
     calling.uncompiled_evaluation,
     effects.not_when_compiling,

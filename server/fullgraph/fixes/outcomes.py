@@ -18,6 +18,7 @@ that were tried, or the user gives something up. Suggestion: a person has to ada
 the graph break, but was not shown to be equivalent.
 """
 
+
 @dataclass(frozen=True)
 class Fix:
     """A verified rewrite.

@@ -16,13 +16,18 @@ _REGION = re.compile(r"\bresult \d+ of [^\[]+?(?=[\[.]|$)")
 
 
 def compare_values(
-    before: Sequence[ObservedValue], after: Sequence[ObservedValue], lost: Collection[Aspect]
+    before: Sequence[ObservedValue],
+    after: Sequence[ObservedValue],
+    lost: Collection[Aspect],
+    *,
+    ended_early: bool = False,
 ) -> Compared:
-    """Compare the values of the original program with those of the rewritten one.
+    """Compare the values of the original program with the values of the rewritten program.
 
     Results and gradients are compared in the order of the calls; state by name, as far as both
-    programs have it. Differences in the aspects ``lost`` are ignored. The outcome is "unverified"
-    if the programs did not compute comparable values.
+    programs have it. Differences in the aspects ``lost`` are ignored. With ``ended_early``, an
+    exception of Dynamo has ended the original program, so that its results are compared as far as
+    it came. The outcome is "unverified" if the programs did not compute comparable values.
     """
     exact = True
     count = 0
@@ -31,6 +36,8 @@ def compare_values(
         old, new = ([one for one in side if one.aspect == aspect] for side in (before, after))
         if aspect in lost and aspect != "result":
             continue
+        if ended_early:
+            new = new[: len(old)]
         if len(old) != len(new):
             words = f"It has {len(new)} values of calls instead of {len(old)}"
             reason = f"{words}, so that its {aspect}s cannot be compared."
@@ -40,7 +47,7 @@ def compare_values(
             if difference is None:
                 return Compared(0, "differs", aspects=(aspect,), reason=_words(one, other))
             exact, count = exact and not difference, count + 1
-    if "state" not in lost:
+    if "state" not in lost and not ended_early:
         known = {one.path: one for one in after if one.aspect == "state"}
         for one in before:
             found = known.get(one.path) if one.aspect == "state" else None

@@ -11,7 +11,6 @@ import dataclasses
 import re
 import time
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fullgraph.domain import codes
@@ -24,6 +23,7 @@ from fullgraph.fixes.catalogue import candidates
 from fullgraph.fixes.outcomes import Fix, Refused, Search
 from fullgraph.fixes.program_values import compare_values
 from fullgraph.fixes.site import Text, Unparsable
+from fullgraph.fixes.step_times import StepTimes
 from fullgraph.fixes.tracing import Judgment, Traced, Tracer, events, same
 from fullgraph.results import Results
 from fullgraph_engine.protocol import (
@@ -46,8 +46,8 @@ _NOT_REPEATED = "A second run of the program did not show this finding."
 
 
 def needs_program(finding: Finding, request: Analyze) -> bool:
-    """Whether only a run of the program can show that a finding is gone: it depends on the order of
-    the program's calls."""
+    """Whether a finding depends on the order of a program's calls, so that only a run of the
+    program can verify a fix."""
     may_run = request.program.seconds > 0 and "first" in request.parts
     return may_run and bool(finding.calls) and finding.code.startswith("recompile")
 
@@ -71,18 +71,20 @@ class _Run:
 class ProgramVerifier:
     """Verifies rewrites of a program by running the rewritten program.
 
-    ``request`` describes how the file is traced and executed.
+    ``request`` describes how the file is traced and executed; ``times`` collects the seconds of
+    each step.
     """
 
-    def __init__(self, tracer: Tracer, request: Analyze) -> None:
-        self._tracer, self._request = tracer, request
+    def __init__(self, tracer: Tracer, request: Analyze, times: StepTimes) -> None:
+        self._tracer, self._request, self._times = tracer, request, times
         self._original: _Run | None = None
 
     async def fixes(self, finding: Finding) -> Search:
         """Verify the rewrites that may fix a finding, in order, until one is verified; return it
         and the refused ones."""
         began = time.monotonic()
-        made = await asyncio.to_thread(_make_candidates, self._request.text, finding)
+        with self._times.measure("candidates"):
+            made = await asyncio.to_thread(_make_candidates, self._request.text, finding)
         if not made:
             return Search(problem=_NO_REWRITE)
         before = await self._run_original()
@@ -117,7 +119,8 @@ class ProgramVerifier:
 
     async def _run_original(self) -> _Run:
         if self._original is None:
-            self._original = await self._run(self._request.text)
+            with self._times.measure("trace"):
+                self._original = await self._run(self._request.text)
         return self._original
 
     async def _run(self, text: str) -> _Run:
@@ -154,7 +157,8 @@ class ProgramVerifier:
     async def _try_candidate(
         self, candidate: Candidate, finding: Finding, before: _Run
     ) -> Fix | Refused:
-        after = await self._run(candidate.text)
+        with self._times.measure("retrace"):
+            after = await self._run(candidate.text)
         judgment = _judge_run(before, after, finding)
         if not judgment.better:
             return Refused(candidate, judgment.why, judgment.instead)
@@ -210,8 +214,14 @@ def _without_calls(message: str) -> str:
 def _judge_run(before: _Run, after: _Run, finding: Finding) -> Judgment:
     """Return the effect of a rewrite of a program on ``finding`` and on other findings."""
     problem = after.traced.problem
-    failed = next((one for one in after.traced.reports if one.status in ("failed", "crashed")), None)
-    failures = {one.name for one in before.traced.reports if one.status == failed.status} if failed else set()
+    failed = next(
+        (one for one in after.traced.reports if one.status in ("failed", "crashed")), None
+    )
+    failures = (
+        {one.name for one in before.traced.reports if one.status == failed.status}
+        if failed
+        else set()
+    )
     if failed is not None and failed.name not in failures:
         problem = f"The changed program fails: {failed.error or failed.status}."
     if not problem and not after.graphs:
@@ -244,15 +254,19 @@ def _compare_runs(candidate: Candidate, before: _Run, after: _Run) -> Compared:
     """Compare the values that the original and the rewritten program computed, and the further
     calls of compiled functions with eager mode."""
     if before.observed is None or after.observed is None:
-        return Compared(0, "unverified", reason="The program ended before its values were recorded.")
+        return Compared(
+            0, "unverified", reason="The program ended before its values were recorded."
+        )
     if after.observed.difference and not before.observed.difference:
         words = f"In a call with other sizes or values, {after.observed.difference}."
         return Compared(0, "differs", reason=words)
     lost = set(candidate.loses)
+    raised = any(
+        one.code == "recompile/limit" and " raises under " in one.message
+        for one in before.traced.findings
+    )
     if candidate.is_same_eagerly:
         lost.add("state")  # compiled code leaves out what the candidate says
-    compared = compare_values(
-        before.observed.unpack_values(), after.observed.unpack_values(), lost
-    )
+    compared = compare_values(before.observed.unpack_values(), after.observed.unpack_values(), lost, ended_early=raised)
     further = [ComparedCase("other sizes and values") for _ in range(after.observed.further)]
     return dataclasses.replace(compared, cases=tuple(further))

@@ -24,6 +24,7 @@ from fullgraph.fixes.outcomes import Refused as Refused
 from fullgraph.fixes.outcomes import Search as Search
 from fullgraph.fixes.program_verification import ProgramVerifier, needs_program
 from fullgraph.fixes.site import Text, Unparsable
+from fullgraph.fixes.step_times import StepTimes
 from fullgraph.fixes.tracing import (
     Judgment,
     Traced,
@@ -128,8 +129,9 @@ class Verifier:
     """Verifies rewrites for the findings of one file, by traces and comparisons in the engine.
 
     ``request`` describes how the file is traced. ``known`` is the result of that trace if it was
-    traced before. Rewrites are compiled by AOTAutograd and Inductor without building C++ code; with
-    ``backend``, the C++ code is built and executed as well.
+    traced before. ``times`` collects the seconds of each step. Rewrites are compiled by AOTAutograd
+    and Inductor without building C++ code; with ``backend``, the C++ code is built and executed as
+    well.
     """
 
     def __init__(
@@ -139,15 +141,17 @@ class Verifier:
         *,
         backend: bool = False,
         known: Traced | None = None,
+        times: StepTimes | None = None,
     ) -> None:
         self._tracer = tracer
+        self._times = times or StepTimes()
         self._request = request
         self._known = known
         self._compilations: tuple[CompilationMethod, ...] = (
             ("lowered", "inductor") if backend else ("lowered",)
         )
         self._text: Text | None = None
-        self._program_verifier = ProgramVerifier(tracer, request)
+        self._program_verifier = ProgramVerifier(tracer, request, self._times)
         self._before: dict[tuple[tuple[str, ...], tuple[Part, ...]], Traced] = {}
         self._slow = True
         """True if comparisons take long, so that a rewrite that may be refused is first compared
@@ -179,7 +183,8 @@ class Verifier:
         only = tuple(targets[:_MOST_TARGETS])
         if needs_program(finding, self._request):
             return await self._program_verifier.fixes(finding)
-        made = await asyncio.to_thread(self._make_candidates, finding, seen)
+        with self._times.measure("candidates"):
+            made = await asyncio.to_thread(self._make_candidates, finding, seen)
         if not made:
             return Search(problem=_NO_REWRITE)
         parts = _parts_of_finding(finding)
@@ -439,9 +444,10 @@ class Verifier:
         If the trace was started in advance, wait for it.
         """
         ahead = self._ahead.pop((text, targets, parts), None)
-        if ahead is not None:
-            return await ahead
-        return await trace_file(self._tracer, self._trace_request(targets, parts, text))
+        with self._times.measure("retrace"):
+            if ahead is not None:
+                return await ahead
+            return await trace_file(self._tracer, self._trace_request(targets, parts, text))
 
     async def _trace_original(self, only: tuple[str, ...], parts: tuple[Part, ...]) -> Traced:
         """Return the trace of the functions ``only`` in the original code.
@@ -452,9 +458,10 @@ class Verifier:
             return self._known.of(only)
         known = self._before.get((only, parts))
         if known is None:
-            known = await trace_file(
-                self._tracer, self._trace_request(only, parts, self._request.text)
-            )
+            with self._times.measure("trace"):
+                known = await trace_file(
+                    self._tracer, self._trace_request(only, parts, self._request.text)
+                )
             self._before[only, parts] = known
         return known
 
@@ -585,9 +592,10 @@ class Verifier:
             last_probe=self._last_probe(target),
         )
         last = Compared(0, "unverified", reason="The engine gave no answer.")
-        async for event in events(self._tracer.compare(request)):
-            if isinstance(event, Compared):
-                last = event
+        with self._times.measure("compile" if compiled_by else "compare"):
+            async for event in events(self._tracer.compare(request)):
+                if isinstance(event, Compared):
+                    last = event
         return last
 
 

@@ -126,9 +126,8 @@ def _parameters(syntax: Syntax, function: str) -> list[str] | None:
         lambdas = [one for one in compiled if isinstance(one, cst.Lambda)]
         return [one.name.value for one in lambdas[0].params.params] if len(lambdas) == 1 else None
     defined = m.findall(syntax.module, m.FunctionDef(name=m.Name(function)))
-    around = syntax.site.function
-    if len(defined) > 1 and any(one is around for one in defined):
-        defined = [around]
+    if len(defined) > 1:
+        defined = [one for one in defined if one is syntax.site.function]
     if len(defined) != 1:
         return None
     params = cst.ensure_type(defined[0], cst.FunctionDef).params

@@ -60,8 +60,8 @@ def moved_to_constructor(site: Site) -> Iterator[Candidate]:
 
 
 def _name_for(syntax: Syntax, expression: cst.BaseExpression) -> str:
-    """Return the name of a new attribute: that of the variable which the expression is assigned
-    to, or of the function that it calls."""
+    """Return a name for the new attribute: the name of the assigned variable, or of the called
+    function."""
     parent = syntax.text.parent(expression)
     if isinstance(parent, cst.Assign) and len(parent.targets) == 1:
         names = bound_variables(parent.targets[0].target)

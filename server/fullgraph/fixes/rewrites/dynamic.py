@@ -139,9 +139,7 @@ def _mark_arguments(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Can
     if not sizes:
         return
     for call in compiled_calls(syntax, evidence.function)[:_MOST_PLACES]:
-        tensors = [
-            (call.arguments.get(name), axis, small) for (name, axis), small in sizes.items()
-        ]
+        tensors = [(call.arguments.get(name), axis, small) for (name, axis), small in sizes.items()]
         if any(not isinstance(tensor, cst.Name) for tensor, _, _ in tensors):
             continue
         marks = {small: syntax.spelled(_MARKS[small]) for _, _, small in tensors}
@@ -150,10 +148,10 @@ def _mark_arguments(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Can
             for one, axis, small in tensors
             if one is not None
         ]
-        yield from _marked(syntax, call.node, codes, list(marks.values()), True in marks)
+        yield from _mark_before(syntax, call.node, codes, list(marks.values()), True in marks)
 
 
-def _marked(
+def _mark_before(
     syntax: Syntax, call: cst.Call, codes: Sequence[str], marks: Sequence[str], unbacked: bool
 ) -> Iterator[Candidate]:
     """Yield rewrites that execute the statements ``codes`` before a call.

@@ -39,7 +39,7 @@ def returned_numbers(site: Site) -> Iterator[Candidate]:
         return
     if not isinstance(function, cst.FunctionDef):
         return
-    found = list(_returned(function))
+    found = list(_find_numbers(function))
     calls = [one.node for one in compiled_calls(syntax, function.name.value)]
     here = {id(one) for one in syntax.here}
     if not calls or not any(id(one.read) in here for one in found):
@@ -64,8 +64,8 @@ def returned_numbers(site: Site) -> Iterator[Candidate]:
     )
 
 
-def _returned(function: cst.FunctionDef) -> Iterator[_Returned]:
-    """Yield the numbers that are read in the function's ``return`` statements."""
+def _find_numbers(function: cst.FunctionDef) -> Iterator[_Returned]:
+    """Yield each number that a ``return`` statement of the function reads from a tensor."""
     for one in descendants(function.body):
         if isinstance(one, cst.Return) and one.value is not None:
             yield from _in_value(one.value, ())

@@ -1,4 +1,4 @@
-"""Rewrites of Python numbers that vary between calls, each of which recompiles: they become tensors.
+"""Rewrites that replace a Python number by a tensor, because each value of the number recompiles.
 
 The number may be an argument, an attribute, a global or closure variable, or a part of an object
 that the caller creates.
@@ -7,7 +7,7 @@ that the caller creates.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import libcst as cst
 import libcst.matchers as m
@@ -15,7 +15,7 @@ import libcst.matchers as m
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.compile_sites import compiled_calls, guard_of
 from fullgraph.fixes.rewrites.names import code_of
-from fullgraph.fixes.rewrites.syntax import Syntax, bound_variables, dotted_name, reads, targets
+from fullgraph.fixes.rewrites.syntax import Syntax, bound_variables
 from fullgraph.fixes.site import Change, Site
 from fullgraph_engine.protocol.evidence import RecompileEvidence
 
@@ -75,9 +75,7 @@ class _Numbers:
         )
 
 
-def _arguments(
-    numbers: _Numbers, evidence: RecompileEvidence, name: str
-) -> Iterator[Candidate]:
+def _arguments(numbers: _Numbers, evidence: RecompileEvidence, name: str) -> Iterator[Candidate]:
     """Yield a rewrite that passes a tensor for the parameter ``name`` in each call of the compiled
     function."""
     changes: _Changes = []
@@ -165,7 +163,9 @@ def _attribute_named(name: str) -> m.Attribute:
     return m.Attribute(attr=m.Name(name))
 
 
-def _later_assignments(numbers: _Numbers, name: str, made: cst.Assign) -> Iterator[tuple[cst.CSTNode, Change]]:
+def _later_assignments(
+    numbers: _Numbers, name: str, made: cst.Assign
+) -> Iterator[tuple[cst.CSTNode, Change]]:
     """Yield the changes by which assignments to an attribute change the element of a tensor.
 
     ``made`` is the assignment in the constructor, which stays.
