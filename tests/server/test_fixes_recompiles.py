@@ -31,6 +31,8 @@ pytestmark = [
 ONE_EDIT = {
     "annealed_temperature": "dynamic=True",
     "automatic_dynamic_is_off": "dynamic=True",
+    "backend_per_call": "_compiled_attend = torch.compile(attend",
+    "backend_per_iteration": "inspect(graph, inputs, False))\n    for _ in range(steps):",
     "compiled_in_loop": "dynamic=True",
     "config_per_call": "dynamic=True",
     "dynamic_is_off": "dynamic=True",

@@ -267,6 +267,8 @@ def _compare_runs(candidate: Candidate, before: _Run, after: _Run) -> Compared:
     )
     if candidate.is_same_eagerly:
         lost.add("state")  # compiled code leaves out what the candidate says
-    compared = compare_values(before.observed.unpack_values(), after.observed.unpack_values(), lost, ended_early=raised)
+    compared = compare_values(
+        before.observed.unpack_values(), after.observed.unpack_values(), lost, ended_early=raised
+    )
     further = [ComparedCase("other sizes and values") for _ in range(after.observed.further)]
     return dataclasses.replace(compared, cases=tuple(further))

@@ -125,16 +125,14 @@ def default_arguments(site: Site) -> Iterator[Candidate]:
 def _default_value(function: cst.FunctionDef, name: str) -> cst.BaseExpression | None:
     """Return the expression that a function assigns to a missing argument; None if it does
     more in this case."""
-    test = m.Comparison(
-        m.Name(name), [m.ComparisonTarget(m.Is(), m.Name("None"))]
-    )
+    test = m.Comparison(m.Name(name), [m.ComparisonTarget(m.Is(), m.Name("None"))])
     for branch in m.findall(function.body, m.If(test=test, orelse=None)):
         assert isinstance(branch, cst.If)
         lines = statements_of(branch.body)
         small = lines[0].body[0] if isinstance(lines[0], cst.SimpleStatementLine) else None
-        if len(lines) == 1 and isinstance(small, cst.Assign):
-            if code_of(small.targets[0].target) == name:
-                return small.value
+        alone = len(lines) == 1 and isinstance(small, cst.Assign)
+        if alone and code_of(small.targets[0].target) == name:  # type: ignore[union-attr]
+            return small.value  # type: ignore[union-attr,return-value]
     return None
 
 
