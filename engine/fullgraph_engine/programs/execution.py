@@ -238,8 +238,11 @@ class Program(Attribution):
             return 0, ""
         self._ended = True
         self.values.add_state(vars(sys.modules["__main__"]))
+        failures = {region: len(region.failures) for region in self.regions.all}
         with self.recorder.listen():
             made = make_further_calls(list(self._arguments.values()), self.request.further_calls)
+        for region, count in failures.items():
+            del region.failures[count:]  # the program itself does not make these calls
         self.recorder.collect_results()
         return made
 

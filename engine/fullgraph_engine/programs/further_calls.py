@@ -192,9 +192,12 @@ def _call_both(region: RegionArguments, call: CompiledCall) -> str | None:
         if isinstance(first, Exception):
             return None
         compiled = _outcome(call, lambda one: region.compiled(*one[0], **one[1]))
-        if isinstance(compiled, Exception):
-            return f"the compiled call raises {texts.type_and_message(compiled)}"
         again = _outcome(call, lambda one: tracing.call_eagerly(call.function, *one))
+        if isinstance(compiled, Exception):
+            # A call may raise after several calls, for example when a cache is full.
+            also = isinstance(again, Exception)
+            words = f"the compiled call raises {texts.type_and_message(compiled)}"
+            return None if also else words
     # A call that changes state, such as a counter, has another result each time.
     if isinstance(again, Exception) or not _agree(first, again):
         return ""

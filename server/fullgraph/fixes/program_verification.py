@@ -41,6 +41,7 @@ _MOST_TRIED = 16
 _SECONDS = 90.0
 """Maximum wall time in seconds for the search for one finding; a run in progress is completed."""
 
+_SIZE = re.compile(r"[\w.\[\]]+\.shape\[\d+\]")
 _NO_REWRITE = "No rewrite applies to this code."
 _NOT_REPEATED = "A second run of the program did not show this finding."
 
@@ -228,13 +229,14 @@ def _judge_run(before: _Run, after: _Run, finding: Finding) -> Judgment:
         problem = "The changed program compiles nothing."
     if problem:
         return Judgment(False, problem=problem)
+    known = {size for one in before.traced.findings for size in _sizes_in(one)}
     old = Counter(_cause(one) for one in before.traced.findings)
     new = Counter(_cause(one) for one in after.traced.findings)
     appeared = tuple(
         one
         for one in after.traced.findings
         if new[_cause(one)] > old[_cause(one)]
-        if _is_serious(one) or one.code == "recompile/size"
+        if _is_serious(one) or (one.code == "recompile/size" and not _sizes_in(one) <= known)
     )
     ended = tuple(one for one in before.traced.findings if new[_cause(one)] < old[_cause(one)])
     gone = new[_cause(finding)] < old[_cause(finding)]
@@ -244,6 +246,15 @@ def _judge_run(before: _Run, after: _Run, finding: Finding) -> Judgment:
         recompiles = amount(after.recompiles, "recompile")
         return Judgment(gone, problem=f"The changed program has {recompiles}, not fewer.")
     return Judgment(gone, ended, appeared)
+
+
+def _sizes_in(finding: Finding) -> set[str]:
+    """Return the sizes in the message of a recompile, such as ``x.shape[0]``.
+
+    A size that recompiled before may have another condition after a rewrite.
+    """
+    is_recompile = finding.code.startswith("recompile")
+    return set(_SIZE.findall(finding.message)) if is_recompile else set()
 
 
 def _is_serious(finding: Finding) -> bool:

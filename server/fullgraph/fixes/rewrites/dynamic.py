@@ -32,6 +32,8 @@ _MARKS = {False: "torch._dynamo.mark_dynamic", True: "torch._dynamo.decorators.m
 _NEEDS_CONSTANT = "Compiling raises where code needs such a size to be a constant."
 _NEEDS_TO_KNOW = "Compiling raises where code depends on such a size."
 _ALL_DYNAMIC = "All its sizes are dynamic, so that the compiled code may be slower."
+_STATIC_PARAMETERS = "torch._dynamo.config.force_parameter_static_shapes = False"
+_STATIC_MODULES = "torch._dynamo.config.force_nn_module_property_static_shapes = False"
 _MOST_PLACES = 4
 """Maximum number of calls of the function to try."""
 
@@ -92,16 +94,22 @@ def dynamic_settings(site: Site) -> Iterator[Candidate]:
     if not isinstance(evidence, RecompileEvidence) or not _may_be_dynamic(finding, evidence):
         return
     changes = _dynamic_changes(syntax, evidence.function)
+    also = ", and compile with `dynamic=True`" if changes else ""
     for setting, words in _settings(finding, evidence):
         text = syntax.with_setting(setting, changes)
         if text is not None:
             yield Candidate(
                 "dynamic-setting",
-                f"Set `{setting.partition(' = ')[0]}`, and compile with `dynamic=True`",
+                f"Set {_names_of(setting)}{also}",
                 text,
                 preserves=True,
-                gives_up=f"{words} {_ALL_DYNAMIC}",
+                gives_up=f"{words} {_ALL_DYNAMIC}" if changes else words,
             )
+
+
+def _names_of(setting: str) -> str:
+    names = [f"`{line.partition(' = ')[0]}`" for line in setting.split("\n")]
+    return " and ".join(names)
 
 
 def _settings(finding: Finding, evidence: RecompileEvidence) -> Iterator[tuple[str, str]]:
@@ -110,8 +118,9 @@ def _settings(finding: Finding, evidence: RecompileEvidence) -> Iterator[tuple[s
     whole = "It holds for the whole program:"
     if finding.code == "recompile/size":
         if any("Parameter" in one.expression for one in evidence.guards):
+            in_module = any("_parameters" in one.source for one in evidence.guards)
             yield (
-                "torch._dynamo.config.force_parameter_static_shapes = False",
+                _STATIC_PARAMETERS + (f"\n{_STATIC_MODULES}" if in_module else ""),
                 f"{whole} sizes of parameters are dynamic.",
             )
         yield (
