@@ -130,9 +130,10 @@ def _default_value(function: cst.FunctionDef, name: str) -> cst.BaseExpression |
         assert isinstance(branch, cst.If)
         lines = statements_of(branch.body)
         small = lines[0].body[0] if isinstance(lines[0], cst.SimpleStatementLine) else None
-        alone = len(lines) == 1 and isinstance(small, cst.Assign)
-        if alone and code_of(small.targets[0].target) == name:  # type: ignore[union-attr]
-            return small.value  # type: ignore[union-attr,return-value]
+        if len(lines) != 1 or not isinstance(small, cst.Assign):
+            continue
+        if code_of(small.targets[0].target) == name:
+            return small.value
     return None
 
 
