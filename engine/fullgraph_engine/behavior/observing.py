@@ -24,7 +24,7 @@ from ..torch_internals.trees import pytree
 from .budget import ProcessorBudget
 from .cases import Case, CasePlan, PreparedCall, apply_to_module, is_floating, prepare_call
 from .clock import use_fake_clock
-from .coverage import CoverageTracer, RequiredCoverage, required_coverage
+from .coverage import CoverageTracer, ReachedCode, RequiredCoverage, required_coverage
 from .facts import (
     CallFact,
     FactCollector,
@@ -191,6 +191,7 @@ class CaseObserver:
         self._calls = CallBuilder(tracee, plan.shared and alter is None)
         self._coverage = CoverageTracer(tracee.path, required.lines)
         self._capture = OutputCapture()
+        self._built = ReachedCode()
 
     def run_cases(self, cases: Sequence[tuple[int, Case]], budget: ProcessorBudget) -> None:
         """Execute numbered test calls until the time in ``budget`` is used up, but at least one
@@ -204,8 +205,9 @@ class CaseObserver:
 
     def _observe_case(self, number: int, case: Case) -> ObservedCase:
         try:
-            with use_fake_clock(self._tracee.namespace):
+            with self._coverage.trace() as built, use_fake_clock(self._tracee.namespace):
                 call = self._calls.build_call()
+            self._built.update(built)  # a shared call is built only once
             inputs = prepare_case(call, case, self._alter).words
         except Exception as error:  # the other text may work
             return ObservedCase(
@@ -217,6 +219,7 @@ class CaseObserver:
             calls = [first]
             if self._plan.twice:
                 calls.append(self._observe_call(call, case, 1)[0])
+        reached.update(self._built)
         return ObservedCase(
             number,
             inputs,

@@ -18,6 +18,9 @@ from .places import FindingPlace, SourceText, finding_identity, related_to
 _STACK = "L['___stack"
 """Beginning of Dynamo's names for values on Python's stack when a graph break happens."""
 
+_ANOTHER_BACKEND = "BACKEND_MATCH failure"
+"""Part of Dynamo's message if a function is compiled again with another backend object."""
+
 MOST = 8
 """Maximum number of findings for one recompile; each also mentions the other failed guards."""
 
@@ -222,6 +225,8 @@ def guard_evidence(failed: FailedGuard) -> GuardFailure:
 def guarded_value_name(failed: FailedGuard) -> str:
     """Return the user's name of the value that a failed guard checks, such as ``x.shape[0]``."""
     owner = in_user_words(failed.source) if failed.source else ""
+    if _ANOTHER_BACKEND in failed.expression:
+        return "backend"
     if failed.kind == "TENSOR_MATCH" and failed.detail:
         part, _, axis = failed.detail.partition(" ")
         match part:
@@ -249,6 +254,8 @@ def describe_change(failed: FailedGuard) -> str:
     """Return a clause on how the value of a failed guard changed, such as that it was 4 and is now
     6."""
     name = guarded_value_name(failed)
+    if _ANOTHER_BACKEND in failed.expression:
+        return "`torch.compile` got another backend object"
     if failed.source.startswith(_STACK):
         values = f": {failed.was}, now {failed.now}" if failed.was and failed.now else ""
         return f"the graph break before this line gives another value{values}"

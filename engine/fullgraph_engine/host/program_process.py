@@ -20,6 +20,7 @@ from ..protocol import (
     Finding,
     FindingFound,
     GuardsFound,
+    ProgramObserved,
     ShapesFound,
     TargetDone,
     TraceStepsFound,
@@ -211,6 +212,7 @@ class _ProgramProcess:
         if lacks:
             self.send_message(ProgramDone(ran=True, how=ending.how, lacks=lacks))
             return
+        self.report_values()
         results = self.pipeline.program_results(self.program, ending, self.text_of)
         first = self.order.analyze.path
         for path in (first, *(one for one in results.paths if one != first)):
@@ -224,6 +226,16 @@ class _ProgramProcess:
             )
         called = len(results.called)
         self.send_message(ProgramDone(ran=True, how=ending.how, called=called, note=results.note))
+
+    def report_values(self) -> None:
+        """Report the values that the program computed, if the request asks for them."""
+        if self.program.values is None:
+            return
+        further, difference = self.program.observe_end()
+        analyze = self.order.analyze
+        found = self.program.values.found
+        event = ProgramObserved.from_values(analyze.request, found, further, difference)
+        self.send(analyze.path, event)
 
     def flush(self) -> None:
         """Report the results so far, unless reporting has recently taken too large a share of the

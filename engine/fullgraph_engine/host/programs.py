@@ -65,6 +65,7 @@ class ProgramKey:
     """Resource missing on this machine, such as a GPU, so that the program runs on fake tensors;
     empty for real tensors."""
     uncompiled: bool = False
+    further_calls: int = 0
 
     @classmethod
     def for_request(cls, request: Analyze, path: str, text: str, lacks: Lack) -> ProgramKey:
@@ -91,6 +92,7 @@ class ProgramKey:
             open_files=changed,
             lacks=lacks,
             uncompiled=asked.uncompiled,
+            further_calls=asked.further_calls,
         )
 
 

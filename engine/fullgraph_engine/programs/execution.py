@@ -19,14 +19,18 @@ from typing import Any
 from .. import devices, texts, tracing
 from ..protocol import ProgramRequest
 from ..protocol.regions import Lack, ProgramEnd
+from ..targets import rng
 from ..targets.programs import load_in_process
 from ..torch_internals import backends, dynamo
 from ..torch_internals.exceptions import BREAKS, UserError
+from ..torch_internals.regions import CompiledCall
 from ..tracing import recorder, stacks
 from ..tracing.drive import NoBackend
 from ..tracing.recording import Stack
 from . import absent_gpu
 from .detection import arguments_in
+from .further_calls import RegionArguments, make_further_calls
+from .observing import ProgramValues, when_returned
 from .regions import LiveRegion, Regions
 from .watching import Attribution, ProgramRecorder, RegionCall
 
@@ -97,6 +101,9 @@ class Program(Attribution):
         self.warnings: list[DynamoWarning] = []
         self.on_new_work: Callable[[], None] = lambda: None
         """Called after each outermost call of a compiled callable in which Dynamo did something."""
+        self.values = ProgramValues() if request.further_calls else None
+        self._arguments: dict[LiveRegion, RegionArguments] = {}
+        self._ended = False
         self._stop = dynamo.disable(stop)
         self._compiler: Callable[..., Any] | None = None
         self._began = _clock()
@@ -141,6 +148,8 @@ class Program(Attribution):
         sys.modules["__main__"] = module
         written = arguments_in(self.text)
         sys.argv = [self.path, *(self.request.arguments if written is None else written)]
+        if self.values is not None:
+            rng.seed_generators()
         self._began = _clock()
         with self.recorder.listen(), load_in_process(), contextlib.ExitStack() as stack:
             if self.lacks == "gpu":
@@ -220,8 +229,41 @@ class Program(Attribution):
             if traced or not isinstance(error, UserError):
                 self.recorder.record_break(error, "raised", traced)
 
+    def observe_end(self) -> tuple[int, str]:
+        """Record the values at the end of the program, then make further calls.
+
+        Return the number of further calls, and how their results differ from eager mode, or "".
+        """
+        if self.values is None or self.lacks:
+            return 0, ""
+        self._ended = True
+        self.values.add_state(vars(sys.modules["__main__"]))
+        failures = {region: len(region.failures) for region in self.regions.all}
+        with self.recorder.listen():
+            made = make_further_calls(list(self._arguments.values()), self.request.further_calls)
+        for region, count in failures.items():
+            del region.failures[count:]  # the program itself does not make these calls
+        self.recorder.collect_results()
+        return made
+
+    def region_compiled(self, region: LiveRegion, compiled: Any) -> None:
+        if self.values is not None and not region.is_export:
+            known = self._arguments.setdefault(region, RegionArguments(compiled))
+            known.compiled = compiled
+
+    def before_call(self, region: LiveRegion, call: CompiledCall, frame: types.FrameType) -> None:
+        values, known = self.values, self._arguments.get(region)
+        if values is None or known is None or self.active or self._ended:
+            return
+        known.note_call(call)
+
+        def note(result: Any) -> None:
+            values.add_result(region.name, call, result)
+
+        when_returned(frame, dynamo.disable(note))
+
     def after_call(self, region: LiveRegion) -> None:
-        if self.active:
+        if self.active or self._ended:
             return
         if not region.quiet:
             self.on_new_work()

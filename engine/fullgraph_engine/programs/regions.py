@@ -73,6 +73,14 @@ class Listener:
     """An observer whose methods run before and after each call of a region (a compiled
     callable)."""
 
+    def region_compiled(self, region: LiveRegion, compiled: Any) -> None:
+        """Called when the program has compiled a region; ``compiled`` is the object that it
+        calls."""
+
+    def before_call(self, region: LiveRegion, call: CompiledCall, frame: types.FrameType) -> None:
+        """Called before each call of a region, before ``enter_region``; ``frame`` makes the
+        call."""
+
     def enter_region(self, region: LiveRegion) -> None:
         """Called when a call of a region begins."""
 
@@ -117,13 +125,15 @@ class Regions:
                 made = original(context, function)
             finally:
                 self._depth -= 1
-            self._note(context, function, sys._getframe(1))
+            self._note(context, function, sys._getframe(1), made)
             return made
 
         frames.skip_code(__call__.__code__)
         return __call__
 
-    def _note_region(self, context: Any, function: Any, frame: types.FrameType | None) -> None:
+    def _note_region(
+        self, context: Any, function: Any, frame: types.FrameType | None, made: Any
+    ) -> None:
         compile_frame, through_module, caller = _compile_frame(frame)
         if caller and isinstance(function, torch.fx.GraphModule):
             return  # torch compiles a graph of its own, as compiled autograd does
@@ -133,11 +143,15 @@ class Regions:
             # Compiled autograd has Dynamo trace the calls of compiled code.
             enter = dynamo.disable(functools.partial(self._enter_call, region))
             upstream.add_call_hook(context, enter)
+            self._listener.region_compiled(region, made)
 
     def _enter_call(self, region: LiveRegion) -> Callable[[], None]:
         call = upstream.find_compiled_call(sys._getframe(1))
         region.calls += 1
         number = region.calls
+        frame = upstream.find_wrapper_frame(sys._getframe(1))
+        if call is not None and frame is not None:
+            self._listener.before_call(region, call, frame)
         self._listener.enter_region(region)
 
         def leave() -> None:

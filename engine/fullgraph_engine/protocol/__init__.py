@@ -24,6 +24,8 @@ from .behavior import ComparedCase as ComparedCase
 from .behavior import CompilationMethod as CompilationMethod
 from .behavior import Fill as Fill
 from .behavior import Observe as Observe
+from .behavior import ObservedValue as ObservedValue
+from .behavior import ProgramObserved as ProgramObserved
 from .breaks import BreakCause as BreakCause
 from .breaks import BreakCost as BreakCost
 from .breaks import GraphCut as GraphCut
@@ -389,7 +391,9 @@ class ProgramRequest:
     functions of the text, the most likely first. ``elsewhere`` are paths of files that show their
     own findings, which are not repeated at their callers in this file. ``backend`` names the
     backend that compiles the graphs; if empty, they run uncompiled. ``uncompiled``: targets that
-    the program does not compile are traced as well.
+    the program does not compile are traced as well. With ``further_calls``, the values that the
+    program computes are reported, and each compiled function is called that many more times after
+    the program, with other sizes and numbers.
     """
 
     seconds: float = 0.0
@@ -398,6 +402,7 @@ class ProgramRequest:
     elsewhere: tuple[str, ...] = ()
     backend: str = ""
     uncompiled: bool = False
+    further_calls: int = 0
 
 
 @dataclass(frozen=True)
@@ -863,6 +868,7 @@ Event = Union[
     ReproFound,
     Reproduced,
     Compared,
+    ProgramObserved,
     Analyzed,
     Failed,
     Restarted,

@@ -3,8 +3,11 @@ called with equal inputs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Union
+
+from .packing import pack, unpack_items
 
 BehaviorOutcome = Literal["same", "differs", "unverified"]
 """Outcome of a comparison of two texts.
@@ -135,6 +138,48 @@ class Compared:
     packed_cases: tuple[str, ...] = ()
     """The calls with chosen inputs, one text per example call of the target. A later ``Compare``
     request can use them."""
+
+
+@dataclass(frozen=True)
+class ObservedValue:
+    """A value that a program computed, such as the result of a call of compiled code.
+
+    ``path`` names it, such as ``result 3 of Net``. ``words`` describe it without its numbers.
+    ``digest`` identifies the elements of a tensor, or is empty. ``sample`` has some of the
+    elements, as floats, to compare values that differ in rounding.
+    """
+
+    aspect: Aspect
+    path: str
+    words: str
+    digest: str = ""
+    sample: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProgramObserved:
+    """Event: the values that a program computed, and what its compiled functions did in further
+    calls with other sizes and numbers.
+
+    ``packed`` are the values, see :meth:`unpack_values`. ``further`` is the number of further
+    calls. ``difference`` says how a further call differs from the same call in eager mode; empty
+    if all agree.
+    """
+
+    request: int
+    packed: str = ""
+    further: int = 0
+    difference: str = ""
+
+    @classmethod
+    def from_values(
+        cls, request: int, values: Iterable[ObservedValue], further: int, difference: str
+    ) -> ProgramObserved:
+        return cls(request, pack(tuple(values)), further, difference)
+
+    def unpack_values(self) -> tuple[ObservedValue, ...]:
+        """Decode the values from ``packed``; empty if the text is invalid."""
+        return unpack_items(ObservedValue, self.packed)
 
 
 @dataclass(frozen=True)

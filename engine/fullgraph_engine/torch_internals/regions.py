@@ -15,8 +15,9 @@ _EF = "torch._dynamo.eval_frame"
 
 CONTEXT = internal("regions", "regions that a program compiles", _EF, "OptimizeContext.__call__")
 EXPORT = internal("regions", "regions that a program exports", "torch.export", "export")
+STANCE = internal("regions", "calls that run without compilation", _EF, "_stance")
 
-INTERNALS = (CONTEXT, EXPORT)
+INTERNALS = (CONTEXT, EXPORT, STANCE)
 
 _COMPILE: types.CodeType = torch.compile.__code__
 
@@ -55,13 +56,24 @@ def find_compiled_call(frame: types.FrameType | None) -> CompiledCall | None:
 
     Searches up to eight frames outwards for torch's wrapper, in ``torch/_dynamo/eval_frame.py``.
     """
+    found = find_wrapper_frame(frame)
+    if found is None:
+        return None
+    names = found.f_locals
+    return CompiledCall(names["fn"], names["args"], names["kwargs"])
+
+
+def find_wrapper_frame(frame: types.FrameType | None) -> types.FrameType | None:
+    """Return the frame of torch's wrapper, which makes a compiled call, or None.
+
+    Searches up to eight frames outwards from ``frame``.
+    """
     for _ in range(8):
         if frame is None:
             return None
-        if frame.f_code.co_filename.endswith("_dynamo/eval_frame.py"):
-            names = frame.f_locals
-            if {"fn", "args", "kwargs", "callback"} <= names.keys():
-                return CompiledCall(names["fn"], names["args"], names["kwargs"])
+        is_torch = frame.f_code.co_filename.endswith("_dynamo/eval_frame.py")
+        if is_torch and {"fn", "args", "kwargs", "callback"} <= frame.f_locals.keys():
+            return frame
         frame = frame.f_back
     return None
 
@@ -77,6 +89,11 @@ def add_call_hook(context: Any, enter: Callable[[], Callable[[], None]]) -> bool
         return False
     hooks.append(enter)
     return True
+
+
+def current_stance() -> str:
+    """Return the stance that ``torch.compiler.set_stance`` has set, such as ``force_eager``."""
+    return str(getattr(STANCE.get(), "stance", "default"))
 
 
 def compiled_subject(function: Any) -> Any:

@@ -266,6 +266,7 @@ class NoBackend:
         self.key = (wrapped if callable(wrapped) else repr(wrapped), repr(args))
         self.dynamic = None
         self.config: dict[str, Any] = {}
+        self.kwargs: dict[str, Any] = {}
         self.user_backend: Any = (
             wrapped if NoBackend.calls_user_backend and callable(wrapped) else None
         )

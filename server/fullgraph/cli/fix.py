@@ -16,6 +16,7 @@ from fullgraph.cli.sources import SourceFile, UnreadableFile
 from fullgraph.domain.positions import text_hash
 from fullgraph.engines import AnyEngine, sentences
 from fullgraph.fixes.fixing import Fixed, fixed
+from fullgraph.fixes.step_times import StepTimes
 from fullgraph.fixes.verification import Grade
 from fullgraph.render.fixes import FixedFile
 from fullgraph.session.request import analyze_request, may_have_targets
@@ -124,12 +125,14 @@ async def _fix_file(
         only=source.targets,
         forecast=forecast,
     )
+    times = StepTimes()
     result = await fixed(
         engine,
         request,
         grades=grades,
         backend=backend,
         tell=lambda words: show_progress(f"{source.path}, {words}"),
+        times=times,
     )
     seconds = time.monotonic() - began
     problem = f"{source.path} could not be traced: {result.problem}" if result.problem else ""
@@ -145,7 +148,7 @@ async def _fix_file(
             )
         except UnreadableFile as error:
             problem = str(error)
-    return FixedFile(source.path, text, result, written, seconds, problem)
+    return FixedFile(source.path, text, result, written, seconds, problem, times)
 
 
 def file_diff(file: FixedFile) -> str:

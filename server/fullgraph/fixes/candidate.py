@@ -58,6 +58,11 @@ class Candidate:
     """True if the new code differs only where ``torch.compiler.is_compiling()`` is true. Then it
     can be verified without inputs that reach both sides of each condition.
     """
+    returns_tensors: bool = False
+    """True if a function returns tensors instead of numbers, and its callers read the numbers.
+
+    Only a run of the whole program can verify the changed callers.
+    """
     suggestion: bool = False
     """True if the candidate only shows a way that a person has to adapt; it is never applied
     automatically.
@@ -83,6 +88,7 @@ class Candidate:
             parts=tuple(dict.fromkeys((*self.parts, *further.parts))),
             restricts=self.restricts or further.restricts,
             is_same_eagerly=self.is_same_eagerly and further.is_same_eagerly,
+            returns_tensors=self.returns_tensors or further.returns_tensors,
             suggestion=self.suggestion or further.suggestion,
         )
 

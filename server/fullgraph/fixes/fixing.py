@@ -10,6 +10,7 @@ from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.candidate import apply_edits
 from fullgraph.fixes.fixable import fixable
 from fullgraph.fixes.retracing import Retracer
+from fullgraph.fixes.step_times import StepTimes
 from fullgraph.fixes.tracing import Traced, Tracer, same
 from fullgraph.fixes.verification import Fix, Grade, Search, Verifier, without_overlaps
 from fullgraph_engine.protocol import Analyze, Finding, Part
@@ -54,6 +55,7 @@ async def fixed(
     lines: Collection[int] | None = None,
     tried: Collection[TextPlace] = (),
     tell: Callable[[str], None] = lambda _: None,
+    times: StepTimes | None = None,
 ) -> Fixed:
     """Trace a text and apply the best fix with a grade in ``grades`` to each graph break, until
     further fixes fail.
@@ -61,8 +63,9 @@ async def fixed(
     ``request`` describes how to trace the text; ``backend`` is true if fixes are compared with the
     compiler backend as well. ``lines``, zero-based, restricts fixes to graph breaks there. Findings
     in ``tried`` are left alone. ``tell`` is called with a message about each finding before its
-    fixes are tried.
+    fixes are tried. ``times`` collects the seconds of each step.
     """
+    times = times or StepTimes()
     text = request.text
     applied: list[Fix] = []
     offered: dict[_Place, Offered] = {}
@@ -72,14 +75,15 @@ async def fixed(
     parts, retracer = rest.pop(0), Retracer(tracer)
     while True:
         request = dataclasses.replace(request, text=text, generation=text_hash(text), parts=parts)
-        now = await retracer.trace(request)
+        with times.measure("trace"):
+            now = await retracer.trace(request)
         missing = set(request.only) - {report.name for report in now.reports}
         if missing and not applied and not now.problem:
             names = ", ".join(sorted(missing))
             return Fixed(text, problem=f"it has no function or class {names} to trace.")
         if now.problem:
             return Fixed(text, tuple(applied), tuple(offered.values()), now.problem)
-        verifier = Verifier(tracer, request, backend=backend, known=now)
+        verifier = Verifier(tracer, request, backend=backend, known=now, times=times)
         places = _places_with_targets(now)
         offered = {place: was for place, was in offered.items() if place in places}
         if len(applied) >= _MOST_ROUNDS:
@@ -102,6 +106,10 @@ async def fixed(
             continue
         applied.append(chosen)
         text = chosen.candidate.text
+        # One change may end one of several reasons for a recompile.
+        offered = {
+            place: was for place, was in offered.items() if not place[0].startswith("recompile")
+        }
         untried = (one for place, (one, _) in places.items() if place not in offered)
         more = any(not any(same(one, ended) for ended in chosen.findings) for one in untried)
         if rest and not more and not chosen.judgment.revealed:

@@ -241,6 +241,7 @@ _CONSTANT_SIZES = (
     "guard/specialized-dimension",
     "guard/limited-dimension",
     "recompile/every-size",
+    "recompile/size",
 )
 
 

@@ -13,14 +13,18 @@ import itertools
 import re
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
-from fullgraph.domain.phrases import amount
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between
 from fullgraph.fixes.catalogue import candidates
+from fullgraph.fixes.outcomes import Fix as Fix
+from fullgraph.fixes.outcomes import Grade as Grade
+from fullgraph.fixes.outcomes import Refused as Refused
+from fullgraph.fixes.outcomes import Search as Search
+from fullgraph.fixes.program_verification import ProgramVerifier, needs_program
 from fullgraph.fixes.site import Text, Unparsable
+from fullgraph.fixes.step_times import StepTimes
 from fullgraph.fixes.tracing import (
     Judgment,
     Traced,
@@ -39,17 +43,8 @@ from fullgraph_engine.protocol import (
     Part,
     SeenValue,
     TargetReport,
-    TextEdit,
 )
 from fullgraph_engine.protocol.evidence import ExportEvidence
-
-Grade = Literal["safe", "unsafe", "suggestion"]
-"""Grade of a fix, as in clippy and ruff.
-
-Safe: equivalent for every input by construction, and verified. Unsafe: only verified for the inputs
-that were tried, or the user gives something up. Suggestion: a person has to adapt it; it removes
-the graph break, but was not shown to be equivalent.
-"""
 
 LOOK_SECONDS = 15.0
 """Maximum seconds to trace rewritten code, in addition to ten times the seconds for the
@@ -93,66 +88,6 @@ minutes.
 """
 
 
-@dataclass(frozen=True)
-class Fix:
-    """A verified rewrite.
-
-    ``findings`` are the findings that it removes, first the finding that it was made for.
-    """
-
-    candidate: Candidate
-    grade: Grade
-    findings: tuple[Finding, ...]
-    edits: tuple[TextEdit, ...]
-    judgment: Judgment
-    compared: tuple[Compared, ...] = ()
-    """Comparisons of the rewrite with the original, one for each compared function."""
-    seconds: float = 0.0
-    """Seconds from the start of the search until the fix was verified."""
-    doubt: str = ""
-    """Sentence that explains why the grade is not better; empty for a safe fix."""
-    pins: tuple[Finding, ...] = ()
-    """Findings about guards that the rewrite adds: in code that only the rewritten file compiles in
-    one graph.
-    """
-
-
-@dataclass(frozen=True)
-class Refused:
-    """A rewrite that was refused, with the reason (``why``) as a sentence."""
-
-    candidate: Candidate
-    why: str
-    instead: Finding | None = None
-    """Graph break that replaces the finding in the rewritten code, if it is the only new finding;
-    else None.
-    """
-    differs: bool = False
-    """True if the rewritten code was executed and behaves differently."""
-
-
-@dataclass(frozen=True)
-class Search:
-    """The outcome of the search for fixes of a finding: verified fixes, best first, and refused
-    rewrites.
-    """
-
-    fixes: tuple[Fix, ...] = ()
-    refused: tuple[Refused, ...] = ()
-    problem: str = ""
-    """Sentence that explains why no rewrite was tried; empty if some were."""
-
-    @property
-    def why_unfixed(self) -> str:
-        """Sentence that explains why the search found no fix; empty if it found one."""
-        if self.fixes or not self.refused:
-            return self.problem if not self.fixes else ""
-        first = self.refused[0]
-        reason = f"“{first.candidate.title}” was refused: {first.why}"
-        more = len(self.refused) - 1
-        return f"{reason} {amount(more, 'other rewrite')} failed, too." if more else reason
-
-
 _NO_REWRITE = "No rewrite applies to this code."
 _NOT_REPEATED = "A second trace of the file did not show this finding."
 _NEEDS_PROGRAM = (
@@ -194,8 +129,9 @@ class Verifier:
     """Verifies rewrites for the findings of one file, by traces and comparisons in the engine.
 
     ``request`` describes how the file is traced. ``known`` is the result of that trace if it was
-    traced before. Rewrites are compiled by AOTAutograd and Inductor without building C++ code; with
-    ``backend``, the C++ code is built and executed as well.
+    traced before. ``times`` collects the seconds of each step. Rewrites are compiled by AOTAutograd
+    and Inductor without building C++ code; with ``backend``, the C++ code is built and executed as
+    well.
     """
 
     def __init__(
@@ -205,14 +141,17 @@ class Verifier:
         *,
         backend: bool = False,
         known: Traced | None = None,
+        times: StepTimes | None = None,
     ) -> None:
         self._tracer = tracer
+        self._times = times or StepTimes()
         self._request = request
         self._known = known
         self._compilations: tuple[CompilationMethod, ...] = (
             ("lowered", "inductor") if backend else ("lowered",)
         )
         self._text: Text | None = None
+        self._program_verifier = ProgramVerifier(tracer, request, self._times)
         self._before: dict[tuple[tuple[str, ...], tuple[Part, ...]], Traced] = {}
         self._slow = True
         """True if comparisons take long, so that a rewrite that may be refused is first compared
@@ -242,13 +181,18 @@ class Verifier:
     ) -> Search:
         began = time.monotonic()
         only = tuple(targets[:_MOST_TARGETS])
-        made = await asyncio.to_thread(self._make_candidates, finding, seen)
+        if needs_program(finding, self._request):
+            return await self._program_verifier.fixes(finding)
+        with self._times.measure("candidates"):
+            made = await asyncio.to_thread(self._make_candidates, finding, seen)
         if not made:
             return Search(problem=_NO_REWRITE)
         parts = _parts_of_finding(finding)
         before = await self._trace_original(only, parts)
         if before.of_run(finding) is None:
             is_traced = any(report.status == "traced" for report in before.reports)
+            if finding.calls and self._request.program.seconds:
+                return await self._program_verifier.fixes(finding)
             return Search(problem=_NOT_REPEATED if is_traced else _NEEDS_PROGRAM)
         # Most candidates fail, so the function with the fastest trace goes first.
         cost = {report.name: report.seconds for report in before.reports}
@@ -266,6 +210,15 @@ class Verifier:
                 if (refused or tried) and not found and number + 1 < len(made):
                     # If one candidate has failed, the next ones probably fail too.
                     self._look_ahead(made[number + 1], parts, only[:1])
+                if candidate.returns_tensors and finding.calls:
+                    # The function returns something else; the whole program shows whether its
+                    # callers do the same with it.
+                    whole = await self._program_verifier.verify(candidate, finding)
+                    if isinstance(whole, Refused):
+                        tried.append(whole)
+                    else:
+                        found.append(whole)
+                    continue
                 hurried = any(one.differs for one in (*refused, *tried))
                 one = await self._try_candidate(
                     candidate,
@@ -513,9 +466,10 @@ class Verifier:
         If the trace was started in advance, wait for it.
         """
         ahead = self._ahead.pop((text, targets, parts), None)
-        if ahead is not None:
-            return await ahead
-        return await trace_file(self._tracer, self._trace_request(targets, parts, text))
+        with self._times.measure("retrace"):
+            if ahead is not None:
+                return await ahead
+            return await trace_file(self._tracer, self._trace_request(targets, parts, text))
 
     async def _trace_original(self, only: tuple[str, ...], parts: tuple[Part, ...]) -> Traced:
         """Return the trace of the functions ``only`` in the original code.
@@ -526,9 +480,10 @@ class Verifier:
             return self._known.of(only)
         known = self._before.get((only, parts))
         if known is None:
-            known = await trace_file(
-                self._tracer, self._trace_request(only, parts, self._request.text)
-            )
+            with self._times.measure("trace"):
+                known = await trace_file(
+                    self._tracer, self._trace_request(only, parts, self._request.text)
+                )
             self._before[only, parts] = known
         return known
 
@@ -659,9 +614,10 @@ class Verifier:
             last_probe=self._last_probe(target),
         )
         last = Compared(0, "unverified", reason="The engine gave no answer.")
-        async for event in events(self._tracer.compare(request)):
-            if isinstance(event, Compared):
-                last = event
+        with self._times.measure("compile" if compiled_by else "compare"):
+            async for event in events(self._tracer.compare(request)):
+                if isinstance(event, Compared):
+                    last = event
         return last
 
 
@@ -777,6 +733,8 @@ def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tupl
     differs = [one.reason for one in compared if one.outcome == "differs"]
     if candidate.suggestion or doubts:
         return "suggestion", (*doubts, *differs, candidate.gives_up)[0]
+    if candidate.returns_tensors:
+        return "suggestion", candidate.gives_up
     if candidate.restricts and any(map(_is_refused, compared)):
         return "suggestion", f"Inputs that were tried do not satisfy the check. {differs[0]}"
     if candidate.restricts:

@@ -17,6 +17,7 @@ from fullgraph_engine.protocol import BreakCause, Finding, to_plain
 
 if TYPE_CHECKING:
     from fullgraph.fixes.fixing import Fixed, Offered
+    from fullgraph.fixes.step_times import StepTimes
     from fullgraph.fixes.verification import Fix
 
 
@@ -25,7 +26,8 @@ class FixedFile:
     """Result of fixing one file: its text before and its fixes.
 
     ``written`` is true if the file on disk was changed. ``problem`` explains in a sentence why the
-    file was not fixed or written; else it is empty.
+    file was not fixed or written; else it is empty. ``times`` are the seconds of each step, None if
+    the file was not traced.
     """
 
     path: str
@@ -34,6 +36,7 @@ class FixedFile:
     written: bool = False
     seconds: float = 0.0
     problem: str = ""
+    times: StepTimes | None = None
 
 
 def fixed_text(file: FixedFile, paint: Paint, *, verbose: bool = False) -> str:
@@ -141,6 +144,10 @@ def _file_json(file: FixedFile) -> dict[str, Any]:
         "path": file.path,
         "seconds": round(file.seconds, 3),
         "written": file.written,
+        "steps": {
+            step: round(seconds, 3)
+            for step, seconds in (file.times.seconds if file.times is not None else {}).items()
+        },
         "applied": [],
         "left": [],
     }

@@ -44,6 +44,11 @@ def configure(parser: Parser) -> None:
     options.add_flag(
         parser, "-v", "--verbose", help="Also print the rewrites that were rejected, and why."
     )
+    options.add_flag(
+        parser,
+        "--timings",
+        help="Also print the seconds of each step. Steps at the same time all count.",
+    )
     add_settings(parser, "fix")
 
 
@@ -77,6 +82,8 @@ def run(arguments: Namespace) -> int:
         summary = fixed_text(file, out, verbose=arguments.verbose)
         write(sys.stdout, text)
         write(sys.stderr if arguments.diff else sys.stdout, f"{summary}\n" if summary else "")
+        if arguments.timings and file.times is not None:
+            write(sys.stderr, f"{file.path}: {file.times.words} · {file.seconds:.1f} s in all\n")
 
     for sentence in (*resolved.problems, *found.problems):
         print_problem(sentence)

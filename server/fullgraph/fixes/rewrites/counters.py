@@ -16,6 +16,7 @@ from fullgraph.fixes.site import Change, Site
 from fullgraph_engine.protocol.evidence import (
     ForecastEvidence,
     GuardEvidence,
+    RecompileEvidence,
     SpecializationEvidence,
 )
 
@@ -35,7 +36,8 @@ def counters(site: Site) -> Iterator[Candidate]:
     syntax = Syntax(site)
     small, function = syntax.statement, site.function
     of_size = isinstance(evidence, (SpecializationEvidence, ForecastEvidence))
-    if not (isinstance(evidence, GuardEvidence) or of_size) or small is None:
+    of_guard = isinstance(evidence, (GuardEvidence, RecompileEvidence))
+    if not (of_guard or of_size) or small is None:
         return
     changed = _changed_place(small.node)
     if of_size and not isinstance(changed, cst.Attribute):
@@ -50,6 +52,7 @@ def counters(site: Site) -> Iterator[Candidate]:
             f"Change `{words}` only when not compiling",
             syntax.guarded([small.node]),
             gives_up=f"The compiled code does not change `{words}`.",
+            is_same_eagerly=True,
         )
     source = evidence.source if isinstance(evidence, GuardEvidence) else ""
     found = _ATTRIBUTE.match(source)

@@ -1,117 +1,137 @@
-"""Rewrites that make sizes dynamic from the first call on; Dynamo does so only at the second
-call.
+"""Rewrites that make sizes and numbers dynamic from the first call on; Dynamo does so only at the
+second call.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
-import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.compile_sites import (
+    compile_expressions,
+    compiled_calls,
+    guard_of,
+    with_option,
+)
 from fullgraph.fixes.rewrites.placing import insert_before
-from fullgraph.fixes.rewrites.syntax import Syntax, callee, dotted_name
-from fullgraph.fixes.site import Site
+from fullgraph.fixes.rewrites.syntax import Syntax
+from fullgraph.fixes.site import Change, Site
+from fullgraph_engine.protocol import Finding
 from fullgraph_engine.protocol.evidence import RecompileEvidence
 
 _LOCAL = re.compile(r"^L\['(?P<name>\w+)'\]$")
 _SIZE = re.compile(r"^`(?P<name>\w+)\.shape\[(?P<axis>\d+)\]` was (?P<size>\d+),")
+_INTEGER = re.compile(r"^-?\d+$")
+_NUMBER = re.compile(r"^-?\d+(?:\.\d*)?(?:e[-+]?\d+)?$")
 _MARKS = {False: "torch._dynamo.mark_dynamic", True: "torch._dynamo.decorators.mark_unbacked"}
 """Name of the function that marks a size as dynamic, by whether the size at the first call is 0 or
 1."""
 _NEEDS_CONSTANT = "Compiling raises where code needs such a size to be a constant."
 _NEEDS_TO_KNOW = "Compiling raises where code depends on such a size."
+_ALL_DYNAMIC = "All its sizes are dynamic, so that the compiled code may be slower."
+_STATIC_PARAMETERS = "torch._dynamo.config.force_parameter_static_shapes = False"
+_STATIC_MODULES = "torch._dynamo.config.force_nn_module_property_static_shapes = False"
 _MOST_PLACES = 4
-"""Maximum number of calls of ``torch.compile``, or of the function, to try."""
+"""Maximum number of calls of the function to try."""
 
 
 def dynamic(site: Site) -> Iterator[Candidate]:
-    """Yield rewrites that make a size dynamic from the first call on.
+    """Yield rewrites that make a size or a number dynamic from the first call on.
 
-    A rewrite uses ``dynamic=True`` where the file compiles the function, or ``mark_dynamic`` where
-    the file calls the function. ``mark_unbacked`` is for a first size of 0 or 1, which Dynamo
+    A rewrite uses ``mark_dynamic`` where the file calls the function, or ``dynamic=True`` where
+    the file compiles the function. ``mark_unbacked`` is for a first size of 0 or 1, which Dynamo
     otherwise makes a constant.
     """
     evidence = site.finding.evidence
-    if not isinstance(evidence, RecompileEvidence) or not evidence.detail.startswith("size "):
+    if not isinstance(evidence, RecompileEvidence):
         return
     syntax = Syntax(site)
-    for node in _compile_calls(syntax, evidence.function)[:_MOST_PLACES]:
-        new = _with_dynamic(node)
-        if new is not None:
-            yield Candidate(
-                "dynamic",
-                f"Compile `{evidence.function}` with `dynamic=True`",
-                site.replaced([(node, new)]),
-                preserves=True,
-                gives_up="All its sizes are dynamic, so that the compiled code may be slower.",
-            )
-    yield from _mark_arguments(syntax, evidence)
+    if evidence.detail.startswith("size "):
+        yield from _mark_arguments(syntax, evidence)
+    if _may_be_dynamic(site.finding, evidence):
+        yield from _with_dynamic(syntax, evidence)
 
 
-def _compile_calls(syntax: Syntax, function: str) -> list[cst.BaseExpression]:
-    """Return the expressions that compile ``function``: a decorator or calls of
-    ``torch.compile``.
-    """
-    found: list[cst.BaseExpression] = []
-    for node in m.findall(syntax.module, m.FunctionDef(name=m.Name(function))):
-        decorators = [one.decorator for one in cst.ensure_type(node, cst.FunctionDef).decorators]
-        found += [one for one in decorators if _is_compile(syntax, one)]
-    for call in m.findall(syntax.module, m.Call()):
-        assert isinstance(call, cst.Call)
-        if syntax.called(call) == "torch.compile" and call.args:
-            given = dotted_name(call.args[0].value).rpartition(".")[2]
-            # Compiling a module compiles its ``forward``.
-            if given == function or (function == "forward" and call.args[0].keyword is None):
-                found.append(call)
-    return found
+def _may_be_dynamic(finding: Finding, evidence: RecompileEvidence) -> bool:
+    """Whether a finding is about a size or a number, which Dynamo can replace by a symbol."""
+    guard = guard_of(finding)
+    is_number = guard is not None and all(map(_NUMBER.match, (guard.was, guard.now)))
+    return is_number or evidence.detail.startswith("size ") or finding.code == "recompile/size"
 
 
-def _is_compile(syntax: Syntax, node: cst.BaseExpression) -> bool:
-    return syntax.name(callee(node)) == "torch.compile"
+def _dynamic_changes(syntax: Syntax, function: str) -> list[tuple[cst.CSTNode, Change]]:
+    """Return a change for each expression that compiles the function: it gets ``dynamic=True``."""
+    pairs = [
+        (node, with_option(node, "dynamic", "True"))
+        for node in compile_expressions(syntax, function)
+    ]
+    return [(node, new) for node, new in pairs if new is not None]
 
 
-def _with_dynamic(node: cst.BaseExpression) -> cst.Call | None:
-    """Return a ``torch.compile`` expression with ``dynamic=True``; None if it has that argument
-    already.
-    """
-    argument = cst.Arg(
-        cst.Name("True"),
-        cst.Name("dynamic"),
-        equal=cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace("")),
-    )
-    if not isinstance(node, cst.Call):
-        return cst.Call(node, [argument])
-    if any(arg.star or (arg.keyword and arg.keyword.value == "dynamic") for arg in node.args):
-        return None
-    if not node.args:
-        return node.with_changes(args=[argument])
-    *first, last = node.args
-    if not isinstance(last.comma, cst.Comma):
-        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-        return node.with_changes(args=[*first, last.with_changes(comma=comma), argument])
-    # Text after the last comma, for example a comment, stays with the argument before it.
-    after, indent = last.comma.whitespace_after, node.whitespace_before_args
-    end = last.comma
-    if isinstance(after, cst.ParenthesizedWhitespace):
-        end = end.with_changes(
-            whitespace_after=after.with_changes(
-                first_line=after.first_line.with_changes(
-                    whitespace=cst.SimpleWhitespace(""), comment=None
-                ),
-                empty_lines=[],
-            )
+def _with_dynamic(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Candidate]:
+    changes = _dynamic_changes(syntax, evidence.function)
+    choices = [[one] for one in changes] + ([changes] if len(changes) > 1 else [])
+    for chosen in choices:
+        yield Candidate(
+            "dynamic",
+            f"Compile `{evidence.function}` with `dynamic=True`",
+            syntax.site.replaced(chosen),
+            preserves=True,
+            gives_up=_ALL_DYNAMIC,
         )
-        if isinstance(indent, cst.ParenthesizedWhitespace):
-            after = after.with_changes(last_line=indent.last_line)
-    else:
-        after = cst.SimpleWhitespace(" ")
-    between = last.comma.with_changes(whitespace_after=after)
-    return node.with_changes(
-        args=[*first, last.with_changes(comma=between), argument.with_changes(comma=end)]
-    )
+
+
+def dynamic_settings(site: Site) -> Iterator[Candidate]:
+    """Yield rewrites that set torch to keep more values dynamic, in addition to ``dynamic=True``.
+
+    They are for sizes of parameters, for integer attributes of modules, and for a size that equals
+    another one in the first call.
+    """
+    finding, evidence, syntax = site.finding, site.finding.evidence, Syntax(site)
+    if not isinstance(evidence, RecompileEvidence) or not _may_be_dynamic(finding, evidence):
+        return
+    changes = _dynamic_changes(syntax, evidence.function)
+    also = ", and compile with `dynamic=True`" if changes else ""
+    for setting, words in _settings(finding, evidence):
+        text = syntax.with_setting(setting, changes)
+        if text is not None:
+            yield Candidate(
+                "dynamic-setting",
+                f"Set {_names_of(setting)}{also}",
+                text,
+                preserves=True,
+                gives_up=f"{words} {_ALL_DYNAMIC}" if changes else words,
+            )
+
+
+def _names_of(setting: str) -> str:
+    names = [f"`{line.partition(' = ')[0]}`" for line in setting.split("\n")]
+    return " and ".join(names)
+
+
+def _settings(finding: Finding, evidence: RecompileEvidence) -> Iterator[tuple[str, str]]:
+    """Yield settings of torch that may help, each with a sentence on their effect."""
+    guard = guard_of(finding)
+    whole = "It holds for the whole program:"
+    if finding.code == "recompile/size":
+        if any("Parameter" in one.expression for one in evidence.guards):
+            in_module = any("_parameters" in one.source for one in evidence.guards)
+            yield (
+                _STATIC_PARAMETERS + (f"\n{_STATIC_MODULES}" if in_module else ""),
+                f"{whole} sizes of parameters are dynamic.",
+            )
+        yield (
+            "torch.fx.experimental._config.use_duck_shape = False",
+            f"{whole} equal sizes of the first call may differ later.",
+        )
+    elif guard is not None and _INTEGER.match(guard.was) and "self" in guard.source:
+        yield (
+            "torch._dynamo.config.allow_unspec_int_on_nn_module = True",
+            f"{whole} integer attributes of modules are dynamic.",
+        )
 
 
 def _mark_arguments(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Candidate]:
@@ -125,20 +145,10 @@ def _mark_arguments(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Can
         if local and size:
             key = local["name"], size["axis"]
             sizes[key] = size["size"] in ("0", "1") or sizes.get(key, False)
-    defined = m.findall(syntax.module, m.FunctionDef(name=m.Name(evidence.function)))
-    if not sizes or len(defined) != 1:
+    if not sizes:
         return
-    params = cst.ensure_type(defined[0], cst.FunctionDef).params
-    names = [one.name.value for one in (*params.posonly_params, *params.params)]
-    called = {evidence.function, *_compiled_names(syntax, evidence.function)}
-    calls = [
-        call
-        for call in m.findall(syntax.module, m.Call())
-        if isinstance(call, cst.Call) and dotted_name(call.func).rpartition(".")[2] in called
-    ]
-    for call in calls[:_MOST_PLACES]:
-        given = _arguments_by_name(call, names)
-        tensors = [(given.get(name), axis, small) for (name, axis), small in sizes.items()]
+    for call in compiled_calls(syntax, evidence.function)[:_MOST_PLACES]:
+        tensors = [(call.arguments.get(name), axis, small) for (name, axis), small in sizes.items()]
         if any(not isinstance(tensor, cst.Name) for tensor, _, _ in tensors):
             continue
         marks = {small: syntax.spelled(_MARKS[small]) for _, _, small in tensors}
@@ -147,47 +157,28 @@ def _mark_arguments(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Can
             for one, axis, small in tensors
             if one is not None
         ]
-        lines = [cst.Expr(syntax.expression(code)) for code in codes]
-        # If the caller is traced as well, Dynamo refuses to trace the call that marks a size.
-        test = syntax.expression(f"not {syntax.spelled('torch.compiler.is_compiling')}()")
-        eager = cst.If(test, cst.IndentedBlock([cst.SimpleStatementLine([one]) for one in lines]))
-        imports = [one for mark in marks.values() for one in syntax.imports_for(mark)]
-        for new in (lines, [eager]):
-            changes = insert_before(syntax.site, call, new)
-            if changes is not None:
-                yield Candidate(
-                    "mark-unbacked" if True in marks else "mark-dynamic",
-                    f"Mark what varies by `{codes[0]}`",
-                    syntax.site.replaced(changes, imports=list(dict.fromkeys(imports))),
-                    preserves=True,
-                    gives_up=_NEEDS_TO_KNOW if True in marks else _NEEDS_CONSTANT,
-                )
+        yield from _mark_before(syntax, call.node, codes, list(marks.values()), True in marks)
 
 
-def _compiled_names(syntax: Syntax, function: str) -> Iterator[str]:
-    """Yield the names that the file gives to the compiled version of ``function``."""
-    for assign in m.findall(syntax.module, m.Assign(value=m.Call())):
-        assert isinstance(assign, cst.Assign)
-        value = cst.ensure_type(assign.value, cst.Call)
-        given = value.args[0].value if value.args else None
-        compiled = syntax.called(value) == "torch.compile"
-        if compiled and dotted_name(given).rpartition(".")[2] == function:
-            yield from (dotted_name(one.target).rpartition(".")[2] for one in assign.targets)
+def _mark_before(
+    syntax: Syntax, call: cst.Call, codes: Sequence[str], marks: Sequence[str], unbacked: bool
+) -> Iterator[Candidate]:
+    """Yield rewrites that execute the statements ``codes`` before a call.
 
-
-def _arguments_by_name(call: cst.Call, names: list[str]) -> dict[str, cst.BaseExpression]:
-    """Return the arguments of a call by parameter name, up to the first starred argument.
-
-    ``names`` are the parameters in order.
+    ``marks`` are the functions that they call; ``unbacked`` is true for ``mark_unbacked``.
     """
-    if isinstance(call.func, cst.Attribute) and names[:1] == ["self"]:
-        names = names[1:]
-    found: dict[str, cst.BaseExpression] = {}
-    for number, arg in enumerate(call.args):
-        if arg.star:
-            break
-        if arg.keyword is not None:
-            found[arg.keyword.value] = arg.value
-        elif number < len(names):
-            found[names[number]] = arg.value
-    return found
+    lines = [cst.Expr(syntax.expression(code)) for code in codes]
+    # If the caller is traced as well, Dynamo refuses to trace the call that marks a size.
+    test = syntax.expression(f"not {syntax.spelled('torch.compiler.is_compiling')}()")
+    eager = cst.If(test, cst.IndentedBlock([cst.SimpleStatementLine([one]) for one in lines]))
+    imports = [one for mark in marks for one in syntax.imports_for(mark)]
+    for new in (lines, [eager]):
+        changes = insert_before(syntax.site, call, new)
+        if changes is not None:
+            yield Candidate(
+                "mark-unbacked" if unbacked else "mark-dynamic",
+                f"Mark what varies by `{codes[0]}`",
+                syntax.site.replaced(changes, imports=list(dict.fromkeys(imports))),
+                preserves=True,
+                gives_up=_NEEDS_TO_KNOW if unbacked else _NEEDS_CONSTANT,
+            )

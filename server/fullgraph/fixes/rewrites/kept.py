@@ -20,6 +20,7 @@ from fullgraph.fixes.site import Change, Replacing, Site
 from fullgraph_engine.protocol.evidence import (
     ForecastEvidence,
     GuardEvidence,
+    RecompileEvidence,
     SpecializationEvidence,
 )
 
@@ -27,6 +28,7 @@ _OF_SIZES = ("shape", "device", "dtype", "ndim", "size", "dim")
 """Attributes and methods of a tensor that do not read its elements."""
 
 
+_KINDS = (ForecastEvidence, GuardEvidence, RecompileEvidence, SpecializationEvidence)
 _ASSIGNS = (cst.Assign, cst.AnnAssign, cst.AugAssign)
 
 
@@ -37,7 +39,7 @@ def recompute_cached(site: Site) -> Iterator[Candidate]:
     """
     evidence = site.finding.evidence
     function = site.function
-    if not isinstance(evidence, (ForecastEvidence, GuardEvidence, SpecializationEvidence)):
+    if not isinstance(evidence, _KINDS):
         return
     if not isinstance(function, cst.FunctionDef):
         return

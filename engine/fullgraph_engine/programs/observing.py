@@ -1,0 +1,158 @@
+"""Record the values that a program computes; a changed program must compute equal values."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from ..behavior.facts import (
+    CallFact,
+    FactCollector,
+    MemoryOwners,
+    TensorData,
+    tensor_digest,
+)
+from ..protocol import Aspect, ObservedValue
+from ..targets.probes import unwrap_compiled
+from ..torch_internals.regions import CompiledCall
+from ..torch_internals.trees import pytree
+
+MOST_CALLS = 200
+"""Maximum number of calls of compiled functions whose results are recorded."""
+_MOST_VALUES = 4_000
+_MOST_GRADIENTS = 8
+"""Maximum number of calls of one compiled function whose gradients are recorded."""
+_SAMPLE = 64
+"""Maximum number of elements recorded of one tensor."""
+
+
+class ProgramValues:
+    """The values that a program computes, in order: results and gradients of the calls of compiled
+    functions, and the state at the end."""
+
+    def __init__(self) -> None:
+        self.found: list[ObservedValue] = []
+        self._calls = 0
+        self._numbers: dict[str, int] = {}
+        self._samples: dict[str, tuple[float, ...]] = {}
+
+    def add_result(self, name: str, call: CompiledCall, result: Any) -> None:
+        """Record the result of a call of the compiled function ``name``, and its gradients."""
+        if self._calls >= MOST_CALLS:
+            return
+        self._calls += 1
+        number = self._numbers[name] = self._numbers.get(name, 0) + 1
+        path = f"result {number} of {name}"
+        tensors = self._collect("result", path, result)
+        if number <= _MOST_GRADIENTS:
+            gradients = input_gradients(call, tensors)
+            self._collect("gradient", f"gradients of {path}", gradients)
+
+    def add_state(self, namespace: Mapping[str, Any]) -> None:
+        """Record the values of a program's global variables at its end.
+
+        Functions, classes and imported modules are left out.
+        """
+        for name, value in list(namespace.items()):
+            if callable(value):
+                value = unwrap_compiled(value)
+            plain = isinstance(value, torch.nn.Module) or not callable(value)
+            if name.startswith("__") or isinstance(value, types.ModuleType) or not plain:
+                continue
+            self._collect("state", name, value)
+
+    def _collect(self, aspect: Aspect, path: str, value: Any) -> list[torch.Tensor]:
+        """Record a value and everything in it; return its tensors."""
+        if len(self.found) >= _MOST_VALUES:
+            return []
+        collector = FactCollector(aspect, self._keep, MemoryOwners(), "__main__")
+        collector.collect_global(path, value)
+        for fact in collector.facts:
+            # The compiler decides which results share memory.
+            if fact.aspect == aspect:
+                self.found.append(self._as_value(fact))
+        return [tensor for _, tensor in collector.tensors]
+
+    def _keep(self, tensor: torch.Tensor) -> TensorData:
+        digest = tensor_digest(tensor)
+        if digest not in self._samples:
+            self._samples[digest] = _sample(tensor)
+        return TensorData(str(tensor.dtype), tuple(tensor.shape), 0, 0, digest)
+
+    def _as_value(self, fact: CallFact) -> ObservedValue:
+        digest = fact.data.digest if fact.data is not None else ""
+        return ObservedValue(
+            fact.aspect, fact.path, fact.words, digest, self._samples.get(digest, ())
+        )
+
+
+def _sample(tensor: torch.Tensor) -> tuple[float, ...]:
+    """Return some elements of a contiguous tensor as floats, evenly spaced, and the sum of their
+    absolute values over all elements."""
+    if not tensor.numel():
+        return ()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    flat = tensor.reshape(-1).to(torch.float64)
+    step = max(flat.numel() // _SAMPLE, 1)
+    return (*flat[::step][:_SAMPLE].tolist(), float(flat.abs().sum()))
+
+
+def input_gradients(call: CompiledCall, outputs: list[torch.Tensor]) -> list[torch.Tensor | None]:
+    """Return the gradients of the sum of a call's results, for its parameters and arguments.
+
+    Empty if nothing requires gradients, or if the backward pass raises.
+    """
+    ends = [one for one in outputs if one.requires_grad and one.is_floating_point()]
+    owner = getattr(call.function, "__self__", call.function)
+    inputs = list(pytree.tree_leaves((call.args, call.kwargs)))
+    for one in (owner, *inputs):
+        if isinstance(one, torch.nn.Module):
+            inputs += one.parameters()
+    wanted = {id(one): one for one in inputs if isinstance(one, torch.Tensor) and one.requires_grad}
+    if not ends or not wanted:
+        return []
+    try:
+        with torch.enable_grad():
+            found = torch.autograd.grad(
+                sum((one.sum() for one in ends), torch.zeros(())),
+                list(wanted.values()),
+                retain_graph=True,
+                allow_unused=True,
+            )
+    except RuntimeError:
+        return []
+    return list(found)
+
+
+def when_returned(frame: types.FrameType, note: Callable[[Any], None]) -> None:
+    """Call ``note`` with the value that a live frame will return, unless it raises.
+
+    This replaces the trace function of ``sys.settrace`` until then; without effect if there is one.
+    """
+    if sys.gettrace() is not None:
+        return
+
+    raised = False
+
+    def local(_: types.FrameType, event: str, value: Any) -> Any:
+        nonlocal raised
+        raised = raised or event == "exception"
+        if event == "return":
+            sys.settrace(None)
+            frame.f_trace = None
+            if value is not None or not raised:
+                note(value)
+        return local
+
+    frame.f_trace_lines = False
+    frame.f_trace = local
+    sys.settrace(_ignore_frame)
+
+
+def _ignore_frame(*_: Any) -> None:
+    """Trace function for frames whose events are not needed."""

@@ -1,0 +1,97 @@
+"""Compare the values that two versions of a program computed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Collection, Sequence
+
+from fullgraph_engine.protocol import Aspect, Compared, ObservedValue
+
+_TOLERANCES = {"f64": 1e-7, "c128": 1e-7, "f32": 1e-4, "c64": 1e-4, "f16": 2e-2, "bf16": 5e-2}
+"""Relative differences that rounding may cause, by dtype, after the steps of a program."""
+_DTYPE = re.compile(r"\b(f64|c128|f32|c64|f16|bf16)\b|\bfloat\b")
+_REGION = re.compile(r"\bresult \d+ of [^\[]+?(?=[\[.]|$)")
+
+
+def compare_values(
+    before: Sequence[ObservedValue],
+    after: Sequence[ObservedValue],
+    lost: Collection[Aspect],
+    *,
+    ended_early: bool = False,
+) -> Compared:
+    """Compare the values of the original program with the values of the rewritten program.
+
+    Results and gradients are compared in the order of the calls; state by name, as far as both
+    programs have it. Differences in the aspects ``lost`` are ignored. With ``ended_early``, an
+    exception of Dynamo has ended the original program, so that its results are compared as far as
+    it came. The outcome is "unverified" if the programs did not compute comparable values.
+    """
+    exact = True
+    count = 0
+    aspects: tuple[Aspect, ...] = ("result", "gradient")
+    for aspect in aspects:
+        old, new = ([one for one in side if one.aspect == aspect] for side in (before, after))
+        if aspect in lost and aspect != "result":
+            continue
+        if ended_early:
+            new = new[: len(old)]
+        if len(old) != len(new):
+            words = f"It has {len(new)} values of calls instead of {len(old)}"
+            reason = f"{words}, so that its {aspect}s cannot be compared."
+            return Compared(0, "unverified", reason=reason)
+        for one, other in zip(old, new, strict=True):
+            difference = _difference(one, other, aspect in lost)
+            if difference is None:
+                return Compared(0, "differs", aspects=(aspect,), reason=_words(one, other))
+            exact, count = exact and not difference, count + 1
+    if "state" not in lost and not ended_early:
+        known = {one.path: one for one in after if one.aspect == "state"}
+        for one in before:
+            found = known.get(one.path) if one.aspect == "state" else None
+            if found is None:
+                continue
+            difference = _difference(one, found)
+            if difference is None:
+                return Compared(0, "differs", aspects=("state",), reason=_words(one, found))
+            exact, count = exact and not difference, count + 1
+    if not count:
+        return Compared(0, "unverified", reason="The program computes no values to compare.")
+    return Compared(0, "same", exact)
+
+
+def _words(one: ObservedValue, other: ObservedValue) -> str:
+    if one.words != other.words:
+        return f"The {one.path} is {other.words} instead of {one.words}."
+    return f"The {one.path} has other numbers."
+
+
+def _difference(
+    one: ObservedValue, other: ObservedValue, only_numbers: bool = False
+) -> bool | None:
+    """Return whether two values differ in rounding; None if they differ by more.
+
+    With ``only_numbers``, a number may have become a tensor with this number.
+    """
+    is_number = only_numbers and len(one.sample) == len(other.sample) == 2
+    if not is_number and _REGION.sub("", one.words) != _REGION.sub("", other.words):
+        return None
+    if one.digest == other.digest:
+        return False
+    found = _DTYPE.search(other.words) or _DTYPE.search(one.words)
+    if found is None or len(one.sample) != len(other.sample) or not one.sample:
+        return None
+    relative = _TOLERANCES.get(found[0], 1e-7)
+    scale = max(map(abs, filter(math.isfinite, one.sample[:-1])), default=0.0)
+    pairs = itertools.islice(zip(one.sample, other.sample, strict=True), len(one.sample) - 1)
+    close = all(_close(a, b, relative, relative * scale) for a, b in pairs)
+    total = _close(one.sample[-1], other.sample[-1], relative, relative)
+    return True if close and total else None
+
+
+def _close(one: float, other: float, relative: float, absolute: float) -> bool:
+    if math.isnan(one) or math.isnan(other):
+        return math.isnan(one) and math.isnan(other)
+    return math.isclose(one, other, rel_tol=relative, abs_tol=absolute)

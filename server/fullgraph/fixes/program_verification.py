@@ -1,0 +1,285 @@
+"""Verify rewrites of a program by running it: the original and the rewritten program must compute
+the same values, and the finding must disappear.
+
+The engine calls what the program compiles many more times, with other sizes and numbers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import re
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+from fullgraph.domain import codes
+from fullgraph.domain.codes import Severity
+from fullgraph.domain.findings import keep_latest
+from fullgraph.domain.phrases import amount
+from fullgraph.domain.positions import text_hash
+from fullgraph.fixes.candidate import Candidate, edits_between
+from fullgraph.fixes.catalogue import candidates
+from fullgraph.fixes.outcomes import Fix, Refused, Search
+from fullgraph.fixes.program_values import compare_values
+from fullgraph.fixes.site import Text, Unparsable
+from fullgraph.fixes.step_times import StepTimes
+from fullgraph.fixes.tracing import Judgment, Traced, Tracer, events, same
+from fullgraph.results import Results
+from fullgraph_engine.protocol import (
+    Analyze,
+    Compared,
+    ComparedCase,
+    Finding,
+    ProgramObserved,
+)
+
+FURTHER_CALLS = 100
+"""Number of calls with other sizes and numbers that verify a rewrite, of each compiled function."""
+_MOST_TRIED = 16
+"""Maximum number of rewrites of a program to run for one finding."""
+_SECONDS = 90.0
+"""Maximum wall time in seconds for the search for one finding; a run in progress is completed."""
+
+_SIZE = re.compile(r"[\w.\[\]]+\.shape\[\d+\]")
+_NO_REWRITE = "No rewrite applies to this code."
+_NOT_REPEATED = "A second run of the program did not show this finding."
+
+
+def needs_program(finding: Finding, request: Analyze) -> bool:
+    """Whether a finding depends on the order of a program's calls, so that only a run of the
+    program can verify a fix."""
+    may_run = request.program.seconds > 0 and "first" in request.parts
+    return may_run and bool(finding.calls) and finding.code.startswith("recompile")
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run of a program: its findings and reports, and the values that it computed."""
+
+    traced: Traced
+    observed: ProgramObserved | None
+
+    @property
+    def recompiles(self) -> int:
+        return sum(one.recompiles or 0 for one in self.traced.reports if one.region is not None)
+
+    @property
+    def graphs(self) -> int:
+        return sum(one.graphs or 0 for one in self.traced.reports if one.region is not None)
+
+
+class ProgramVerifier:
+    """Verifies rewrites of a program by running the rewritten program.
+
+    ``request`` describes how the file is traced and executed; ``times`` collects the seconds of
+    each step.
+    """
+
+    def __init__(self, tracer: Tracer, request: Analyze, times: StepTimes) -> None:
+        self._tracer, self._request, self._times = tracer, request, times
+        self._original: _Run | None = None
+
+    async def fixes(self, finding: Finding) -> Search:
+        """Verify the rewrites that may fix a finding, in order, until one is verified; return it
+        and the refused ones."""
+        began = time.monotonic()
+        with self._times.measure("candidates"):
+            made = await asyncio.to_thread(_make_candidates, self._request.text, finding)
+        if not made:
+            return Search(problem=_NO_REWRITE)
+        before = await self._run_original()
+        if not any(_cause(one) == _cause(finding) for one in before.traced.findings):
+            return Search(problem=before.traced.problem or _NOT_REPEATED)
+        refused: list[Refused] = []
+        suggested: list[Fix] = []
+        left = list(made)
+        seen = {one.text for one in left}
+        for _ in range(_MOST_TRIED):
+            if not left or time.monotonic() - began > _SECONDS:
+                break
+            candidate = left.pop(0)
+            if candidate.suggestion:
+                continue
+            one = await self._try_candidate(candidate, finding, before)
+            if isinstance(one, Refused):
+                refused.append(one)
+                further = await asyncio.to_thread(_continue_refused, one)
+                left += [each for each in further if each.text not in seen]
+                seen.update(each.text for each in further)
+                continue
+            fix = dataclasses.replace(one, seconds=time.monotonic() - began)
+            if fix.grade == "unsafe":
+                return Search((fix,), tuple(refused))
+            suggested.append(fix)
+        return Search(tuple(suggested), tuple(refused))
+
+    async def verify(self, candidate: Candidate, finding: Finding) -> Fix | Refused:
+        """Verify one rewrite of the program for a finding."""
+        return await self._try_candidate(candidate, finding, await self._run_original())
+
+    async def _run_original(self) -> _Run:
+        if self._original is None:
+            with self._times.measure("trace"):
+                self._original = await self._run(self._request.text)
+        return self._original
+
+    async def _run(self, text: str) -> _Run:
+        """Run a version of the program, and call what it compiles with other sizes and numbers."""
+        program = dataclasses.replace(
+            self._request.program, further_calls=FURTHER_CALLS, uncompiled=False
+        )
+        request = dataclasses.replace(
+            self._request,
+            text=text,
+            generation=text_hash(text),
+            parts=("first",),
+            only=(),
+            without=(),
+            documents=(),
+            program=program,
+            tentative=text != self._request.text,
+        )
+        results, observed = Results(), None
+        results.begin_run()
+        async for event in events(self._tracer.analyze(request)):
+            results.apply_event(event)
+            if isinstance(event, ProgramObserved):
+                observed = event
+        results.complete_run()
+        traced = Traced(
+            text,
+            keep_latest(results.findings()),
+            tuple(shown.report for shown in results.reports()),
+            results.failure.reason if results.failure is not None else "",
+        )
+        return _Run(traced, observed)
+
+    async def _try_candidate(
+        self, candidate: Candidate, finding: Finding, before: _Run
+    ) -> Fix | Refused:
+        with self._times.measure("retrace"):
+            after = await self._run(candidate.text)
+        judgment = _judge_run(before, after, finding)
+        if not judgment.better:
+            return Refused(candidate, judgment.why, judgment.instead)
+        compared = _compare_runs(candidate, before, after)
+        if compared.outcome == "differs":
+            return Refused(candidate, compared.reason, differs=True)
+        doubt = candidate.gives_up or (
+            "It was verified by the calls of the program, and "
+            f"{amount(len(compared.cases), 'further call')} with other sizes and values."
+        )
+        unverified = compared.outcome == "unverified"
+        return Fix(
+            candidate,
+            "suggestion" if unverified else "unsafe",
+            (finding, *(one for one in judgment.ended if not same(one, finding))),
+            edits_between(self._request.text, candidate.text),
+            judgment,
+            (compared,),
+            doubt=compared.reason if unverified else doubt,
+        )
+
+
+def _make_candidates(text: str, finding: Finding) -> tuple[Candidate, ...]:
+    try:
+        return candidates(Text(text), finding)
+    except Unparsable:
+        return ()
+
+
+def _continue_refused(refused: Refused) -> tuple[Candidate, ...]:
+    """Return candidates that combine a refused rewrite with a rewrite for the finding that it
+    adds."""
+    if refused.instead is None:
+        return ()
+    made = _make_candidates(refused.candidate.text, refused.instead)
+    return tuple(refused.candidate.then(one) for one in made if not one.suggestion)
+
+
+def _cause(finding: Finding) -> tuple[str, str]:
+    """Return code and guarded value of a finding, which identify its cause in several versions of a
+    program."""
+    if finding.names:
+        return finding.code, finding.names[0].name
+    evidence = finding.evidence
+    return finding.code, getattr(evidence, "title", "") or _without_calls(finding.message)
+
+
+def _without_calls(message: str) -> str:
+    """Return a message without the numbers of calls, which differ between programs."""
+    return re.sub(r", in calls? .*", "", message)
+
+
+def _judge_run(before: _Run, after: _Run, finding: Finding) -> Judgment:
+    """Return the effect of a rewrite of a program on ``finding`` and on other findings."""
+    problem = after.traced.problem
+    failed = next(
+        (one for one in after.traced.reports if one.status in ("failed", "crashed")), None
+    )
+    failures = (
+        {one.name for one in before.traced.reports if one.status == failed.status}
+        if failed
+        else set()
+    )
+    if failed is not None and failed.name not in failures:
+        problem = f"The changed program fails: {failed.error or failed.status}."
+    if not problem and not after.graphs:
+        problem = "The changed program compiles nothing."
+    if problem:
+        return Judgment(False, problem=problem)
+    known = {size for one in before.traced.findings for size in _sizes_in(one)}
+    old = Counter(_cause(one) for one in before.traced.findings)
+    new = Counter(_cause(one) for one in after.traced.findings)
+    appeared = tuple(
+        one
+        for one in after.traced.findings
+        if new[_cause(one)] > old[_cause(one)]
+        if _is_serious(one) or (one.code == "recompile/size" and not _sizes_in(one) <= known)
+    )
+    ended = tuple(one for one in before.traced.findings if new[_cause(one)] < old[_cause(one)])
+    gone = new[_cause(finding)] < old[_cause(finding)]
+    if not finding.code.startswith("recompile"):
+        return Judgment(gone, ended, appeared)
+    if gone and not appeared and after.recompiles >= before.recompiles:
+        recompiles = amount(after.recompiles, "recompile")
+        return Judgment(gone, problem=f"The changed program has {recompiles}, not fewer.")
+    return Judgment(gone, ended, appeared)
+
+
+def _sizes_in(finding: Finding) -> set[str]:
+    """Return the sizes in the message of a recompile, such as ``x.shape[0]``.
+
+    A size that recompiled before may have another condition after a rewrite.
+    """
+    is_recompile = finding.code.startswith("recompile")
+    return set(_SIZE.findall(finding.message)) if is_recompile else set()
+
+
+def _is_serious(finding: Finding) -> bool:
+    return codes.effective_severity(finding.code, {}).reaches(Severity.WARNING)
+
+
+def _compare_runs(candidate: Candidate, before: _Run, after: _Run) -> Compared:
+    """Compare the values that the original and the rewritten program computed, and the further
+    calls of compiled functions with eager mode."""
+    if before.observed is None or after.observed is None:
+        return Compared(
+            0, "unverified", reason="The program ended before its values were recorded."
+        )
+    if after.observed.difference and not before.observed.difference:
+        words = f"In a call with other sizes or values, {after.observed.difference}."
+        return Compared(0, "differs", reason=words)
+    lost = set(candidate.loses)
+    raised = any(
+        one.code == "recompile/limit" and " raises under " in one.message
+        for one in before.traced.findings
+    )
+    if candidate.is_same_eagerly:
+        lost.add("state")  # compiled code leaves out what the candidate says
+    compared = compare_values(
+        before.observed.unpack_values(), after.observed.unpack_values(), lost, ended_early=raised
+    )
+    further = [ComparedCase("other sizes and values") for _ in range(after.observed.further)]
+    return dataclasses.replace(compared, cases=tuple(further))

@@ -1,0 +1,132 @@
+"""Rewrites that compile a function once, instead of in each iteration of a loop or in each call.
+
+Each ``torch.compile`` with a new backend object starts without compiled code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.compile_sites import compile_expressions
+from fullgraph.fixes.rewrites.names import code_of, names_bound, names_read
+from fullgraph.fixes.rewrites.placing import insert_before
+from fullgraph.fixes.rewrites.syntax import Syntax
+from fullgraph.fixes.site import Site
+from fullgraph_engine.protocol.evidence import RecompileEvidence
+
+_ANOTHER_BACKEND = "BACKEND_MATCH"
+
+
+def compiled_once(site: Site) -> Iterator[Candidate]:
+    """Yield rewrites that move ``torch.compile`` out of a loop, or out of a function to the
+    module.
+
+    The finding is that the function was recompiled for another backend object.
+    """
+    evidence, syntax = site.finding.evidence, Syntax(site)
+    if not isinstance(evidence, RecompileEvidence):
+        return
+    if not any(_ANOTHER_BACKEND in reason for reason in evidence.reasons):
+        return
+    for call in compile_expressions(syntax, evidence.function):
+        if isinstance(call, cst.Call):
+            yield from _out_of_loops(syntax, call)
+            yield from _to_module(syntax, call)
+
+
+def _out_of_loops(syntax: Syntax, call: cst.Call) -> Iterator[Candidate]:
+    """Yield a rewrite that moves ``step = torch.compile(f)`` before the outermost loop that does
+    not change what it reads."""
+    assign = syntax.text.parent(call)
+    line = syntax.text.parent(assign) if isinstance(assign, cst.Assign) else None
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+        return
+    read, outermost = _free_names(call), None
+    for around in syntax.text.ancestors(line):
+        if isinstance(around, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+            break
+        if isinstance(around, (cst.For, cst.While)):
+            bound = set(names_bound(around.body))
+            bound |= set(names_read(around.target)) if isinstance(around, cst.For) else set()
+            if read & bound:
+                break
+            outermost = around
+    if outermost is None:
+        return
+    changes = insert_before(syntax.site, outermost, [cst.ensure_type(assign, cst.Assign)])
+    if changes is None:
+        return
+    (_, above), *_ = changes
+    assert isinstance(above, cst.FlattenSentinel)
+    first, *rest = list(above)[:-1]
+    # Comments of the moved statement move, too.
+    comments = [*first.leading_lines, *line.leading_lines]
+    new = [first.with_changes(leading_lines=comments), *rest]
+    yield Candidate(
+        "compiled-once",
+        f"Move `{code_of(call)}` out of the loop",
+        _move_line(syntax, outermost, line, new),
+        gives_up="It is compiled even if the loop has no iteration.",
+    )
+
+
+def _free_names(call: cst.Call) -> set[str]:
+    """Return the names that a call reads, without the parameters of lambdas in it."""
+    return set(names_read(call)) - set(names_bound(call))
+
+
+def _move_line(
+    syntax: Syntax,
+    loop: cst.BaseCompoundStatement,
+    line: cst.SimpleStatementLine,
+    above: list[cst.CSTNode],
+) -> str:
+    """Return the text with ``line`` removed from a loop, and the statements ``above`` before the
+    loop."""
+
+    class Removing(cst.CSTTransformer):
+        """A transformer that removes one line."""
+
+        def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> object:  # type: ignore[override]
+            if original_node is line:
+                return cst.RemoveFromParent()
+            return super().on_leave(original_node, updated_node)
+
+    changed = loop.visit(Removing())
+    assert isinstance(changed, cst.BaseCompoundStatement)
+    below = changed.with_changes(leading_lines=())
+    return syntax.site.replaced([(loop, cst.FlattenSentinel([*above, below]))])
+
+
+def _to_module(syntax: Syntax, call: cst.Call) -> Iterator[Candidate]:
+    """Yield a rewrite that compiles at the level of the module, before the function that compiles
+    in each call."""
+    functions = [
+        one for one in syntax.text.ancestors(call) if isinstance(one, (cst.FunctionDef, cst.Lambda))
+    ]
+    if not functions or not isinstance(functions[-1], cst.FunctionDef):
+        return
+    outer = functions[-1]
+    if syntax.text.parent(outer) is not syntax.module:
+        return
+    params = outer.params
+    given = (*params.posonly_params, *params.params, *params.kwonly_params)
+    local = {one.name.value for one in given} | set(names_bound(outer.body))
+    if _free_names(call) & local or not call.args:
+        return
+    named = code_of(call.args[0].value).rpartition(".")[2]
+    name = f"_compiled_{named}" if named.isidentifier() else "_compiled"
+    line = cst.SimpleStatementLine(
+        [cst.Assign([cst.AssignTarget(cst.Name(name))], call)], leading_lines=outer.leading_lines
+    )
+    lines = [cst.EmptyLine(indent=False), cst.EmptyLine(indent=False)]
+    below = outer.with_changes(leading_lines=lines).deep_replace(call, cst.Name(name))
+    yield Candidate(
+        "compiled-once",
+        f"Compile `{named}` once, when the module is executed",
+        syntax.site.replaced([(outer, cst.FlattenSentinel([line, below]))]),
+        gives_up="It is compiled when the file is imported.",
+    )

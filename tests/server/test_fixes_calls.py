@@ -1,0 +1,206 @@
+"""Rewrites of callers and constructors, and the comparison of a program's values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from fullgraph.domain.positions import TextPositions
+from fullgraph.fixes.program_values import compare_values
+from fullgraph.fixes.rewrites.constructors import moved_to_constructor
+from fullgraph.fixes.rewrites.hoisting import compiled_once
+from fullgraph.fixes.rewrites.returned_numbers import returned_numbers
+from fullgraph.fixes.rewrites.varying_values import varying_values
+from fullgraph.fixes.site import Site, Text
+from fullgraph_engine.protocol import Aspect, Finding, GuardName, ObservedValue, Range
+from fullgraph_engine.protocol.evidence import (
+    BreakEvidence,
+    Evidence,
+    GuardFailure,
+    RecompileEvidence,
+)
+
+
+def site_at(text: str, place: str, evidence: Evidence, code: str, *names: GuardName) -> Site:
+    start, positions = text.index(place), TextPositions(text)
+    range_ = Range(positions.position_at(start), positions.position_at(start + len(place)))
+    return Site(Text(text), Finding(code, "message", range_, evidence=evidence, names=names))
+
+
+def break_at(text: str, place: str) -> Site:
+    evidence = BreakEvidence("Unsupported Tensor.item() call with capture_scalar_outputs=False")
+    return site_at(text, place, evidence, "graph-break/GB0124")
+
+
+def recompile_at(text: str, place: str, source: str, was: str, now: str, function: str) -> Site:
+    guard = GuardFailure("0/0", "EQUALS_MATCH", source, f"{source} == {was}", "it", was, now)
+    evidence = RecompileEvidence(function, "model.py", 0, (guard,))
+    return site_at(text, place, evidence, "recompile/value", GuardName("x", "it", function))
+
+
+LOSS = """\
+import torch
+
+
+@torch.compile
+def step(x):
+    loss = x.sum()
+    return {returned}
+
+
+{caller}
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "caller", "expected"),
+    [
+        pytest.param("loss.item()", "print(step(x))", "print(step(x).item())", id="a number"),
+        pytest.param(
+            "loss, loss.item()", "loss, number = step(x)", "number = number.item()", id="a tuple"
+        ),
+        pytest.param(
+            '{"loss": loss.item(), "size": 3}',
+            "log = step(x)",
+            'log["loss"] = log["loss"].item()',
+            id="a dictionary",
+        ),
+        pytest.param("loss, loss.item()", "both = step(x)", "", id="a tuple in a variable"),
+        pytest.param("loss, loss.item()", "use(step(x))", "", id="a tuple as an argument"),
+    ],
+)
+def test_callers_read_the_numbers(returned: str, caller: str, expected: str) -> None:
+    text = LOSS.replace("{returned}", returned).replace("{caller}", caller)
+    found = list(returned_numbers(break_at(text, "loss.item()")))
+    assert bool(found) is bool(expected)
+    if expected:
+        assert "loss.detach()" in found[0].text
+        assert found[0].text.rstrip().endswith(expected)
+        assert found[0].returns_tensors
+
+
+NET = """\
+import json
+
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self, options):
+        super().__init__()
+        self.options = options
+
+    def forward(self, x):
+        scale = json.loads({read})["scale"]
+        return x * scale
+"""
+
+
+def test_work_on_constant_attributes_moves_to_the_constructor() -> None:
+    text = NET.replace("{read}", "self.options")
+    (found,) = moved_to_constructor(break_at(text, "json.loads(self.options)"))
+    assert '        self.scale = json.loads(self.options)["scale"]\n' in found.text
+    assert "        scale = self.scale\n" in found.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(NET.replace("{read}", "self.options + x.name"), id="an argument"),
+        pytest.param(
+            NET.replace("{read}", "self.options")
+            + "\n    def set(self, options):\n        self.options = options\n",
+            id="an attribute that changes",
+        ),
+        pytest.param(NET.replace("{read}", "self.unknown"), id="an unknown attribute"),
+    ],
+)
+def test_work_on_changing_values_stays(text: str) -> None:
+    assert not list(moved_to_constructor(break_at(text, "json.loads")))
+
+
+def test_what_a_loop_changes_is_not_moved_out_of_it() -> None:
+    """Only the statement of the inner loop moves, and only before the inner loop."""
+    text = (
+        "import torch\n\n\ndef f(x):\n    return x\n\n\ndef g(x):\n"
+        "    for b in backends:\n        for _ in range(3):\n"
+        "            step = torch.compile(f, backend=b)\n            x = step(x)\n"
+    )
+    evidence = RecompileEvidence("f", "model.py", 0, reasons=("BACKEND_MATCH failure: other",))
+    (found,) = compiled_once(site_at(text, "def f", evidence, "recompile/other"))
+    assert (
+        "    for b in backends:\n        step = torch.compile(f, backend=b)\n"
+        "        for _ in range(3):\n            x = step(x)\n"
+    ) in found.text
+
+
+MODULE = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self, rate=0.5):
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x):
+        return x * self.rate
+
+
+net = Net()
+net.rate = 0.25
+net.rate *= 2
+"""
+
+
+def test_an_attribute_becomes_a_buffer_that_callers_fill() -> None:
+    site = recompile_at(MODULE, "self.rate\n", "L['self'].rate", "0.5", "0.25", "forward")
+    (found,) = varying_values(site)
+    made = 'self.register_buffer("rate", torch.tensor(rate, dtype=torch.float64), persistent=False)'
+    assert made in found.text
+    assert found.text.endswith("net.rate.fill_(0.25)\nnet.rate *= 2\n")
+
+
+def test_other_values_than_numbers_stay() -> None:
+    site = recompile_at(MODULE, "self.rate\n", "L['self'].rate", "'a'", "'b'", "forward")
+    assert not list(varying_values(site))
+
+
+def value(aspect: Aspect, path: str, *sample: float, words: str = "f32[2]") -> ObservedValue:
+    return ObservedValue(aspect, path, words, str(sample), (*sample, sum(map(abs, sample))))
+
+
+NUMBER = ObservedValue("result", "result 1 of f", "float", "a", (0.1, 0.1))
+TENSOR = ObservedValue("result", "result 1 of f", "f32[]", "b", (0.10000000149, 0.10000000149))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lost", "outcome"),
+    [
+        ([value("result", "r", 1.0, 2.0)], [value("result", "r", 1.0, 2.0)], (), "same"),
+        ([value("result", "r", 1.0, 2.0)], [value("result", "r", 1.0, 2.00001)], (), "same"),
+        ([value("result", "r", 1.0, 2.0)], [value("result", "r", 1.0, 2.1)], (), "differs"),
+        ([value("gradient", "g", 1.0)], [value("gradient", "g", 3.0)], (), "differs"),
+        ([value("state", "s", 1.0)], [value("state", "s", 3.0)], (), "differs"),
+        ([value("state", "s", 1.0)], [value("state", "s", 3.0)], ("state",), "unverified"),
+        ([value("result", "r", 1.0)], [], (), "unverified"),
+        ([value("result", "r", float("nan"))], [value("result", "r", 0.0)], (), "differs"),
+        ([NUMBER], [TENSOR], (), "differs"),
+        ([NUMBER], [TENSOR], ("result",), "same"),
+    ],
+)
+def test_values_of_two_programs(
+    before: Sequence[ObservedValue],
+    after: Sequence[ObservedValue],
+    lost: tuple[Aspect, ...],
+    outcome: str,
+) -> None:
+    assert compare_values(before, after, lost).outcome == outcome
+
+
+def test_a_program_that_dynamo_ended_is_compared_as_far_as_it_came() -> None:
+    before = [value("result", "r", 1.0)]
+    after = [value("result", "r", 1.0), value("result", "s", 2.0)]
+    assert compare_values(before, after, ()).outcome == "unverified"
+    assert compare_values(before, after, (), ended_early=True).outcome == "same"

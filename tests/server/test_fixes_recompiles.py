@@ -1,0 +1,175 @@
+"""Programs that recompile as in public reports: which change ends it, verified by running them.
+
+``tests/fixtures/recompiles/`` has a program for each situation. The tests with ``slow`` fix all of
+them; the figure that they check is printed in ``docs/fixes.md``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from fullgraph.domain.positions import text_hash
+from fullgraph.engines import Engine
+from fullgraph.fixes.fixing import APPLICABLE, Fixed, fixed
+from fullgraph.fixes.step_times import STEPS, StepTimes
+from fullgraph_engine.protocol import Analyze, ProgramRequest
+
+FOLDER = Path(__file__).parent.parent / "fixtures" / "recompiles"
+
+pytestmark = [
+    pytest.mark.real_engine,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(find_spec("torch") is None, reason="there is no torch here"),
+]
+
+ONE_EDIT = {
+    "annealed_temperature": "dynamic=True",
+    "automatic_dynamic_is_off": "dynamic=True",
+    "backend_per_call": "_compiled_attend = torch.compile(attend",
+    "backend_per_iteration": "inspect(graph, inputs, False))\n    for _ in range(steps):",
+    "compiled_in_loop": "dynamic=True",
+    "config_per_call": "dynamic=True",
+    "dynamic_is_off": "dynamic=True",
+    "evaluation_between": 'set_stance("force_eager")',
+    "global_step": "STEP = torch.tensor(0)",
+    "growing_cache": "mark_dynamic(cache, 1)",
+    "helper_compiled_per_call": "dynamic=True",
+    "kept_losses": "if not torch.compiler.is_compiling():",
+    "keyword_scale": "dynamic=True",
+    "last_batch": "mark_dynamic(x, 0)",
+    "layer_number": 'register_buffer("number", torch.tensor(number)',
+    "learning_rate_argument": "dynamic=True",
+    "maximum_length": "dynamic=True",
+    "metric_counter": 'register_buffer("updates", torch.tensor(0)',
+    "moving_average": 'register_buffer("count", torch.tensor(0)',
+    "optimizer_schedule": "dynamic=True",
+    "options_dictionary": "dynamic=True",
+    "orthogonalized_parameters": "force_parameter_static_shapes = False",
+    "position_argument": "dynamic=True",
+    "single_item_first": "mark_unbacked(batch, 0)",
+    "state_is_none_at_first": "torch.zeros_like(x) if state is None else state",
+    "threshold_attribute": 'register_buffer("threshold", torch.tensor(threshold)',
+    "transposed_cache": "k.contiguous()",
+    "warmup_step": "model.step.fill_(step)",
+}
+"""Programs whose recompiles end by one verified edit, with a part of the new text."""
+TWO_EDITS = {
+    "attended_lengths": "mark_dynamic(context, 1)",
+    "mask_cache": "dynamic=True",
+}
+UNFIXED = ("block_names", "half_precision_later", "number_of_features")
+"""Programs without a fix: other strings, dtypes and lengths of lists need other code."""
+QUICK = ("warmup_step", "transposed_cache")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A fixed program, and the messages of its recompiles before."""
+
+    fixed: Fixed
+    text: str
+
+    @property
+    def left(self) -> list[str]:
+        """Messages of recompiles that the program had and still has."""
+        mine = [one.finding for one in self.fixed.left]
+        return [one.message for one in mine if one.code.startswith("recompile/")]
+
+
+async def fix_program(engine: Engine, name: str, times: StepTimes | None = None) -> Outcome:
+    path = FOLDER / f"{name}.py"
+    text = path.read_text(encoding="utf-8")
+    program = ProgramRequest(seconds=20.0)
+    request = Analyze(0, text_hash(text), str(path), text, parts=("first",), program=program)
+    return Outcome(await fixed(engine, request, grades=APPLICABLE, times=times), text)
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[Engine]:
+    made = Engine(Path(sys.executable))
+    await made.start()
+    await made.ready()
+    yield made
+    await made.close()
+
+
+def test_each_program_has_an_expectation() -> None:
+    names = {path.stem for path in FOLDER.glob("*.py")}
+    assert names == {*ONE_EDIT, *TWO_EDITS, *UNFIXED}
+    assert len(ONE_EDIT) / len(names) >= 0.83
+
+
+async def check_fix(engine: Engine, name: str) -> None:
+    outcome = await fix_program(engine, name)
+    edits = [fix for fix in outcome.fixed.applied if fix.findings[0].code.startswith("recompile")]
+    assert len(edits) == (1 if name in ONE_EDIT else 2)
+    assert {**ONE_EDIT, **TWO_EDITS}[name] in outcome.fixed.text
+    assert "recompile_limit" not in outcome.fixed.text
+    for fix in edits:
+        assert fix.grade == "unsafe"
+        assert fix.doubt
+        assert {one.outcome for one in fix.compared} == {"same"}
+    # The number of a layer was the reason; the first layer is also compiled for another input.
+    allowed = ["requires_grad"] if name == "layer_number" else []
+    assert all(any(word in left for word in allowed) for left in outcome.left)
+
+
+@pytest.mark.parametrize("name", QUICK)
+async def test_recompiles_of_a_program_end(engine: Engine, name: str) -> None:
+    await check_fix(engine, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted({*ONE_EDIT, *TWO_EDITS} - {*QUICK}))
+async def test_recompiles_of_each_program_end(engine: Engine, name: str) -> None:
+    await check_fix(engine, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", UNFIXED)
+async def test_a_program_without_a_fix_stays_as_it_is(engine: Engine, name: str) -> None:
+    outcome = await fix_program(engine, name)
+    assert outcome.fixed.text == outcome.text
+    assert outcome.left
+
+
+async def test_the_seconds_of_each_step_are_measured(engine: Engine) -> None:
+    times = StepTimes()
+    await fix_program(engine, "transposed_cache", times)
+    assert times.seconds["trace"] > 0
+    assert times.seconds["candidates"] > 0
+    assert times.seconds["retrace"] > 0
+    assert times.words.split()[::4] == list(STEPS)
+
+
+WRONG = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.step = 0
+
+    def forward(self, x):
+        self.step += 1
+        return x if self.step % 2 else -x
+
+
+net = torch.compile(Net())
+results = [net(torch.ones(3)) for _ in range(6)]
+"""
+
+
+async def test_a_change_of_the_results_is_refused(engine: Engine) -> None:
+    """Only eager mode would change the sign, if compiled code left out the counter."""
+    program = ProgramRequest(seconds=20.0)
+    request = Analyze(0, "1", "/nowhere/model.py", WRONG, parts=("first",), program=program)
+    outcome = await fixed(engine, request, grades=APPLICABLE)
+    assert "not torch.compiler.is_compiling()" not in outcome.text
