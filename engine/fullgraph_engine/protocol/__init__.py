@@ -27,6 +27,8 @@ from .behavior import Observe as Observe
 from .breaks import BreakCause as BreakCause
 from .breaks import BreakCost as BreakCost
 from .breaks import GraphCut as GraphCut
+from .compilation import Compilation as Compilation
+from .compilation import CompilerCheck as CompilerCheck
 from .coverage import Coverage as Coverage
 from .documents import DocumentKind, SavedEvents
 from .documents import DocumentsWritten as DocumentsWritten
@@ -303,6 +305,9 @@ class TargetReport:
     region: Region | None = None
     """Callable that a program compiled and that this report describes; None if no program was
     run."""
+    compilation: Compilation | None = None
+    """Result of compiling the target with AOTAutograd and Inductor; None if that was not requested
+    or has not ended."""
     compiled: bool | None = None
     """True if a program that was executed compiles the target, False if it does not; None if no
     program was executed."""
@@ -437,6 +442,10 @@ class Analyze:
     path_seconds: float = 0.0
     """Maximum wall time in seconds for tracing alternative execution paths of all targets; 0 for no
     limit."""
+    compiler: CompilerCheck = "off"
+    """Compiler for the part "backend", which compiles each target after its trace."""
+    compiler_seconds: float = 60.0
+    """Maximum wall time in seconds of the part "backend" for one target."""
     nice: int = 0
     """Amount by which the niceness of processes with user code is raised, which lowers their
     priority."""
