@@ -33,6 +33,11 @@ _ERROR_HINTS = (
         "Register a fake kernel for the operator with `torch.library.register_fake`.",
     ),
     (
+        "data-dependent",
+        "The size depends on data. State what is known about it with `torch._check` before this "
+        "line, or compute with a fixed size and a mask.",
+    ),
+    (
         "no autograd formula",
         "Register a backward formula with `torch.library.register_autograd`.",
     ),
@@ -95,7 +100,7 @@ def runtime_finding(failure: Failure, source: SourceText, fallback: Range) -> Fi
         "backend/error",
         f"The compiled code raises here, and the same code does not without AOTAutograd: {words}",
         place,
-        BackendEvidence("error", "AOTAutograd", exception=failure.kind),
+        BackendEvidence("error", "execution", exception=failure.kind),
         explanation=failure.message if "\n" in failure.message else "",
         hints=(_error_hint(failure.message),),
     )
@@ -155,13 +160,17 @@ def _finding(
 def _error_finding(error: CompilerError, source: SourceText, fallback: Range) -> Finding:
     place = source.locate(error.stack, fallback)
     first = texts.shorten_line(error.message.partition("\n")[0].strip(), 300)
-    # Inductor repeats the type of the original error.
-    words = first if ": " in first and error.kind.startswith("Lowering") else error.kind
-    words = words if words == first or not first else f"{error.kind}: {first}"
+    # Inductor's wrappers repeat the type of the original error.
+    original = first.removeprefix("LoweringException: ")
+    is_wrapper = error.kind in ("InductorError", "LoweringException") and ": " in original
+    words = original if is_wrapper else f"{error.kind}: {first}".removesuffix(": ")
     where = " in the backward pass" if error.backward else ""
+    message = f"{error.stage} cannot compile this{where}: {words}"
+    if error.stage == "execution":
+        message = f"The compiled code raises here{where}, and the same code does not: {words}"
     made = _finding(
         "backend/error",
-        f"{error.stage} cannot compile this{where}: {words}",
+        message,
         place,
         BackendEvidence("error", error.stage, exception=error.kind, backward=error.backward),
         explanation=error.message if "\n" in error.message else "",

@@ -22,6 +22,7 @@ from . import compilation
 from .places import SourceText
 
 _OUT_OF_MEMORY = "Memory ran out while AOTAutograd and Inductor compiled its graphs."
+_NEEDS_KERNELS = "The compiled graph runs only with kernels that Inductor builds"
 _NEEDS_GPU = (
     "Inductor compiles code for CUDA only where it finds a GPU, and fullgraph hides GPUs from the "
     "code that it traces."
@@ -97,13 +98,19 @@ class TargetCompiler:
         with compile_graphs_with(self._graphs):
             recording = self._trace_call(call, gradients)
         record = self._graphs.take_record(recording)
-        errors = [error for error in record.errors if not self._explains_missing(error)]
+        failed_eagerly = recording.failure is not None and self._fails_eagerly(gradients)
+        errors = [
+            error
+            for error in record.errors
+            if not self._explains_missing(error)
+            and not (error.stage == "execution" and failed_eagerly)
+        ]
         record = replace(record, errors=tuple(errors))
         found += compilation.compilation_findings(record, self._source, self._range)
         failure = recording.failure
         if failure is not None and failure.phase == "eager" and not errors:
             plain = self._trace_call(self._rebuild_call(), gradients)
-            if plain.failure is None:
+            if plain.failure is None:  # otherwise the first part reports the failure
                 found.append(compilation.runtime_finding(failure, self._source, self._range))
                 self._failed = True
         self._failed |= bool(errors)
@@ -130,10 +137,25 @@ class TargetCompiler:
             on_result=differentiate_result,
         )
 
+    def _fails_eagerly(self, gradients: Callable[[], Any]) -> bool:
+        """Whether the call, or the computation of its gradients, raises without Dynamo."""
+        call = self._rebuild_call()
+        try:
+            with call.context.enter(), gradients():
+                result = tracing.call_eagerly(call.function, call.args, call.kwargs)
+            differentiate(result)
+        except Exception:  # the user's code may raise anything
+            return True
+        return False
+
     def _explains_missing(self, error: CompilerError) -> bool:
-        """Whether an error says only that this machine cannot compile the graph; note the
-        reason."""
-        if error.out_of_memory:
+        """Whether an error says only that this process cannot compile or execute the graph; note
+        the reason."""
+        if error.stage == "execution" and error.kind == "NotImplementedError":
+            # PyTorch's kernels support fewer dtypes than the code that Inductor generates.
+            first = error.message.partition("\n")[0]
+            self._reasons.append(f"{_NEEDS_KERNELS}: {first}.")
+        elif error.out_of_memory:
             self._reasons.append(_OUT_OF_MEMORY)
         elif devices.is_missing_gpu_error(error.message):
             self._reasons.append(_NEEDS_GPU)

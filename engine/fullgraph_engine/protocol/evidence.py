@@ -282,7 +282,7 @@ class BackendEvidence:
     """
 
     problem: BackendProblem
-    stage: Literal["", "AOTAutograd", "Inductor"] = ""
+    stage: Literal["", "AOTAutograd", "Inductor", "execution"] = ""
     exception: str = ""
     operators: tuple[str, ...] = ()
     backward: bool = False

@@ -19,9 +19,9 @@ import torch
 GraphBackend = Callable[..., Callable[..., Any]]
 """A backend of ``torch.compile``: it returns a function that executes the graph it is given."""
 
-CompilerStage = Literal["AOTAutograd", "Inductor"]
-"""Part of the compiler after Dynamo: AOTAutograd makes the forward and backward graphs with
-low-level operators, and Inductor lowers these graphs to kernels."""
+CompilerStage = Literal["AOTAutograd", "Inductor", "execution"]
+"""Stage after Dynamo: AOTAutograd makes the forward and backward graphs with low-level operators,
+Inductor lowers these graphs to kernels, and in the stage ``execution`` the compiled graphs run."""
 
 _clock = time.perf_counter
 
@@ -139,6 +139,8 @@ class CompilerObserver:
     """
 
     def __init__(self, *, inductor: bool) -> None:
+        from torch._inductor import compile_fx
+
         self.compiled: list[CompiledGraph] = []
         """Facts about each graph, in the order in which Dynamo passed the graphs to the backend."""
         self._inductor = inductor
@@ -147,12 +149,12 @@ class CompilerObserver:
         self._autograd_location = ""
         """Stack text of the forward node whose backward AOTAutograd is tracing; empty outside of
         backward functions."""
+        self._compile = compile_fx.compile_fx
+        self._lower_graph = compile_fx.compile_fx_inner
         _omit_builds()
         self._install_hooks()
 
     def __call__(self, graph: torch.fx.GraphModule, inputs: list[Any], **_: Any) -> Any:
-        from torch._inductor import compile_fx
-
         original = _copy_graph(graph)
         one = CompiledGraph(original)
         self.compiled.append(one)
@@ -163,7 +165,7 @@ class CompilerObserver:
         started = _clock()
         try:
             with self._compiling(one, backward=False):
-                made = compile_fx.compile_fx(graph, inputs, inner_compile=lower)
+                made = self._compile(graph, inputs, inner_compile=lower)
             one.mutations += _list_mutations(original)
         except Exception as error:
             self._add_error(one, error, "AOTAutograd")
@@ -180,18 +182,29 @@ class CompilerObserver:
         options: dict[str, Any],
     ) -> Any:
         """Lower a forward or backward graph of AOTAutograd with Inductor; record its error."""
-        from torch._inductor import compile_fx
-
-        executed = _copy_graph(graph)
+        executed, backward = _copy_graph(graph), bool(options.get("is_backward"))
         if self._inductor:
             started = _clock()
             try:
-                with self._compiling(one, backward=bool(options.get("is_backward"))):
-                    compile_fx.compile_fx_inner(graph, inputs, **options)
+                with self._compiling(one, backward=backward):
+                    self._lower_graph(graph, inputs, **options)
             except Exception as error:
-                self._add_error(one, error, "Inductor", backward=bool(options.get("is_backward")))
+                self._add_error(one, error, "Inductor", backward=backward)
             one.inductor_seconds += _clock() - started
-        return _execute_graph(executed)
+        run = _execute_graph(executed)
+
+        def execute(values: list[Any]) -> Any:
+            given = list(values)
+            try:
+                return run(values)
+            except Exception as error:
+                location = _find_failing_node(executed, given)
+                if location:
+                    one.errors.append(StageError("execution", error, location, backward))
+                raise
+
+        execute._boxed_call = True  # type: ignore[attr-defined]
+        return execute
 
     @contextlib.contextmanager
     def _compiling(self, one: CompiledGraph, *, backward: bool) -> Iterator[None]:
@@ -205,7 +218,7 @@ class CompilerObserver:
     def _add_error(
         self, one: CompiledGraph, error: Exception, stage: CompilerStage, *, backward: bool = False
     ) -> None:
-        location = getattr(error, _LOCATION, "")
+        location = _find_location(error)
         if not location and stage == "AOTAutograd":
             location = self._autograd_location
             backward = bool(location)
@@ -263,6 +276,32 @@ _LOCATION = "_fullgraph_node_stack"
 """Attribute of an exception with the stack text of the graph node at which it was raised."""
 
 
+def _find_location(error: BaseException) -> str:
+    """Return the stack text of the graph node at which an exception, or the exception that caused
+    it, was raised; empty if unknown."""
+    cause: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if cause is None:
+            break
+        if location := getattr(cause, _LOCATION, ""):
+            return str(location)
+        cause = getattr(cause, "inner_exception", None) or cause.__cause__ or cause.__context__
+    return ""
+
+
+_MOST_CAUSES = 8
+
+
+def _find_failing_node(graph: torch.fx.GraphModule, inputs: list[Any]) -> str:
+    """Return the stack text of the node at which a graph raises; empty if it does not raise
+    again."""
+    try:
+        torch.fx.Interpreter(graph).run(*inputs)
+    except Exception as error:
+        return _find_location(error)
+    return ""
+
+
 def _flatten(values: list[Any]) -> list[Any]:
     return list(torch.utils._pytree.tree_leaves(values))
 
@@ -292,15 +331,17 @@ def _list_mutations(graph: torch.fx.GraphModule) -> list[InputMutation]:
 
 
 def _omit_builds() -> None:
-    """Replace what starts a C++ compiler in Inductor: kernels, and tests of processor features."""
-    from torch._inductor import async_compile, cpp_builder, cpu_vec_isa
+    """Replace what starts a C++ compiler in Inductor: kernels, and tests of vector instructions.
+
+    Instead of building a test program, trust the processor's own list of its instructions.
+    """
+    from torch._inductor import async_compile, config, cpp_builder
 
     def no_kernel(*_: Any, **__: Any) -> Callable[..., None]:
         return lambda *_, **__: None
 
     builds: Any = async_compile.AsyncCompile
     builds.cpp = builds.cpp_pybinding = no_kernel
-    features: Any = cpu_vec_isa
-    features.valid_vec_isa_list = list
+    config.cpp.vec_isa_ok = True
     compilers: Any = cpp_builder
     compilers.get_cpp_compiler = lambda: "c++"
