@@ -681,6 +681,8 @@ def execute_and_plan(order: dict[str, Any]) -> dict[str, Any]:
     # Not by switching Dynamo off: functions called so would never be traced afterwards.
     with torch.compiler.set_stance("force_eager"):
         exec(compile(text, path, "exec"), module.__dict__)
+    if order["compiler"] != "off":
+        import torch._inductor.compile_fx  # once, and not in each run
     schemas = [wrong.finding for wrong in definitions.find_invalid_definitions(text)]
     schemas += definitions.check_registered_operators(text)
     found = [protocol.to_plain(finding) for finding in (*discovery.findings, *schemas)]

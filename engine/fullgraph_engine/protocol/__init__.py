@@ -33,7 +33,7 @@ from .coverage import Coverage as Coverage
 from .documents import DocumentKind, SavedEvents
 from .documents import DocumentsWritten as DocumentsWritten
 from .evidence import Evidence as Evidence
-from .evidence import ForecastEvidence
+from .evidence import BackendEvidence, ForecastEvidence
 from .facts import Degraded as Degraded
 from .facts import Fact as Fact
 from .files import FilesRead as FilesRead
@@ -190,6 +190,7 @@ class Finding:
             real=self.mode == "real",
             path=self.path,
             changed=evidence.changed if isinstance(evidence, ForecastEvidence) else (),
+            backend=evidence.backend if isinstance(evidence, BackendEvidence) else "",
         )
 
     @property

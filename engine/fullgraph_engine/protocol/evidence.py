@@ -288,6 +288,11 @@ class BackendEvidence:
     backward: bool = False
     kind: Literal["backend"] = "backend"
 
+    @property
+    def backend(self) -> Literal["aot_eager", "inductor"]:
+        """Name of the backend of ``torch.compile`` that shows the problem."""
+        return "inductor" if self.stage == "Inductor" else "aot_eager"
+
 
 Evidence = Union[
     BreakEvidence,

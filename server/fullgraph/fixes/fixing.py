@@ -63,7 +63,9 @@ async def fixed(
     in ``tried`` are left alone. ``tell`` is called with a message about each finding before its
     fixes are tried.
     """
-    text = request.text
+    # Findings about compilers have no fixes.
+    traced = tuple(part for part in request.parts if part != "backend")
+    request, text = dataclasses.replace(request, parts=traced), request.text
     applied: list[Fix] = []
     offered: dict[_Place, Offered] = {}
     # The phases that only trace the given inputs are fast, so they are traced again after each fix.
