@@ -97,7 +97,9 @@ def prepare_inductor(let_start: Callable[[frozenset[str]], bool]) -> str:
     ``let_start`` permits this process to start the programs with the given names, and returns False
     if the operating system does not support such permissions.
     """
-    surroundings = Surroundings(_refuse_trials, lambda _: None, backends.scratch_folder(), let_start)
+    surroundings = Surroundings(
+        _refuse_trials, lambda _: None, backends.scratch_folder(), let_start
+    )
     return prepare_process(Backend("inductor", "inductor", False), surroundings)
 
 

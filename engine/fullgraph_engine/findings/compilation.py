@@ -1,5 +1,4 @@
-"""Findings about AOTAutograd and Inductor: errors, operators without a kernel, changed inputs, and a
-missing compiler."""
+"""Findings about AOTAutograd and Inductor, such as errors and operators without a kernel."""
 
 from __future__ import annotations
 
@@ -121,13 +120,13 @@ def missing_compiler_finding(missing: MissingCompiler, where: Range) -> Finding:
     )
 
 
-def incomplete_finding(reason: str, where: Range) -> Finding:
+def incomplete_finding(reason: str, target: str, where: Range) -> Finding:
     """Return the finding that a target could not be compiled to the end, with a sentence on the
     reason."""
     code = "backend/incomplete"
     return Finding(
         code=code,
-        message=f"Findings of AOTAutograd and Inductor may be missing: {reason}",
+        message=f"AOTAutograd and Inductor did not compile `{target}` to the end: {reason}",
         range=where,
         identity=finding_identity(code, where),
         evidence=BackendEvidence("incomplete"),
@@ -256,5 +255,3 @@ def unique_findings(findings: Iterable[Finding]) -> Iterator[Finding]:
         if one.identity not in seen:
             seen.add(one.identity)
             yield one
-
-

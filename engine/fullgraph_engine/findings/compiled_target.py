@@ -78,7 +78,8 @@ class TargetCompiler:
         if self._reasons:
             reason = self._reasons[0]
             result = replace(result, status="not-computed", reason=reason)
-            found.append(compilation.incomplete_finding(reason, self._range))
+            name = self._tracee.target.name
+            found.append(compilation.incomplete_finding(reason, name, self._range))
         elif self._failed:
             result = replace(result, status="failed")
         return CompiledTarget(result, list(compilation.unique_findings(found)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from .. import texts
 from ..protocol import (
     Analyze,
     CalledAgain,
@@ -40,7 +41,6 @@ from ..protocol import (
 from ..protocol.evidence import BackendEvidence
 from ..protocol.files import FilesRead
 from ..protocol.paths import PathStatus
-from .. import texts
 from . import frames, syntax
 from .attempts import ADDING, Attempt, RunEnd, RunResult
 from .blackbox import LastWords
@@ -270,7 +270,8 @@ class Reporter:
         self._send_finding(
             Finding(
                 code="backend/incomplete",
-                message=f"Findings of AOTAutograd and Inductor may be missing: {words}",
+                message=f"AOTAutograd and Inductor did not compile `{target.name}` to the end: "
+                f"{reason}",
                 range=target.range,
                 target=target.name,
                 mode=attempt.trace_mode,

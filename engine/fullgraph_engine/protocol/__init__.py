@@ -32,8 +32,8 @@ from .compilation import CompilerCheck as CompilerCheck
 from .coverage import Coverage as Coverage
 from .documents import DocumentKind, SavedEvents
 from .documents import DocumentsWritten as DocumentsWritten
-from .evidence import Evidence as Evidence
 from .evidence import BackendEvidence, ForecastEvidence
+from .evidence import Evidence as Evidence
 from .facts import Degraded as Degraded
 from .facts import Fact as Fact
 from .files import FilesRead as FilesRead

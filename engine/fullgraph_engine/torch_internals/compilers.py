@@ -41,9 +41,8 @@ def find_missing_compilers(devices: Collection[str]) -> tuple[MissingCompiler, .
     """Return the compilers that Inductor lacks for code on these device types (``cpu``,
     ``cuda``)."""
     missing = []
-    if not devices or "cpu" in devices:
-        if not _has_cpp_compiler():
-            missing.append(MissingCompiler("a C++ compiler", "the CPU", _install_command()))
+    if (not devices or "cpu" in devices) and not _has_cpp_compiler():
+        missing.append(MissingCompiler("a C++ compiler", "the CPU", _install_command()))
     if "cuda" in devices and importlib.util.find_spec("triton") is None:
         package = "triton-windows" if sys.platform == "win32" else "triton"
         missing.append(MissingCompiler("Triton", "CUDA", f"`pip install {package}`"))

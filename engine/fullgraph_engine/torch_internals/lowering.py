@@ -231,7 +231,8 @@ class CompilerObserver:
         from torch.fx import traceback
 
         interpreter: Any = torch.fx.Interpreter
-        run_node, create = interpreter.run_node, ir.FallbackKernel.create.__func__
+        fallback: Any = ir.FallbackKernel
+        run_node, create = interpreter.run_node, fallback.create.__func__
         set_stack_trace = traceback.set_stack_trace
 
         def run_node_noting_errors(runner: Any, node: Any) -> Any:
@@ -252,7 +253,6 @@ class CompilerObserver:
             set_stack_trace(stack)
 
         interpreter.run_node = run_node_noting_errors
-        fallback: Any = ir.FallbackKernel
         fallback.create = classmethod(create_noting_fallback)
         module: Any = traceback
         module.set_stack_trace = set_noting_location

@@ -20,7 +20,7 @@ from ..torch_internals.lowering import (
     InputMutation,
 )
 from ..torch_internals.trees import pytree
-from . import nodes, stacks
+from . import nodes
 from .recording import Recording, Stack
 
 _MARK = "  fullgraph node "
@@ -276,6 +276,6 @@ def _may_be_view(node: torch.fx.Node, base: Any) -> bool:
     if not isinstance(value, torch.Tensor) or not isinstance(original, torch.Tensor):
         return False
     try:
-        return value.untyped_storage()._cdata == original.untyped_storage()._cdata
+        return bool(value.untyped_storage()._cdata == original.untyped_storage()._cdata)
     except Exception:  # some tensors do not have storage
         return False

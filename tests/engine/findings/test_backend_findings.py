@@ -14,6 +14,9 @@ import markers
 
 FIXTURES = sorted((Path(__file__).parents[2] / "fixtures" / "backend").glob("*.py"))
 
+_SHORT = ("complex_numbers", "changed_inputs")
+"""Fixtures with few targets; the others take longer than the tests of each commit may."""
+
 
 @pytest.fixture(scope="module")
 def warm() -> Iterator[markers.WarmProcess]:
@@ -23,7 +26,14 @@ def warm() -> Iterator[markers.WarmProcess]:
 
 
 @pytest.mark.real_engine
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=() if path.stem in _SHORT else pytest.mark.slow)
+        for path in FIXTURES
+    ],
+)
 def test_fixture(path: Path, warm: markers.WarmProcess) -> None:
     fixture = markers.read(path)
     if fixture.unfit:
