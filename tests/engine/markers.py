@@ -42,6 +42,7 @@ Comments of their own, anywhere at the beginning of a line, state the rest. ``si
     # lines: Net 41                   also lines_traced: those of its code, and of them the traced
     # forecast: on                    further calls with other sizes and values
     # export: on                      what torch.export refuses as well
+    # backend: inductor               what AOTAutograd and Inductor do with the graphs; or aot
     # host: only                      statements of it raise, and only the host goes on after them
 
 Nothing here knows where findings come from: :func:`compare` takes whatever the engine, the host or
@@ -102,6 +103,7 @@ _HEADER = re.compile(r"^# (?P<key>[a-z]+): (?P<value>.*\S)\s*$", re.M)
 _QUOTING = (
     "trace/",
     "export/",
+    "backend/",
     "probe/",
     "schema/",
     "guard/data-dependent",
@@ -195,6 +197,7 @@ class Fixture:
     try_dynamic: bool = True
     forecast: bool = False
     export: bool = False
+    compiler: protocol.CompilerCheck = "off"
     host_only: bool = False
     statuses: tuple[tuple[str, str], ...] = ()
     numbers: tuple[tuple[str, str, int], ...] = ()
@@ -254,6 +257,7 @@ def read(path: Path) -> Fixture:
             "dynamic",
             "forecast",
             "export",
+            "backend",
             "host",
             "fullgraph",
         ):
@@ -261,6 +265,9 @@ def read(path: Path) -> Fixture:
     mode = one.get("mode", "auto")
     if mode not in ("auto", "fake", "real"):
         raise BadFixture(f"{path.name}: no such mode: {mode}")
+    compiler = one.get("backend", "off")
+    if compiler not in ("off", "aot", "inductor"):
+        raise BadFixture(f"{path.name}: no such backend: {compiler}")
     return Fixture(
         path,
         text,
@@ -270,6 +277,7 @@ def read(path: Path) -> Fixture:
         try_dynamic=one.get("dynamic") != "off",
         forecast=one.get("forecast") == "on",
         export=one.get("export") == "on",
+        compiler=compiler,  # type: ignore[arg-type]
         host_only=one.get("host") == "only",
         statuses=tuple(statuses),
         numbers=tuple(numbers),
@@ -578,6 +586,7 @@ class WarmProcess:
             "try_dynamic": fixture.try_dynamic,
             "forecast": fixture.forecast,
             "export": fixture.export,
+            "compiler": fixture.compiler,
         }
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         self._process.stdin.flush()
@@ -672,6 +681,8 @@ def execute_and_plan(order: dict[str, Any]) -> dict[str, Any]:
     # Not by switching Dynamo off: functions called so would never be traced afterwards.
     with torch.compiler.set_stance("force_eager"):
         exec(compile(text, path, "exec"), module.__dict__)
+    if order["compiler"] != "off":
+        import torch._inductor.compile_fx  # once, and not in each run
     schemas = [wrong.finding for wrong in definitions.find_invalid_definitions(text)]
     schemas += definitions.check_registered_operators(text)
     found = [protocol.to_plain(finding) for finding in (*discovery.findings, *schemas)]
@@ -753,6 +764,14 @@ def one_run(
         if run_target(tracee, "export", emitted.append, numbered).needs_real:
             real = dataclasses.replace(tracee, mode="real")
             run_target(real, "export", emitted.append, numbered)
+    if order["compiler"] != "off":
+        torch._dynamo.reset()
+        numbered, compiler = dataclasses.replace(run, part="backend"), order["compiler"]
+        made = run_target(tracee, "backend", emitted.append, numbered, compiler=compiler)
+        if made.needs_real:
+            real = dataclasses.replace(tracee, mode="real")
+            made = run_target(real, "backend", emitted.append, numbered, compiler=compiler)
+        report = dataclasses.replace(report, compilation=made.report.compilation)
     return {
         "findings": [protocol.to_plain(finding) for finding in emitted],
         "report": protocol.to_plain(report),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -71,7 +69,7 @@ def check_compiled(
     cases = CasePlan.unpack(packed).cases
     method = request.compiled_by or "lowered"
     if method == "lowered":
-        backends.compile_in_this_process(_scratch_folder())
+        backends.compile_in_this_process(backends.scratch_folder())
     elif obstacle := prepare_inductor(let_start):
         return CompilationResult("unverified", obstacle)
     # Random numbers agree only if torch itself draws them.
@@ -97,14 +95,10 @@ def prepare_inductor(let_start: Callable[[frozenset[str]], bool]) -> str:
     ``let_start`` permits this process to start the programs with the given names, and returns False
     if the operating system does not support such permissions.
     """
-    surroundings = Surroundings(_refuse_trials, lambda _: None, _scratch_folder(), let_start)
+    surroundings = Surroundings(
+        _refuse_trials, lambda _: None, backends.scratch_folder(), let_start
+    )
     return prepare_process(Backend("inductor", "inductor", False), surroundings)
-
-
-def _scratch_folder() -> str:
-    scratch = os.path.join(tempfile.gettempdir(), "compiled")  # noqa: PTH118
-    os.makedirs(scratch, exist_ok=True)  # noqa: PTH103
-    return scratch
 
 
 def _compare_calls(

@@ -31,6 +31,7 @@ from ..protocol import (
     TracedPaths,
     TracePath,
 )
+from ..protocol.compilation import Compilation, CompilerCheck
 from ..protocol.coverage import Coverage
 from ..protocol.guards import GuardedFrame
 from ..protocol.shapes import PlaceShapes
@@ -64,6 +65,7 @@ from . import (
     values,
 )
 from .batch_sizes import BatchSizes
+from .compiled_target import TargetCompiler
 from .forecast import Branch, Forecaster, ForecastResult, WorkAnswer
 from .ledger import Ledger
 from .paths import (
@@ -154,6 +156,7 @@ def run_target(
     forecast_recompiles: Callable[[ForecastResult], None] | None = None,
     forecast_rows: bool = True,
     known: str = "",
+    compiler: CompilerCheck = "off",
     watch: Stopwatch | None = None,
 ) -> RunOutcome:
     """Trace a target with its example inputs and report findings; return the result.
@@ -162,8 +165,8 @@ def run_target(
     "second" makes batch dimensions dynamic, and only reports dimensions that the code specializes.
     "forecast" finds recompiles in later calls, and passes its result to ``forecast_recompiles``;
     without ``forecast_rows`` it skips changes that cannot become findings. "paths" traces
-    alternative execution paths; ``known`` is the text from the result of "first". Parts may run in
-    parallel processes.
+    alternative execution paths; ``known`` is the text from the result of "first". "backend"
+    compiles the graphs with ``compiler``. Parts may run in parallel processes.
 
     ``branch`` evaluates functions in forked processes; "forecast" and "paths" need it. Findings go
     to ``emit`` as they arise, and again when their count grows. With the mode "auto" the run uses
@@ -191,6 +194,8 @@ def run_target(
             attempt.trace_second()
         elif part == "export":
             attempt.export()
+        elif part == "backend":
+            attempt.compile_graphs(compiler)
         elif part == "paths":
             if branch is not None and known:
                 attempt.explore(branch, Known.from_text(known))
@@ -246,6 +251,7 @@ class _TargetRun:
         self.writer: DocumentWriter | None = None
         self.lines: TracedLines | None = None
         self.paths = TracedPaths()
+        self.compilation: Compilation | None = None
         self.watch = Stopwatch("findings")
         self._call: Call | None = None
         self._training = False
@@ -476,6 +482,28 @@ class _TargetRun:
                 return  # this does not concern the export
             checked = () if self.fake else exporting.check_operators(call, self.tracee.text)
             for finding in exports.export_findings(made, checked, self.source, self.target.range):
+                self.ledger.add(finding)
+
+    def compile_graphs(self, compiler: CompilerCheck) -> None:
+        """Compile the graphs of the call with AOTAutograd and Inductor, and report problems.
+
+        In mode "auto", request a repetition with real tensors instead, if memory and devices
+        suffice for them.
+        """
+        with self._tensor_mode() as mode:
+            try:
+                call = self.tracee.call()
+            except tracing.ValueNeeded:
+                raise
+            except BaseException:
+                return  # the first part reports this
+            if self.auto and _fits_real_tensors(call):
+                self.auto_failure = "compilers choose strides and kernels by real tensors"
+                return
+            restart = mode.restart if mode is not None else _do_nothing
+            made = TargetCompiler(self.tracee, self.source, compiler, restart).run(call)
+            self.compilation, self.finished = made.result, True
+            for finding in made.findings:
                 self.ledger.add(finding)
 
     def forecast(self, branch: Branch, rows: bool) -> ForecastResult:
@@ -733,6 +761,7 @@ class _TargetRun:
             coverage=self._coverage,
             paths=self.paths.reports,
             uncalled=self.uncalled,
+            compilation=self.compilation,
         )
 
     @property

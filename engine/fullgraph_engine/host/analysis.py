@@ -39,8 +39,10 @@ from .tasks import (
     Finish,
     Launch,
     LaunchEnclosing,
+    ReportCompilation,
     ReportEqualCalls,
     ReportLostRun,
+    ReportMissingCompilation,
     ReportMissingForecast,
     ReportMissingPaths,
     ReportObservation,
@@ -304,6 +306,10 @@ class Analysis:
                 reporter.report_lost_run(task.attempt)
             case ReportPaths():
                 reporter.report_paths(task.first, task.done)
+            case ReportCompilation():
+                reporter.report_compilation(task.first, task.compilation)
+            case ReportMissingCompilation():
+                reporter.report_missing_compilation(task.first, task.attempt, task.reason)
             case ReportMissingPaths():
                 reporter.report_missing_paths(task.first, task.status, task.reason)
             case ReportEqualCalls():
@@ -523,4 +529,5 @@ def _stage_seconds(request: Analyze, begun: StageBegun) -> float:
     """Return the time limit in seconds of the stage that a process begins: executing the user's
     file, or one run."""
     limits = request.limits
-    return limits.module_seconds if begun.stage == "module" else limits.seconds
+    longest_run = max(limits.seconds, request.compiler_seconds)
+    return limits.module_seconds if begun.stage == "module" else longest_run

@@ -21,8 +21,10 @@ from .tasks import (
     Finish,
     Launch,
     LaunchEnclosing,
+    ReportCompilation,
     ReportEqualCalls,
     ReportLostRun,
+    ReportMissingCompilation,
     ReportMissingForecast,
     ReportMissingPaths,
     ReportObservation,
@@ -116,7 +118,7 @@ class RunPlan:
         """
         self._firsts: dict[tuple[int, int], RunResult] = {}
         """Results of successful first runs, by target number and number of its inputs. They are
-        reported again once alternative execution paths were traced too."""
+        reported again once alternative execution paths were traced, or graphs were compiled."""
         self._times = _PartTimes(request)
         self._enclosing: dict[EnclosingKey, _Calls | None] = {}
         """Calls recorded by each enclosing run (a run of code that calls targets); None if its
@@ -184,18 +186,27 @@ class RunPlan:
         """
         lost, self._pending = self._pending, []
         return [
-            ReportUnstarted(
+            self._report_unstarted(
                 one, texts.capitalize_first(cause), cause if one.part == "first" else ""
             )
             for one in lost
         ]
+
+    def _report_unstarted(self, attempt: Attempt, error: str, lost: str = "") -> Task:
+        """Return the task that reports a run that never began, because of ``error``.
+
+        ``lost`` is the reason for an additional finding that the target could not be traced.
+        """
+        if attempt.part == "backend":
+            return ReportMissingCompilation(self._firsts[attempt.plan.at], attempt, error)
+        return ReportUnstarted(attempt, error, lost)
 
     def _queue(self, runs: Iterable[PlannedRun]) -> None:
         parts = self._request.parts
         self._pending += [
             Attempt(planned, _first_mode(self._request, planned, part), part)
             for part in parts
-            if part != "paths"  # these follow the first run
+            if part not in ("paths", "backend")  # these follow the first run
             for planned in runs
         ]
         self._pending.sort(key=lambda attempt: parts.index(attempt.part))
@@ -323,7 +334,8 @@ class RunPlan:
         if isinstance(calls, LaunchEnclosing):
             return calls
         snapshot = calls.taken.get(plan.at) if calls is not None else None
-        seconds, last = min(limits.seconds, max(self._until - now, 0.0)), False
+        most = self._request.compiler_seconds if attempt.part == "backend" else limits.seconds
+        seconds, last = min(most, max(self._until - now, 0.0)), False
         found = self._found_probes()
         if attempt.speculative:
             found = tuple(replace(one, settled=True) for one in found)
@@ -396,7 +408,7 @@ class RunPlan:
         if attempt.speculative:
             self._end_speculation(attempt, None)
             return []
-        return [ReportUnstarted(attempt, f"No process could be started for it: {error}")]
+        return [self._report_unstarted(attempt, f"No process could be started for it: {error}")]
 
     def refuse_enclosing(self, key: EnclosingKey) -> None:
         """Record that the enclosing run ``key`` (a run of callers that records inputs) could not be
@@ -516,6 +528,11 @@ class RunPlan:
             if done is not None and done.report.status == "traced":
                 return [ReportPaths(first, done)]
             return [ReportMissingPaths(first, "late" if end.late else "failed", end.reason)]
+        if attempt.part == "backend":
+            first = self._firsts[attempt.plan.at]
+            if done is None or done.report.compilation is None:
+                return [ReportMissingCompilation(first, attempt, end.reason)]
+            return [ReportCompilation(first, done.report.compilation)]
         if attempt.part == "forecast" and not end.result.forecast_sent:
             return [ReportMissingForecast(attempt.plan, f"It was stopped: {end.reason}.")]
         if attempt.part in ADDING and done is None:
@@ -538,13 +555,15 @@ class RunPlan:
             if is_first and calls is not None and called:
                 calls.further.add(plan.target)
                 self._queue_recorded(calls)
+            self._firsts[plan.at] = end.result
+            # If fake tensors raised an exception, use real ones in later runs. Otherwise keep the
+            # requested mode, in which missing values are chosen.
+            raised = before is not None and before.done is not None and before.done.raised
+            mode: Mode = "fake" if attempt.mode == "fake" else self._request.mode
+            mode = "real" if raised else mode
+            if is_first and done.report.status == "traced" and "backend" in self._request.parts:
+                self._pending.append(Attempt(plan, mode, "backend"))
             if done.known and "paths" in self._request.parts:
-                self._firsts[plan.at] = end.result
-                # If fake tensors raised an exception, trace the further paths with real ones.
-                # Otherwise keep the requested mode, in which missing values are chosen.
-                raised = before is not None and before.done is not None and before.done.raised
-                mode: Mode = "fake" if attempt.mode == "fake" else self._request.mode
-                mode = "real" if raised else mode
                 return tasks + self._plan_paths(Attempt(plan, mode, "paths", known=done.known))
         if is_first:
             self._speculations.forget(attempt)

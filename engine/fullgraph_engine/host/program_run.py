@@ -154,7 +154,7 @@ class ProgramRun:
             self._end_now()
             return
         if done is not None and done.refused:
-            step = "Change the setting `program.backend`, or the option `--backend`."
+            step = "Change the setting `program.backend`, or the option `--program-backend`."
             self._end_with(Failed(self.request.request, done.refused, step))
             return
         if done is not None and done.lacks and not process.key.lacks:

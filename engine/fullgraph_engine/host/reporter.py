@@ -6,10 +6,13 @@ A run is a process that traces one target (a function or module class) with one 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from .. import texts
 from ..protocol import (
     Analyze,
     CalledAgain,
+    Compilation,
     DocumentsWritten,
     Event,
     Finding,
@@ -36,6 +39,7 @@ from ..protocol import (
     hide_unseen_counts,
     place_words,
 )
+from ..protocol.evidence import BackendEvidence
 from ..protocol.files import FilesRead
 from ..protocol.paths import PathStatus
 from . import frames, syntax
@@ -244,15 +248,53 @@ class Reporter:
             if finding is not None:
                 path = TracePath(training=done.paths.mode)
                 self._send_finding(replace(finding, path=path))
-        self._send_report(replace(report, coverage=done.report.coverage, paths=done.report.paths))
+        self._report_again(first, coverage=done.report.coverage, paths=done.report.paths)
 
     def report_missing_paths(self, first: RunResult, status: PathStatus, reason: str) -> None:
         """Send the report of a target's first run again, with the ``reason`` why its alternative
         execution paths are missing or incomplete."""
+        self._report_again(first, paths=(PathReport("along other paths", status, reason),))
+
+    def report_compilation(self, first: RunResult, compilation: Compilation) -> None:
+        """Send the report of a target's first run again, with the result of compiling it."""
+        self._report_again(first, compilation=compilation)
+
+    def report_missing_compilation(self, first: RunResult, attempt: Attempt, reason: str) -> None:
+        """Report that the compilation of a target with AOTAutograd and Inductor did not end.
+
+        ``reason`` is a clause. The findings of the target's trace remain valid.
+        """
+        self.report_lost_run(attempt)
+        target = attempt.plan.info
+        words = f"{texts.capitalize_first(reason).rstrip('.')}."
+        self._report_again(
+            first, compilation=Compilation(self._request.compiler, "not-computed", reason=words)
+        )
+        self._send_finding(
+            Finding(
+                code="backend/incomplete",
+                message=f"AOTAutograd and Inductor did not compile `{target.name}` to the end: "
+                f"{reason}",
+                range=target.range,
+                target=target.name,
+                mode=attempt.trace_mode,
+                identity=f"backend/incomplete@{place_words(target.range)}",
+                run=RunId(target.name, attempt.plan.probe, attempt.part),
+                evidence=BackendEvidence("incomplete"),
+            )
+        )
+
+    def _report_again(self, first: RunResult, **changes: Any) -> None:
+        """Send the report of a target's first run again, with changed fields.
+
+        Later calls for the same run keep the changes.
+        """
+        if first.done is None:
+            return
+        first.done = replace(first.done, report=replace(first.done.report, **changes))
         report = first.numbered_report
-        if report is not None:
-            paths = (PathReport("along other paths", status, reason),)
-            self._send_report(replace(report, paths=paths))
+        assert report is not None
+        self._send_report(report)
 
     def report_equal_calls(self, planned: PlannedRun, sources: tuple[str, ...]) -> None:
         """Report that a target is not traced again, because its callers pass the same arguments as

@@ -234,6 +234,8 @@ class Run:
         options: dict[str, Any] = {"watch": self.watch}
         if self.analyze.documents:
             options["documents"] = self.make_commission()
+        if launch.part == "backend":
+            options["compiler"] = self.analyze.compiler
         if launch.part in ("forecast", "paths"):
             descriptors.flush_streams()
             silence_output()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
-from ..protocol import GivenCall
+from ..protocol import Compilation, GivenCall
 from ..protocol.paths import PathStatus
 from .attempts import Attempt, RunEnd, RunResult
 from .wire import LaunchEnclosingRun, LaunchRun, PlannedRun, RunDone
@@ -124,6 +124,23 @@ class ReportMissingPaths:
 
 
 @dataclass(frozen=True)
+class ReportCompilation:
+    """Task: send the report of a target's first run again, now with the result of compiling it."""
+
+    first: RunResult
+    compilation: Compilation
+
+
+@dataclass(frozen=True)
+class ReportMissingCompilation:
+    """Task: report that a target was not compiled to the end; ``reason`` is a clause."""
+
+    first: RunResult
+    attempt: Attempt
+    reason: str
+
+
+@dataclass(frozen=True)
 class ReportEqualCalls:
     """Task: report that a target is not traced again, because its callers pass the same arguments
     as in an earlier analysis.
@@ -152,6 +169,8 @@ Task = Union[
     ReportLostRun,
     ReportPaths,
     ReportMissingPaths,
+    ReportCompilation,
+    ReportMissingCompilation,
     ReportEqualCalls,
     Finish,
 ]

@@ -29,11 +29,13 @@ from .behavior import ProgramObserved as ProgramObserved
 from .breaks import BreakCause as BreakCause
 from .breaks import BreakCost as BreakCost
 from .breaks import GraphCut as GraphCut
+from .compilation import Compilation as Compilation
+from .compilation import CompilerCheck as CompilerCheck
 from .coverage import Coverage as Coverage
 from .documents import DocumentKind, SavedEvents
 from .documents import DocumentsWritten as DocumentsWritten
+from .evidence import BackendEvidence, ForecastEvidence
 from .evidence import Evidence as Evidence
-from .evidence import ForecastEvidence
 from .facts import Degraded as Degraded
 from .facts import Fact as Fact
 from .files import FilesRead as FilesRead
@@ -191,6 +193,7 @@ class Finding:
             real=self.mode == "real",
             path=self.path,
             changed=evidence.changed if isinstance(evidence, ForecastEvidence) else (),
+            backend=evidence.backend if isinstance(evidence, BackendEvidence) else "",
         )
 
     @property
@@ -309,6 +312,9 @@ class TargetReport:
     region: Region | None = None
     """Callable that a program compiled and that this report describes; None if no program was
     run."""
+    compilation: Compilation | None = None
+    """Result of compiling the target with AOTAutograd and Inductor; None if that was not requested
+    or has not ended."""
     compiled: bool | None = None
     """True if a program that was executed compiles the target, False if it does not; None if no
     program was executed."""
@@ -446,6 +452,10 @@ class Analyze:
     path_seconds: float = 0.0
     """Maximum wall time in seconds for tracing alternative execution paths of all targets; 0 for no
     limit."""
+    compiler: CompilerCheck = "off"
+    """Compiler for the part "backend", which compiles each target after its trace."""
+    compiler_seconds: float = 60.0
+    """Maximum wall time in seconds of the part "backend" for one target."""
     nice: int = 0
     """Amount by which the niceness of processes with user code is raised, which lowers their
     priority."""

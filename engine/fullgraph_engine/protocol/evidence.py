@@ -266,6 +266,34 @@ class ExportEvidence:
     kind: Literal["export"] = "export"
 
 
+BackendProblem = Literal[
+    "error", "fallback", "donated-buffer", "mutated-input", "no-compiler", "incomplete"
+]
+"""Kind of a finding about AOTAutograd and Inductor; ``incomplete``: the compilation did not end."""
+
+
+@dataclass(frozen=True)
+class BackendEvidence:
+    """A problem that AOTAutograd or Inductor has with a graph of Dynamo.
+
+    ``stage`` is the part of the compiler, ``exception`` the type of its error. ``operators`` are
+    names without overload, such as ``aten.linalg_eig``, for which Inductor calls PyTorch's kernel.
+    ``backward``: the problem is in the backward graph.
+    """
+
+    problem: BackendProblem
+    stage: Literal["", "AOTAutograd", "Inductor", "execution"] = ""
+    exception: str = ""
+    operators: tuple[str, ...] = ()
+    backward: bool = False
+    kind: Literal["backend"] = "backend"
+
+    @property
+    def backend(self) -> Literal["aot_eager", "inductor"]:
+        """Name of the backend of ``torch.compile`` that shows the problem."""
+        return "inductor" if self.stage == "Inductor" else "aot_eager"
+
+
 Evidence = Union[
     BreakEvidence,
     SkipEvidence,
@@ -280,4 +308,5 @@ Evidence = Union[
     CompilerCheckEvidence,
     ImportEvidence,
     ExportEvidence,
+    BackendEvidence,
 ]

@@ -14,6 +14,7 @@ Part = Literal[
     "paths",
     "forecast",
     "export",
+    "backend",
     "measure",
     "numerics",
     "candidates",
@@ -28,6 +29,7 @@ Part = Literal[
 - ``paths``: trace execution paths that the first run did not take.
 - ``forecast``: call the target again with changed inputs to see what recompiles.
 - ``export``: export it with ``torch.export``.
+- ``backend``: compile its graphs with AOTAutograd and Inductor.
 - ``measure``: measure the time of its calls.
 - ``numerics``: compare compiled and eager results with float64.
 - ``candidates``: write programs that may reproduce one of its findings.

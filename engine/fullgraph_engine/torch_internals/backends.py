@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from typing import Any
 
 from .binding import internal
@@ -65,6 +66,13 @@ def compile_in_this_process(folder: str) -> None:
     inductor.compile_threads = 1
     inductor.fx_graph_cache = False
     functorch_config().enable_autograd_cache = False
+
+
+def scratch_folder() -> str:
+    """Return a new or existing temporary folder for the files that Inductor writes."""
+    scratch = os.path.join(tempfile.gettempdir(), "compiled")  # noqa: PTH118
+    os.makedirs(scratch, exist_ok=True)  # noqa: PTH103
+    return scratch
 
 
 def is_registered(name: str) -> bool:

@@ -112,6 +112,7 @@ def trace(
     witness: Witness | None = None,
     enter: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
     then: Sequence[FurtherCall] = (),
+    on_result: Callable[[Any], None] | None = None,
 ) -> Recording:
     """Call ``function`` under ``torch.compile`` with a backend that compiles nothing; return what
     Dynamo did.
@@ -140,7 +141,9 @@ def trace(
             # `torch.compile` raises for a module that did not call `nn.Module.__init__`.
             compiled = torch.compile(function, backend=backend)
             with enter():
-                _make_call(compiled, args, kwargs)
+                result = _make_call(compiled, args, kwargs)
+            if on_result is not None:
+                on_result(result)
             for one in then:
                 again = compiled
                 if one.function != function:
@@ -386,6 +389,16 @@ def _wrap_get_compiler(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(NoBackend() if is_named else compiler_fn)
 
     return get_compiler_fn
+
+
+@contextlib.contextmanager
+def compile_graphs_with(compiler: Callable[..., Any]) -> Iterator[None]:
+    """Inside the block, let the backend ``compiler`` compile all graphs that Dynamo captures."""
+    before, NoBackend.compiler = NoBackend.compiler, compiler
+    try:
+        yield
+    finally:
+        NoBackend.compiler = before
 
 
 @contextlib.contextmanager

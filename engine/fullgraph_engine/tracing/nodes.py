@@ -21,6 +21,11 @@ def store_location(node: Any, output: Any) -> None:
     node.meta[_LOCATION] = stacks.raw_stack_of_translator(output.current_tx)
 
 
+def location_of(node: Any) -> Stack:
+    """Return the stack of user code that created a node of Dynamo's graph; empty if unknown."""
+    return stacks.join_stacks((), stacks.convert_raw_stack(node.meta.get(_LOCATION, ())))
+
+
 Sizes = tuple[tuple[str, ...], tuple[int, ...]]
 """Sizes of a tensor as text, and their hints (-1 if unknown)."""
 
@@ -38,10 +43,7 @@ def list_ops(module: Any) -> tuple[tuple[Op, ...], dict[str, Sizes]]:
         if node.op in _NON_CALL_OPS:
             continue
         target = node.target if isinstance(node.target, str) else _target_name(node.target)
-        stack: Stack = stacks.join_stacks(
-            (), stacks.convert_raw_stack(node.meta.get(_LOCATION, ()))
-        )
-        ops.append(Op(node.name, target, describe_value(value), stack))
+        ops.append(Op(node.name, target, describe_value(value), location_of(node)))
     return tuple(ops), sizes
 
 

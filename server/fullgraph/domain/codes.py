@@ -281,6 +281,70 @@ CODES: tuple[Code, ...] = (
         "result.",
     ),
     Code(
+        "backend",
+        Severity.WARNING,
+        "A problem of AOTAutograd or Inductor",
+        "fullgraph compiled the target's graphs with AOTAutograd and Inductor after the trace, "
+        "because `backend` is set. It compiles for training, with a backward pass, if the result "
+        "requires gradients, and for inference. Kernels are generated but not built, so a C++ "
+        "compiler or a GPU is not needed.",
+    ),
+    Code(
+        "backend/error",
+        Severity.WARNING,
+        "AOTAutograd or Inductor fails",
+        "The graph that Dynamo captured here cannot be compiled: AOTAutograd raised while it made "
+        "the forward or backward graph, Inductor raised while it lowered the graph, or the "
+        "compiled code raises when it runs. `torch.compile` raises this error. The line is the "
+        "line of the graph's node; for errors in the backward pass it is the line of the forward "
+        "operation. `fullgraph repro` makes a script with the smallest graph that fails.",
+    ),
+    Code(
+        "backend/fallback",
+        Severity.INFORMATION,
+        "Inductor calls PyTorch's kernel for an operator",
+        "Inductor does not generate code for this operator, or not for its dtype, such as complex "
+        "numbers. It calls PyTorch's own kernel. The result is correct, but the operations before "
+        "and after it are not fused with it. Operators whose kernel is faster than generated code, "
+        "such as attention and convolutions, and your own custom operators are not reported.",
+    ),
+    Code(
+        "backend/donated-buffer",
+        Severity.WARNING,
+        "A compiled backward pass cannot run twice",
+        "The backward graph reuses the memory of saved tensors (donated buffers), so "
+        "`backward(retain_graph=True)` and `create_graph=True` raise. Add the losses and call "
+        "`backward()` once, or set `torch._functorch.config.donated_buffer = False` before the "
+        "code is compiled, which needs more memory.",
+    ),
+    Code(
+        "backend/mutated-input",
+        Severity.INFORMATION,
+        "A compiled graph changes a tensor from outside",
+        "The graph changes an argument or another tensor from outside in place. If the tensor "
+        "needs gradients, AOTAutograd computes a new tensor and copies it back after the graph. "
+        'Otherwise the change prevents CUDA graphs (`mode="reduce-overhead"`): they would need the '
+        "tensor at the same address in each call. Parameters and buffers are not reported.",
+        "Return a new tensor, or register the tensor as a buffer of the module.",
+    ),
+    Code(
+        "backend/no-compiler",
+        Severity.WARNING,
+        "A compiler for Inductor's kernels is missing",
+        "Inductor needs a C++ compiler for code on the CPU, and Triton for code on a GPU. Without "
+        "it, `torch.compile` raises when it compiles the first graph. The findings of fullgraph do "
+        "not need it.",
+    ),
+    Code(
+        "backend/incomplete",
+        Severity.WARNING,
+        "A target was not compiled to the end",
+        "The process that compiled the target's graphs reached the time limit (`backend-timeout`), "
+        "ran out of memory, crashed, or could not compile for a device. The findings of the trace "
+        "are complete, but errors of AOTAutograd and Inductor may be missing.",
+        "Give the probe smaller sizes, or more time with `backend-timeout`.",
+    ),
+    Code(
         "recompile",
         Severity.INFORMATION,
         "The function is compiled more than once",

@@ -66,7 +66,9 @@ async def fixed(
     fixes are tried. ``times`` collects the seconds of each step.
     """
     times = times or StepTimes()
-    text = request.text
+    # Findings about compilers have no fixes.
+    traced = tuple(part for part in request.parts if part != "backend")
+    request, text = dataclasses.replace(request, parts=traced), request.text
     applied: list[Fix] = []
     offered: dict[_Place, Offered] = {}
     # The phases that only trace the given inputs are fast, so they are traced again after each fix.

@@ -16,6 +16,7 @@ from fullgraph.render.places import Span, file_span, shown_path
 from fullgraph.render.timings import timings_json
 from fullgraph_engine.protocol import (
     BreakCost,
+    Compilation,
     Fix,
     ForecastFound,
     Frame,
@@ -109,6 +110,7 @@ def _target_json(file: CheckedFile, report: TargetReport) -> dict[str, Any]:
             for path in report.paths
         ],
         "seconds": round(report.seconds, 3),
+        "compilation": _compilation_json(report.compilation),
         "error": report.error,
         "compiled": report.compiled,
         "region": _region_json(file, report.region) if report.region is not None else None,
@@ -118,6 +120,13 @@ def _target_json(file: CheckedFile, report: TargetReport) -> dict[str, Any]:
             if forecast.target == report.name
         ],
     }
+
+
+def _compilation_json(compilation: Compilation | None) -> dict[str, Any] | None:
+    """Convert the result of compiling a function after its trace to JSON data."""
+    if compilation is None:
+        return None
+    return {**to_plain(compilation), "seconds": round(compilation.seconds, 3)}
 
 
 def _region_json(file: CheckedFile, region: Region) -> dict[str, Any]:

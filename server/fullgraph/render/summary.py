@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fullgraph.domain.phrases import SEPARATOR, amount, line_blocks, seconds
-from fullgraph_engine.protocol import ProbeInfo, TargetReport
+from fullgraph_engine.protocol import Compilation, CompilerCheck, ProbeInfo, TargetReport
 
 MOST_CLAUSE = 48
 """Maximum number of characters of an error message in the title of a code lens."""
@@ -47,8 +47,39 @@ def target_line(report: TargetReport) -> str:
         facts.append(lines_words(report))
     if report.chosen:
         facts.append(f"{amount(report.chosen, 'value')} chosen")
+    if report.compilation is not None:
+        facts.append(compilation_words(report.compilation))
     facts += [report.mode, seconds(report.seconds)]
     return SEPARATOR.join(facts)
+
+
+_COMPILERS: dict[CompilerCheck, str] = {"aot": "AOTAutograd", "inductor": "Inductor"}
+
+
+def compilation_words(compilation: Compilation) -> str:
+    """Describe the outcome of compiling a function after its trace: ``compiled by Inductor in 1.2
+    s``."""
+    name = _COMPILERS.get(compilation.compiler, compilation.compiler)
+    if compilation.status == "not-computed":
+        return f"not compiled by {name}"
+    if compilation.status == "failed":
+        return f"{name} fails"
+    return f"compiled by {name} in {seconds(compilation.seconds)}"
+
+
+def compilation_details(compilation: Compilation) -> str:
+    """Return the seconds of each stage and, if the function was not compiled to the end, the
+    reason."""
+    if compilation.reason:
+        return f"{compilation_words(compilation)}: {compilation.reason}"
+    stages = {
+        "Dynamo": sum(one.dynamo for one in compilation.regions),
+        "AOTAutograd": sum(one.aot for one in compilation.regions),
+        "Inductor": sum(one.inductor for one in compilation.regions),
+    }
+    times = ", ".join(f"{name} {seconds(value)}" for name, value in stages.items() if value)
+    words = compilation_words(compilation)
+    return f"{words} ({times})" if times else words
 
 
 def _untraced_words(report: TargetReport) -> str:
@@ -136,6 +167,8 @@ def lens_tooltip(report: TargetReport, *, shown: ShownBreaks | None = None) -> s
     if report.breaks and shown is not None and not shown.lines and not report.is_inside_region:
         found.append("The breaks are in another file, or a comment or a setting hides them.")
     found += [words] if (words := reach_words(report)) else []
+    if report.compilation is not None:
+        found.append(compilation_details(report.compilation))
     return "\n".join([*found, *paths_words(report)])
 
 

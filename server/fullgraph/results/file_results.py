@@ -50,9 +50,9 @@ _FILE = ""
 These findings are complete only when the run is.
 """
 
-_LATER = ("second", "paths")
+_LATER = ("second", "paths", "backend")
 """Phases of a trace that start after every target was traced once: the search for specialized
-dimensions, and for alternative execution paths.
+dimensions and for alternative execution paths, and the compilation of graphs.
 """
 
 _ORIGINS: dict[ProbeOrigin, Inputs] = {

@@ -32,6 +32,7 @@ _REPRODUCIBLE = (
     "guard/mutated",
     "recompile",
     "trace/compile-error",
+    "backend/error",
 )
 """Finding codes caused by ``torch.compile`` in code that runs without errors in eager mode."""
 

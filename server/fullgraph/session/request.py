@@ -90,6 +90,7 @@ def analyze_request(
         "paths": settings.try_paths,
         "forecast": forecast,
         "export": settings.export,
+        "backend": settings.backend != "off",
     }
     roots = list(settings.import_roots(project))
     if project is not None:
@@ -113,6 +114,8 @@ def analyze_request(
         methods=settings.methods,
         examples=settings.example_kinds(),
         path_seconds=PATH_SECONDS,
+        compiler=settings.backend,
+        compiler_seconds=settings.backend_timeout,
         open_files=open_files,
         files=True,
         calls=True,

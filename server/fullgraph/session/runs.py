@@ -234,17 +234,17 @@ class UnitRun:
     async def _take_events(self) -> None:
         loop = asyncio.get_running_loop()
         begun = next_save = loop.time()
-        # The time for alternative execution paths does not count, because it must not lengthen the
-        # delay after an edit.
-        paths_begun: float | None = None
+        # The time for alternative execution paths and for compilers does not count, because it must
+        # not lengthen the delay after an edit.
+        later_begun: float | None = None
         async for event in self._analysis:
             self.files.record_event(event)
             if isinstance(event, (Analyzed, Failed)):
-                ended = loop.time() if paths_begun is None else paths_begun
+                ended = loop.time() if later_begun is None else later_begun
                 self._owner.run_ended(self, event, ended - begun)
                 continue
-            if paths_begun is None and _is_of_other_paths(event):
-                paths_begun = loop.time()
+            if later_begun is None and _is_of_later_part(event):
+                later_begun = loop.time()
             if self.obsolete:
                 continue
             self._owner.apply_event(event)
@@ -278,7 +278,10 @@ class ForecastRun:
                 self._owner.take_forecast(event)
 
 
-def _is_of_other_paths(event: Event) -> bool:
+def _is_of_later_part(event: Event) -> bool:
+    """Whether an event comes from tracing alternative execution paths, or from compiling graphs."""
     if isinstance(event, FindingFound):
-        return event.finding.run is not None and event.finding.run.part == "paths"
-    return isinstance(event, TargetDone) and bool(event.report.paths)
+        return event.finding.run is not None and event.finding.run.part in ("paths", "backend")
+    if not isinstance(event, TargetDone):
+        return False
+    return bool(event.report.paths) or event.report.compilation is not None

@@ -43,7 +43,14 @@ from fullgraph.session.setting_kinds import (
     TextKind,
     Texts,
 )
-from fullgraph_engine.protocol import Allowance, ExampleKind, Limits, Mode, ProgramRequest
+from fullgraph_engine.protocol import (
+    Allowance,
+    CompilerCheck,
+    ExampleKind,
+    Limits,
+    Mode,
+    ProgramRequest,
+)
 
 # ``tomllib`` is in the standard library since Python 3.11; before, ``tomli`` is a dependency.
 tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -432,7 +439,6 @@ class Settings:
         "captured, without a compiler.",
         option=CommandOption(
             _CHECK,
-            "backend",
             help="Backend that compiles the graphs of a program, such as inductor. Without it, "
             "graphs run as captured.",
         ),
@@ -453,6 +459,29 @@ class Settings:
         "Also export each function and module with `torch.export`, strict and non-strict, and "
         "report all problems.",
         option=CommandOption(("check", "fix")),
+        retraces=True,
+    )
+    backend: CompilerCheck = _setting(
+        "off",
+        Choice(
+            (
+                ("off", "Trace with Dynamo only."),
+                ("aot", "Also make the forward and backward graphs with AOTAutograd."),
+                ("inductor", "Also lower these graphs to kernels with Inductor."),
+            )
+        ),
+        "Compiler that the graphs of each function and module are compiled with after the trace. "
+        "Errors, operators without a kernel and changed inputs are reported at their lines. Code "
+        "of kernels is not built.",
+        option=CommandOption(_CHECK),
+        retraces=True,
+    )
+    backend_timeout: float = _setting(
+        60.0,
+        NumberKind(1, "seconds", whole=False),
+        "Time limit in seconds for compiling one function or module with the setting `backend`. "
+        "When it ends, the findings of the trace remain.",
+        option=CommandOption(_CHECK),
         retraces=True,
     )
     forecast: bool = _setting(

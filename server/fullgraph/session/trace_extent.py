@@ -21,6 +21,7 @@ _ALWAYS = ("graph-break", "frame-skipped", "op", "guard/mutated", "trace/eager-e
 _OF_DYNAMIC_SIZES = CODES["specializations"]
 _OF_FORECASTS = ("recompile",)
 _OF_EXPORT = ("export",)
+_OF_BACKEND = ("backend",)
 _OF_INCOMPLETE_TRACES = ("trace", "program", "probe")
 """Families of codes of findings that say why a file was traced only in part."""
 
@@ -71,6 +72,8 @@ class TraceExtent:
         selectors = list(_ALWAYS)
         if settings.export and "export" not in lost:
             selectors += _OF_EXPORT
+        if settings.backend == "inductor" and "backend" not in lost:
+            selectors += _OF_BACKEND
         if dynamic:
             selectors += _OF_DYNAMIC_SIZES
         if forecast:

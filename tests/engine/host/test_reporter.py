@@ -15,6 +15,7 @@ from fullgraph_engine.host.services import Services
 from fullgraph_engine.host.wire import PlannedRun, RunDone
 from fullgraph_engine.protocol import (
     Analyze,
+    Compilation,
     Event,
     Finding,
     FindingFound,
@@ -26,6 +27,7 @@ from fullgraph_engine.protocol import (
     Position,
     ProbeInfo,
     Range,
+    RunId,
     RunLost,
     SelfCheck,
     TargetDone,
@@ -212,6 +214,33 @@ def test_further_paths_are_added_to_the_report_of_the_first_run() -> None:
     assert [(one.status, one.reason) for one in missing.report.paths] == [
         ("late", "others took the time")
     ]
+
+
+def test_a_compilation_and_paths_are_added_to_the_same_report() -> None:
+    server, first = Server(), result(done=RunDone(REPORT, None))
+    paths = (PathReport("in training mode", "traced"),)
+    traced = RunDone(replace(REPORT, paths=paths), None, paths=TracedPaths(mode=True))
+    server.reporter.report_compilation(first, Compilation("inductor"))
+    server.reporter.report_paths(first, traced)
+    (compiled, both) = server.received()
+    assert isinstance(compiled, TargetDone) and isinstance(both, TargetDone)
+    assert (compiled.report.compilation, compiled.report.paths) == (Compilation("inductor"), ())
+    assert (both.report.compilation, both.report.paths) == (Compilation("inductor"), paths)
+
+
+def test_a_lost_compilation_is_a_finding_and_leaves_the_report_of_the_trace() -> None:
+    server, first = Server(), result(done=RunDone(REPORT, None))
+    attempt = Attempt(PLAN, "auto", "backend")
+    server.reporter.report_missing_compilation(first, attempt, "it took longer than 5 seconds")
+    lost, again, finding = server.received()
+    assert lost == RunLost(1, RunId("f", 1, "backend"))
+    assert isinstance(again, TargetDone) and isinstance(finding, FindingFound)
+    compilation = again.report.compilation
+    assert compilation is not None
+    assert (compilation.status, again.report.status) == ("not-computed", "traced")
+    assert compilation.reason == "It took longer than 5 seconds."
+    assert (finding.finding.code, finding.finding.range) == ("backend/incomplete", PLACE)
+    assert finding.finding.message.endswith("to the end: it took longer than 5 seconds")
 
 
 def test_a_target_starts_once() -> None:

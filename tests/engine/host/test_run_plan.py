@@ -18,8 +18,10 @@ from fullgraph_engine.host.tasks import (
     Finish,
     Launch,
     LaunchEnclosing,
+    ReportCompilation,
     ReportEqualCalls,
     ReportLostRun,
+    ReportMissingCompilation,
     ReportMissingForecast,
     ReportMissingPaths,
     ReportObservation,
@@ -40,6 +42,7 @@ from fullgraph_engine.host.wire import (
 )
 from fullgraph_engine.protocol import (
     Analyze,
+    Compilation,
     FoundProbe,
     GivenCall,
     GivenCalls,
@@ -604,6 +607,65 @@ def test_a_target_that_is_called_as_before_is_not_traced(
     else:
         assert tasks == []
         assert place_of(played.launch()) == (0, 0, "first")
+
+
+# -- compilation -----------------------------------------------------------------------------------
+
+
+def compiling(*runs: PlannedRun, **options: Any) -> Played:
+    """A plan whose targets are compiled for up to 5 seconds after their trace."""
+    options = {"compiler": "inductor", "compiler_seconds": 5.0, **options}
+    return Played(*(runs or (planned(),)), **{"parts": ("first", "backend"), **options})
+
+
+def test_a_target_is_compiled_after_its_trace_within_a_time_limit_of_its_own() -> None:
+    played = compiling(planned(0), planned(1))
+    first = played.launch()
+    played.end(first, done(planned(0)))
+    # Dynamo's findings of the other target come first.
+    other = played.launch()
+    assert place_of(other) == (1, 0, "first")
+    played.end(other, done(planned(1)))
+    compiled = played.launch()
+    assert place_of(compiled) == (0, 0, "backend")
+    assert (first.command.seconds, compiled.command.seconds) == (10.0, 5.0)
+
+
+def test_the_result_of_the_compilation_is_added_to_the_report() -> None:
+    played = compiling()
+    played.end(played.launch(), done(planned()))
+    result = Compilation("inductor")
+    ended = done(planned())
+    ended = replace(ended, report=replace(ended.report, compilation=result))
+    (task,) = played.end(played.launch(), ended)
+    assert isinstance(task, ReportCompilation)
+    assert task.compilation == result
+    assert task.first.attempt.part == "first"
+    assert played.is_over()
+
+
+@pytest.mark.parametrize("how", ["crashed", "reported nothing", "not started", "lost"])
+def test_a_compilation_without_a_result_is_reported_as_missing(how: str) -> None:
+    played = compiling()
+    played.end(played.launch(), done(planned()))
+    if how == "lost":
+        (task,) = played.plan.lose_runs("it crashed")
+    else:
+        compiled = played.launch()
+        if how == "not started":
+            (task,) = played.plan.refuse_run(compiled.command.number, "it crashed")
+        else:
+            result = done(planned()) if how == "reported nothing" else None
+            (task,) = played.end(compiled, result)
+    assert isinstance(task, ReportMissingCompilation)
+    assert ("it crashed" in task.reason.lower()) == (how != "reported nothing")
+    assert played.is_over()
+
+
+def test_a_target_that_fails_is_not_compiled() -> None:
+    played = compiling()
+    played.end(played.launch(), done(planned(), status="failed"))
+    assert played.is_over()
 
 
 # -- speculation -----------------------------------------------------------------------------------

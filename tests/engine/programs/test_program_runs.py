@@ -632,7 +632,7 @@ def test_an_unknown_backend_is_an_error(engine: Engine, program: Program) -> Non
     result = run(engine, program(CALL), ends=Failed, backend="nosuch")
     assert isinstance(result.end, Failed)
     assert result.end.reason.startswith("torch has no backend `nosuch`")
-    assert result.all_reports == [] and "--backend" in result.end.next_step
+    assert result.all_reports == [] and "--program-backend" in result.end.next_step
 
 
 def test_a_region_that_the_program_did_not_reach_says_why(engine: Engine, program: Program) -> None:

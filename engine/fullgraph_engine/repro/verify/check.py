@@ -72,6 +72,7 @@ class ScriptCheck:
             case (
                 evidence.ImportEvidence()
                 | evidence.ExportEvidence()
+                | evidence.BackendEvidence()
                 | evidence.CompilerCheckEvidence()
                 | None
             ):

@@ -63,6 +63,8 @@ def configure(parser: Parser) -> None:
 
 
 def run(arguments: Namespace) -> int:
+    import dataclasses
+
     from fullgraph.cli.delivery import Delivery, ScriptDestination
     from fullgraph.cli.project import common_folder, engine_for, load_settings
     from fullgraph.cli.repro import ReproRequest
@@ -82,6 +84,8 @@ def run(arguments: Namespace) -> int:
     )
     project, resolved = load_settings(common_folder([chosen.file]), given_settings(arguments))
     settings = resolved.settings
+    if arguments.code.startswith("backend") and settings.backend == "off":
+        settings = dataclasses.replace(settings, backend="inductor")
     try:
         destination = ScriptDestination.parse(arguments.out, folder_of(settings, project.root))
     except FileExistsError:

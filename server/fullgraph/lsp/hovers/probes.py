@@ -8,7 +8,7 @@ from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.probes import ProbeComment, comment_on, probe_tokens, scope_at
 from fullgraph.probes.meaning import explain_word
 from fullgraph.render import shapes
-from fullgraph.render.summary import paths_words, target_line
+from fullgraph.render.summary import compilation_details, paths_words, target_line
 from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.probe_runs import run_of_comment
 
@@ -51,4 +51,6 @@ def _run_summary(unit: AnalysisUnit, comment: ProbeComment) -> str:
         return "Nothing was traced with this probe yet."
     old = "" if shown.current else " (before the last edit)"
     words = f"**{shown.report.name}**{old}: {target_line(shown.report)}"
-    return "\n\n".join([words, *paths_words(shown.report)])
+    compilation = shown.report.compilation
+    compiled = [compilation_details(compilation)] if compilation is not None else []
+    return "\n\n".join([words, *paths_words(shown.report), *compiled])

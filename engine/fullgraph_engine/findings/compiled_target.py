@@ -1,0 +1,165 @@
+"""Compile the graphs of a target with AOTAutograd and Inductor, for training and for inference."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from .. import devices, tracing
+from ..protocol import Finding, Range
+from ..protocol.compilation import Compilation, CompilerCheck, RegionCompilation
+from ..targets import Call, Tracee
+from ..torch_internals import backends, dynamo
+from ..torch_internals.compilers import find_missing_compilers
+from ..tracing.compilation import CompilerError, GraphCompiler, differentiate
+from ..tracing.drive import compile_graphs_with
+from ..tracing.recording import Recording
+from . import compilation
+from .places import SourceText
+
+_OUT_OF_MEMORY = "Memory ran out while AOTAutograd and Inductor compiled its graphs."
+_NEEDS_KERNELS = "The compiled graph runs only with kernels that Inductor builds"
+_NEEDS_GPU = (
+    "Inductor compiles code for CUDA only where it finds a GPU, and fullgraph hides GPUs from the "
+    "code that it traces."
+)
+
+
+@dataclass
+class CompiledTarget:
+    """The result of compiling a target: its findings, and the outcome with compile times."""
+
+    result: Compilation
+    findings: list[Finding] = field(default_factory=list)
+
+
+class TargetCompiler:
+    """A compiler of the graphs of one target. Create at most one per process.
+
+    ``compiler`` selects how far the graphs are compiled. ``restart`` prepares the mode of fake
+    tensors for another call.
+    """
+
+    def __init__(
+        self,
+        tracee: Tracee,
+        source: SourceText,
+        compiler: CompilerCheck,
+        restart: Callable[[], None],
+    ) -> None:
+        self._tracee, self._source, self._compiler = tracee, source, compiler
+        self._restart = restart
+        self._range: Range = tracee.target.range
+        backends.compile_in_this_process(backends.scratch_folder())
+        self._graphs = GraphCompiler(inductor=compiler == "inductor")
+        self._trained = False
+        self._reasons: list[str] = []
+        self._failed = False
+
+    def run(self, call: Call) -> CompiledTarget:
+        """Compile the graphs of a call as it is given, with a backward pass if its result requires
+        gradients; then once more without gradients.
+
+        Later calls are built anew, because a call may change its inputs.
+        """
+        found: list[Finding] = []
+        if self._compiler == "inductor":
+            kinds = tracing.device_types([call.function, call.args, call.kwargs])
+            for missing in find_missing_compilers(kinds):
+                found.append(compilation.missing_compiler_finding(missing, self._range))
+        regions = self._compile_call(call, contextlib.nullcontext, found)
+        if self._trained:
+            self._compile_call(self._rebuild_call(), torch.no_grad, found)
+        result = Compilation(self._compiler, "compiled", regions)
+        if self._reasons:
+            reason = self._reasons[0]
+            result = replace(result, status="not-computed", reason=reason)
+            name = self._tracee.target.name
+            found.append(compilation.incomplete_finding(reason, name, self._range))
+        elif self._failed:
+            result = replace(result, status="failed")
+        return CompiledTarget(result, list(compilation.unique_findings(found)))
+
+    def _rebuild_call(self) -> Call:
+        self._restart()
+        dynamo.reset()
+        return self._tracee.call()
+
+    def _compile_call(
+        self, call: Call, gradients: Callable[[], Any], found: list[Finding]
+    ) -> tuple[RegionCompilation, ...]:
+        """Make a call with its graphs compiled, inside the context that ``gradients`` returns.
+
+        Return the compile times, and append findings to ``found``.
+        """
+        with compile_graphs_with(self._graphs):
+            recording = self._trace_call(call, gradients)
+        record = self._graphs.take_record(recording)
+        failed_eagerly = recording.failure is not None and self._fails_eagerly(gradients)
+        errors = [
+            error
+            for error in record.errors
+            if not self._explains_missing(error)
+            and not (error.stage == "execution" and failed_eagerly)
+        ]
+        record = replace(record, errors=tuple(errors))
+        found += compilation.compilation_findings(record, self._source, self._range)
+        failure = recording.failure
+        if failure is not None and failure.phase == "eager" and not errors:
+            plain = self._trace_call(self._rebuild_call(), gradients)
+            if plain.failure is None:  # otherwise the first part reports the failure
+                found.append(compilation.runtime_finding(failure, self._source, self._range))
+                self._failed = True
+        self._failed |= bool(errors)
+        return record.regions
+
+    def _trace_call(self, call: Call, gradients: Callable[[], Any]) -> Recording:
+        @contextlib.contextmanager
+        def enter() -> Iterator[None]:
+            with call.context.enter(), gradients():
+                yield
+
+        def differentiate_result(result: Any) -> None:
+            self._trained |= differentiate(result)
+
+        return tracing.trace(
+            call.function,
+            call.args,
+            call.kwargs,
+            dynamic=[(wish.tensor, wish.dim) for wish in call.all_dynamic],
+            symbols=[wish.symbol for wish in call.all_dynamic],
+            file=self._source.path,
+            enter=enter,
+            then=call.then,
+            on_result=differentiate_result,
+        )
+
+    def _fails_eagerly(self, gradients: Callable[[], Any]) -> bool:
+        """Whether the call, or the computation of its gradients, raises without Dynamo."""
+        call = self._rebuild_call()
+        try:
+            with call.context.enter(), gradients():
+                result = tracing.call_eagerly(call.function, call.args, call.kwargs)
+            differentiate(result)
+        except Exception:  # the user's code may raise anything
+            return True
+        return False
+
+    def _explains_missing(self, error: CompilerError) -> bool:
+        """Whether an error says only that this process cannot compile or execute the graph; note
+        the reason."""
+        if error.stage == "execution" and error.kind == "NotImplementedError":
+            # PyTorch's kernels support fewer dtypes than the code that Inductor generates.
+            first = error.message.partition("\n")[0]
+            self._reasons.append(f"{_NEEDS_KERNELS}: {first}.")
+        elif error.out_of_memory:
+            self._reasons.append(_OUT_OF_MEMORY)
+        elif devices.is_missing_gpu_error(error.message):
+            self._reasons.append(_NEEDS_GPU)
+        else:
+            return False
+        return True

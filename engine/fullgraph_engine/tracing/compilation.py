@@ -1,0 +1,281 @@
+"""Compile the graphs of one call with AOTAutograd and Inductor, and record problems with the stacks
+of the user's code."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .. import texts
+from ..protocol import Frame
+from ..protocol.compilation import RegionCompilation
+from ..torch_internals.graphs import OpOverload
+from ..torch_internals.lowering import (
+    CompiledGraph,
+    CompilerObserver,
+    CompilerStage,
+    InputMutation,
+)
+from ..torch_internals.trees import pytree
+from . import nodes
+from .recording import Recording, Stack
+
+_MARK = "  fullgraph node "
+"""Beginning of a line that is added to the stack text of each node of Dynamo's graph, followed by
+the node's number. The compiler copies stack texts to the nodes of its own graphs."""
+_MARKED = re.compile(rf"\n?{_MARK}(\d+)\n?")
+_FILE_LINE = re.compile(r'File "([^"\n]+)", line (\d+), in (.+)')
+
+
+@dataclass(frozen=True)
+class CompilerError:
+    """An exception that AOTAutograd or Inductor raised; ``kind`` is its type, ``message`` its text.
+
+    ``backward``: it was raised while the compiler processed the backward graph.
+    """
+
+    stage: CompilerStage
+    kind: str
+    message: str
+    stack: Stack
+    backward: bool = False
+    out_of_memory: bool = False
+
+
+@dataclass(frozen=True)
+class OperatorFallback:
+    """A call of ``operator`` (such as ``aten.linalg_eig``) for which Inductor has no kernel.
+
+    ``dtypes`` are the names of the dtypes of its inputs and results.
+    """
+
+    operator: str
+    dtypes: tuple[str, ...]
+    stack: Stack
+    backward: bool = False
+
+
+@dataclass(frozen=True)
+class ChangedInput:
+    """A tensor that comes from outside of a graph and that the graph changes in place.
+
+    ``name`` is Dynamo's name for the tensor, such as ``L['x']``. ``stack`` is the stack of the
+    change. ``copied``: the new value is copied back after the graph has run.
+    """
+
+    name: str
+    stack: Stack
+    copied: bool
+    requires_grad: bool
+
+
+@dataclass(frozen=True)
+class CompilationRecord:
+    """All that was recorded while the graphs of one call were compiled."""
+
+    errors: tuple[CompilerError, ...] = ()
+    fallbacks: tuple[OperatorFallback, ...] = ()
+    changed: tuple[ChangedInput, ...] = ()
+    regions: tuple[RegionCompilation, ...] = ()
+
+
+class GraphCompiler:
+    """A backend that compiles graphs with AOTAutograd, and with Inductor if ``inductor`` is true.
+
+    Create at most one per process.
+    """
+
+    def __init__(self, *, inductor: bool) -> None:
+        self._observer = CompilerObserver(inductor=inductor)
+
+    def __call__(self, graph: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
+        for number, node in enumerate(_all_nodes(graph)):
+            text = node.meta.get("stack_trace") or ""
+            node.meta["stack_trace"] = f"{text}\n{_MARK}{number}\n"
+        return self._observer(graph, inputs, **options)
+
+    def take_record(self, recording: Recording) -> CompilationRecord:
+        """Return the facts about all graphs compiled since the last call of this method.
+
+        ``recording`` is Dynamo's recording of the call that compiled them.
+        """
+        compiled = list(self._observer.compiled)
+        self._observer.compiled.clear()
+        errors: list[CompilerError] = []
+        fallbacks: list[OperatorFallback] = []
+        changed: list[ChangedInput] = []
+        for one in compiled:
+            errors += [
+                CompilerError(
+                    problem.stage,
+                    type(problem.error).__name__,
+                    _without_marks(texts.error_message(problem.error)),
+                    _find_stack(problem.location, one),
+                    problem.backward,
+                    texts.is_out_of_memory(problem.error),
+                )
+                for problem in one.errors
+            ]
+            fallbacks += [
+                OperatorFallback(
+                    _operator_name(call.operator),
+                    call.dtypes,
+                    _find_stack(call.location, one),
+                    call.backward,
+                )
+                for call in one.fallbacks
+                if _is_avoidable(call.operator)
+            ]
+            changed += [
+                ChangedInput(
+                    _source_name(mutation),
+                    _stack_of_change(mutation.node),
+                    mutation.copied,
+                    mutation.requires_grad,
+                )
+                for mutation in one.mutations
+                if not mutation.static
+            ]
+        return CompilationRecord(
+            tuple(errors), tuple(fallbacks), tuple(changed), _list_regions(compiled, recording)
+        )
+
+
+def differentiate(result: Any) -> bool:
+    """Compute the gradients of the sum of all tensors in a result that require gradients.
+
+    Return whether any tensor does.
+    """
+    ends = [
+        tensor
+        for tensor in pytree.tree_leaves(result)
+        if isinstance(tensor, torch.Tensor) and tensor.requires_grad
+    ]
+    if ends:
+        torch.autograd.backward(ends, [torch.ones_like(tensor) for tensor in ends])
+    return bool(ends)
+
+
+def _list_regions(
+    compiled: list[CompiledGraph], recording: Recording
+) -> tuple[RegionCompilation, ...]:
+    """Return the seconds that each stage took for each graph; empty if this torch does not show
+    graphs."""
+    if len(compiled) != len(recording.graphs):
+        return ()
+    frames = {frame.id: frame for frame in recording.frames}
+    regions = []
+    for one, graph in zip(compiled, recording.graphs, strict=True):
+        frame = frames.get(graph.frame)
+        if frame is not None:
+            dynamo = max(frame.seconds - one.forward_seconds, 0.0)
+            regions.append(
+                RegionCompilation(
+                    frame.function,
+                    frame.line,
+                    round(dynamo, 4),
+                    round(one.aot_seconds, 4),
+                    round(one.inductor_seconds, 4),
+                )
+            )
+    return tuple(regions)
+
+
+def _all_nodes(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """Return the nodes of a graph and of the graphs inside it, such as bodies of ``cond``."""
+    modules = [one for one in graph.modules() if isinstance(one, torch.fx.GraphModule)]
+    return [node for module in modules for node in module.graph.nodes]
+
+
+def _without_marks(text: str) -> str:
+    return _MARKED.sub("\n", text).strip()
+
+
+def _find_stack(location: str, one: CompiledGraph) -> Stack:
+    """Return the stack of user code for the stack text of a compiler's node; empty if unknown.
+
+    The text has marks if the node descends from nodes of Dynamo's graph ``one.graph``.
+    """
+    marks = _MARKED.findall(location)
+    if marks:
+        found = _all_nodes(one.graph)
+        number = int(marks[-1])
+        if number < len(found) and (stack := nodes.location_of(found[number])):
+            return stack
+    return tuple(
+        Frame(path, name, int(line) - 1) for path, line, name in _FILE_LINE.findall(location)
+    )
+
+
+def _operator_name(operator: Any) -> str:
+    """Return ``aten.linalg_eig`` for the overload ``aten.linalg_eig.default``."""
+    name = str(operator)
+    return name.rpartition(".")[0] if isinstance(operator, OpOverload) else name
+
+
+_FAST_KERNELS = re.compile(
+    r"^(_?scaled_dot_product|_flash_attention|_efficient_attention|_?cudnn|_thnn|_?convolution"
+    r"|miopen|mkldnn|_weight_int4pack|_?embedding_bag)"
+)
+"""Names of operators whose kernel in PyTorch is faster than generated code, so that Inductor calls
+it on purpose."""
+
+
+def _is_avoidable(operator: Any) -> bool:
+    """Whether a user may care that Inductor calls an operator of PyTorch: it is part of PyTorch,
+    and its kernel is not the fastest choice."""
+    if not isinstance(operator, OpOverload):
+        return False
+    namespace, _, name = operator.name().partition("::")
+    builtin = namespace in ("aten", "prims", "quantized", "quantized_decomposed")
+    return builtin and _FAST_KERNELS.match(name) is None
+
+
+def _source_name(mutation: InputMutation) -> str:
+    source = getattr(mutation.node.meta.get("grapharg"), "source", None)
+    try:
+        name = source.name() if callable(getattr(source, "name", None)) else source.name  # type: ignore[union-attr]
+    except Exception:  # a source of another release may not have a name
+        return ""
+    return str(name)
+
+
+def _stack_of_change(placeholder: torch.fx.Node) -> Stack:
+    """Return the stack of the first operation that changes an input, or a view of it, in place;
+    empty if none is found."""
+    aliases = {placeholder}
+    for node in placeholder.graph.nodes:
+        if node.op not in ("call_function", "call_method") or aliases.isdisjoint(
+            node.all_input_nodes
+        ):
+            continue
+        first = node.args[0] if node.args else None
+        out = node.kwargs.get("out")
+        if (first in aliases and _changes_in_place(node)) or out in aliases:
+            return nodes.location_of(node)
+        if first in aliases and _may_be_view(node, first):
+            aliases.add(node)
+    return ()
+
+
+def _changes_in_place(node: torch.fx.Node) -> bool:
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    if name in ("setitem", "__setitem__") or node.kwargs.get("inplace") is True:
+        return True
+    if name.startswith("i") and getattr(node.target, "__module__", "") == "_operator":
+        return name not in ("index", "indexOf", "invert", "inv", "is_", "is_not", "itemgetter")
+    return name.partition(".")[0].endswith("_") and not name.endswith("__")
+
+
+def _may_be_view(node: torch.fx.Node, base: Any) -> bool:
+    """Whether the result of a node shares memory with its input ``base``."""
+    value, original = node.meta.get("example_value"), base.meta.get("example_value")
+    if not isinstance(value, torch.Tensor) or not isinstance(original, torch.Tensor):
+        return False
+    try:
+        return bool(value.untyped_storage()._cdata == original.untyped_storage()._cdata)
+    except Exception:  # some tensors do not have storage
+        return False
