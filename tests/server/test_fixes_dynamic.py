@@ -45,6 +45,7 @@ DEFINED = "def f(x, y=1):\n    return x * y\n"
     [
         ("torch.compile", "torch.compile(dynamic=True)"),
         ("torch.compile()", "torch.compile(dynamic=True)"),
+        ("torch.compile(dynamic=False)", "torch.compile(dynamic=True)"),
         ('torch.compile(mode="default")', 'torch.compile(mode="default", dynamic=True)'),
         (
             'torch.compile(\n    mode="default",  # why\n    fullgraph=True,  # how\n)',
@@ -141,7 +142,7 @@ def test_a_first_size_of_one_is_marked_as_unknown() -> None:
 @pytest.mark.parametrize(
     ("compiled", "finding"),
     [
-        pytest.param("torch.compile(dynamic=False)", {}, id="that is asked for"),
+        pytest.param("torch.compile(dynamic=True)", {}, id="that is asked for"),
         pytest.param("torch.compile(**options)", {}, id="options that are not known"),
         pytest.param("jit.compile", {}, id="another compiler"),
         pytest.param("torch.compile", {"detail": "dtype"}, id="a dtype"),

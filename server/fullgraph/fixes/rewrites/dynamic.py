@@ -59,7 +59,8 @@ def _may_be_dynamic(finding: Finding, evidence: RecompileEvidence) -> bool:
     """Whether a finding is about a size or a number, which Dynamo can replace by a symbol."""
     guard = guard_of(finding)
     is_number = guard is not None and all(map(_NUMBER.match, (guard.was, guard.now)))
-    return is_number or evidence.detail.startswith("size ") or finding.code == "recompile/size"
+    of_size = finding.code == "recompile/size" and not evidence.detail
+    return is_number or of_size or evidence.detail.startswith("size ")
 
 
 def _dynamic_changes(syntax: Syntax, function: str) -> list[tuple[cst.CSTNode, Change]]:
