@@ -339,9 +339,9 @@ CODES: tuple[Code, ...] = (
         "backend/incomplete",
         Severity.WARNING,
         "A target was not compiled to the end",
-        "The process that compiled the target's graphs reached the time limit (`backend-timeout`), "
-        "ran out of memory, crashed, or could not compile for a device. The findings of the trace "
-        "are complete, but errors of AOTAutograd and Inductor may be missing.",
+        "The process that compiled the target's graphs reached its time limit, ran out of memory, "
+        "crashed, or could not compile for a device. The findings of the trace are complete, but "
+        "errors of AOTAutograd and Inductor may be missing.",
         "Give the probe smaller sizes, or more time with `backend-timeout`.",
     ),
     Code(

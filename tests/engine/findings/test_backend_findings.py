@@ -14,8 +14,8 @@ import markers
 
 FIXTURES = sorted((Path(__file__).parents[2] / "fixtures" / "backend").glob("*.py"))
 
-_SHORT = ("complex_numbers", "changed_inputs")
-"""Fixtures with few targets; the others take longer than the tests of each commit may."""
+_SHORT = ("complex_numbers",)
+"""Fixtures with few targets. The others take longer than the tests of each commit may."""
 
 
 @pytest.fixture(scope="module")

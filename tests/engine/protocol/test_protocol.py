@@ -44,6 +44,7 @@ EVIDENCE = (
     evidence.FailureEvidence("ValueError", "tracer", "title"),
     evidence.CompilerCheckEvidence("torch.compiler.is_compiling"),
     evidence.ImportEvidence("numpy"),
+    evidence.BackendEvidence("error", "Inductor", "InductorError", ("aten.sort",), backward=True),
     evidence.ExportEvidence(
         "data-dependent",
         "u0 > 3",
