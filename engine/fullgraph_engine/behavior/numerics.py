@@ -245,7 +245,7 @@ class _LargestErrors:
             self.eager, self.compiled = left_error, right_error
 
 
-# -- the operation that is wrong ----------------------------------------------------------------
+# -- the first wrong operation -------------------------------------------------------------------
 
 
 def _find_wrong_operation(tracee: Tracee, case: Case) -> torch.fx.Node | None:
@@ -336,7 +336,7 @@ class WrongOperationSearch:
         """
         given = copy_inputs(inputs)
         if alter is not None:
-            given = [_altered(value, alter) for value in given]
+            given = [_alter_input(value, alter) for value in given]
         rng.seed_generators(self._seed)
         with DoublePrecisionMode() if in_double else contextlib.nullcontext():
             returned = pytree.tree_leaves(function(*given))
@@ -348,7 +348,7 @@ class WrongOperationSearch:
         return [*returned, *torch.autograd.grad(ends, starts, total, allow_unused=True)]
 
 
-def _altered(value: Any, alter: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+def _alter_input(value: Any, alter: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     if not is_floating(value):
         return value
     return alter(value.detach()).requires_grad_(value.requires_grad)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,8 +18,9 @@ from ..torch_internals import backends, dynamo
 from ..torch_internals.compilers import find_missing_compilers
 from ..tracing.compilation import CompilerError, GraphCompiler, differentiate
 from ..tracing.drive import compile_graphs_with
-from ..tracing.recording import Recording
+from ..tracing.recording import Failure, Recording
 from . import compilation
+from .failures import failure_words
 from .places import SourceText
 
 _OUT_OF_MEMORY = "Memory ran out while AOTAutograd and Inductor compiled its graphs."
@@ -90,7 +92,7 @@ class TargetCompiler:
         return self._tracee.call()
 
     def _compile_call(
-        self, call: Call, gradients: Callable[[], Any], found: list[Finding]
+        self, call: Call, gradients: Callable[[], AbstractContextManager[Any]], found: list[Finding]
     ) -> tuple[RegionCompilation, ...]:
         """Make a call with its graphs compiled, inside the context that ``gradients`` returns.
 
@@ -108,16 +110,29 @@ class TargetCompiler:
         ]
         record = replace(record, errors=tuple(errors))
         found += compilation.compilation_findings(record, self._source, self._range)
-        failure = recording.failure
-        if failure is not None and failure.phase == "eager" and not errors:
-            plain = self._trace_call(self._rebuild_call(), gradients)
-            if plain.failure is None:  # otherwise the first part reports the failure
-                found.append(compilation.runtime_finding(failure, self._source, self._range))
-                self._failed = True
         self._failed |= bool(errors)
+        if recording.failure is not None and not errors:
+            found += self._explain_failure(recording.failure, gradients)
         return record.regions
 
-    def _trace_call(self, call: Call, gradients: Callable[[], Any]) -> Recording:
+    def _explain_failure(
+        self, failure: Failure, gradients: Callable[[], AbstractContextManager[Any]]
+    ) -> Iterator[Finding]:
+        """Yield a finding if the compiled code caused an exception of the call. If it did not,
+        note the exception as the reason why later graphs were not compiled."""
+        plain = self._trace_call(self._rebuild_call(), gradients)
+        if failure.phase == "eager" and plain.failure is None:
+            self._failed = True
+            yield compilation.runtime_finding(failure, self._source, self._range)
+        elif devices.is_missing_gpu_error(failure.message):
+            self._reasons.append(_NEEDS_GPU)
+        elif plain.failure is None or gradients is contextlib.nullcontext:
+            self._reasons.append(f"The call raised {failure_words(failure)}.")
+        # Otherwise the code works only with gradients, such as a training step.
+
+    def _trace_call(
+        self, call: Call, gradients: Callable[[], AbstractContextManager[Any]]
+    ) -> Recording:
         @contextlib.contextmanager
         def enter() -> Iterator[None]:
             with call.context.enter(), gradients():
@@ -138,7 +153,7 @@ class TargetCompiler:
             on_result=differentiate_result,
         )
 
-    def _fails_eagerly(self, gradients: Callable[[], Any]) -> bool:
+    def _fails_eagerly(self, gradients: Callable[[], AbstractContextManager[Any]]) -> bool:
         """Whether the call, or the computation of its gradients, raises without Dynamo."""
         call = self._rebuild_call()
         try:
@@ -160,6 +175,8 @@ class TargetCompiler:
             self._reasons.append(_OUT_OF_MEMORY)
         elif devices.is_missing_gpu_error(error.message):
             self._reasons.append(_NEEDS_GPU)
+        elif "PermissionError" in (error.kind, error.message.partition(": ")[0]):
+            self._reasons.append(f"The sandbox stopped the compiler: {error.message}.")
         else:
             return False
         return True
