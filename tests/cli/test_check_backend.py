@@ -78,3 +78,28 @@ def test_a_compiler_that_does_not_end_loses_no_finding_of_the_trace(real: Comman
     )
     (target,) = file["targets"]
     assert (target["status"], target["compilation"]["status"]) == ("traced", "not-computed")
+
+
+CHOSEN = """\
+import torch
+import torch.nn.functional as F
+
+torch._dynamo.config.capture_dynamic_output_shape_ops = True
+
+
+# fullgraph: f32[20]
+def convolve_chosen(x):
+    chosen = x[x > 0]
+    return F.conv1d(chosen.view(1, 1, -1), torch.ones(1, 1, 3)).sum()
+"""
+
+
+def test_an_error_of_the_compiler_has_a_repro(real: CommandLine) -> None:
+    (real.folder / "model.py").write_text(CHOSEN)
+    options = ("--python", sys.executable, "-o", "-", "--code", "backend/error")
+    ran = real.run("repro", *options, "model.py:10")
+    # On a busy machine, there may be no time to run the script in a fresh Python.
+    assert ran.status == 0 or "not verified" in ran.err, ran
+    assert "conv1d" in ran.out
+    assert "GuardOnDataDependentSymNode" in ran.out
+    assert 'torch.compile(f, backend="inductor")' in ran.out

@@ -267,17 +267,22 @@ def test_a_scheduler_that_is_lost(tmp_path: Path, line: CommandLine) -> None:
         wait_for_engine(line, "m5.py")
         cluster.kill(cluster.scheduler_pid)
         out, err = command.communicate(timeout=60)
+    report = json.loads(out)
+    lost = report["unanalyzed"]
+    assert "src/m5.py" in lost
+    # The result of the file before may have been on its way.
+    assert len(lost) <= 2
+    files = "1 of 8 files was" if len(lost) == 1 else f"{len(lost)} of 8 files were"
     sentence = (
-        f"The connection to the Dask scheduler at {cluster.address} was lost: 1 of 8 files was not "
+        f"The connection to the Dask scheduler at {cluster.address} was lost: {files} not "
         "analyzed. Run the same command again to continue."
     )
-    report = json.loads(out)
     assert (command.returncode, report["errors"]) == (2, [sentence])
-    assert report["unanalyzed"] == ["src/m5.py"]
     assert [one for one in err.decode().splitlines() if "bad.py" not in one] == [
         f"error: {sentence}"
     ]
-    assert file_names(out.decode()) == ["bad.py", *(f"m{n}.py" for n in range(5)), "plain.py"]
+    every = ["bad.py", *(f"m{n}.py" for n in range(6)), "plain.py"]
+    assert sorted([*file_names(out.decode()), *(Path(one).name for one in lost)]) == every
 
 
 def test_a_scheduler_that_cannot_be_reached(line: CommandLine) -> None:

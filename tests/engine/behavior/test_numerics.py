@@ -17,6 +17,7 @@ from fullgraph_engine.behavior.numerics import WrongOperationSearch, operation_n
 from fullgraph_engine.behavior.observing import DoublePrecisionMode
 from fullgraph_engine.host import frames
 from fullgraph_engine.protocol import Analyze, FindingFound, Limits, NumericsJudged
+from fullgraph_engine.tracing.drive import use_real_backends
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,8 @@ def test_the_first_wrong_operation_is_found(operation: str, line: str) -> None:
     search = WrongOperationSearch(0, ProcessorBudget(60.0), compile_wrongly(operation))
     torch._dynamo.reset()
     x = torch.randn(4, requires_grad=True)
-    torch.compile(model, backend=search.backend)(x)
+    with use_real_backends():
+        torch.compile(model, backend=search.backend)(x)
     assert search.found is not None
     assert operation_name(search.found) == operation
     (frame,) = frames.of_node_stack(search.found.stack_trace or "")[-1:]
@@ -66,7 +68,8 @@ def test_the_first_wrong_operation_is_found(operation: str, line: str) -> None:
 def test_right_operations_are_not_blamed() -> None:
     search = WrongOperationSearch(0, ProcessorBudget(60.0), compile_wrongly("no operation"))
     torch._dynamo.reset()
-    torch.compile(model, backend=search.backend)(torch.randn(4))
+    with use_real_backends():
+        torch.compile(model, backend=search.backend)(torch.randn(4))
     assert search.found is None
 
 

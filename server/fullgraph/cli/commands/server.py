@@ -43,7 +43,6 @@ def configure(parser: Parser) -> None:
 
 def run(arguments: Namespace) -> int:
     from fullgraph.lsp import serve
-    from fullgraph.lsp.joined import CannotStart
 
     try:
         other = tuple(shlex.split(arguments.other))
@@ -51,11 +50,10 @@ def run(arguments: Namespace) -> int:
         raise UsageError(f"--with: {error}.") from None
     if other and arguments.tcp is not None:
         raise UsageError("--with: Only possible on standard input and output, without --tcp.")
+    if other:
+        return _serve_with(other, arguments.engine)
     try:
-        return serve(tcp=arguments.tcp, engine=arguments.engine, other=other)
-    except CannotStart as error:
-        print(f"fullgraph: {error}", file=sys.stderr)
-        return UNABLE
+        return serve(tcp=arguments.tcp, engine=arguments.engine)
     except OSError as error:
         if arguments.tcp is None:
             raise
@@ -65,6 +63,18 @@ def run(arguments: Namespace) -> int:
             "choose another address.",
             file=sys.stderr,
         )
+        return UNABLE
+
+
+def _serve_with(other: tuple[str, ...], engine: str) -> int:
+    """Serve one client together with another language server, whose command is ``other``."""
+    from fullgraph.lsp import serve
+    from fullgraph.lsp.joined import CannotStart
+
+    try:
+        return serve(engine=engine, other=other)
+    except CannotStart as error:
+        print(f"fullgraph: {error}", file=sys.stderr)
         return UNABLE
 
 
