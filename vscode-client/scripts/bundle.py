@@ -21,7 +21,9 @@ PARTLY_COMPILED = ("pyyaml==6.0.3", "libcst==1.8.2")
 # Not used by the rewrites.
 LIBCST_TOOLS = ("codegen", "codemod", "display", "testing")
 # Not used by a server that an editor starts.
-LEFT_OUT = ("bin", "cattr", "fullgraph/mcp", "fullgraph/testing")
+LEFT_OUT = ("bin", "cattr", "fullgraph/lsp/joined", "fullgraph/mcp", "fullgraph/testing")
+ONLY_FOR_REPORTS = ("fingerprints", "github", "gitlab", "html", "junit", "markdown", "sarif")
+"""Modules of `fullgraph.render` that only `fullgraph check` and `diff` import."""
 CLI = {
     *("__init__.py", "command_line.py", "exit_status.py", "options.py", "terminal.py"),
     *("commands/__init__.py", "commands/server.py"),
@@ -59,6 +61,9 @@ def main() -> None:
                 shutil.copyfile(source, copy)
     for name in LEFT_OUT:
         shutil.rmtree(LIBS / name, ignore_errors=True)
+    for name in ONLY_FOR_REPORTS:
+        (LIBS / "fullgraph" / "render" / f"{name}.py").unlink()
+    (LIBS / "fullgraph" / "incremental" / "projects.py").unlink()  # for check --changed-since
     cli = LIBS / "fullgraph" / "cli"
     for path in cli.rglob("*.py"):
         if path.relative_to(cli).as_posix() not in CLI:
