@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from fullgraph.mcp.diffs import apply_diff, unified_diff
+from fullgraph.mcp.diffs import apply_diff
 from fullgraph.mcp.refusal import Refused
+from fullgraph.render.diffs import unified_diff
 
 TEXT = "one\ntwo\n\nfour\nfive\n"
 

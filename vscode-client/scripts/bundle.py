@@ -22,8 +22,10 @@ PARTLY_COMPILED = ("pyyaml==6.0.3", "libcst==1.8.2")
 LIBCST_TOOLS = ("codegen", "codemod", "display", "testing")
 # Not used by a server that an editor starts.
 LEFT_OUT = ("bin", "cattr", "fullgraph/lsp/joined", "fullgraph/mcp", "fullgraph/testing")
-ONLY_FOR_REPORTS = ("fingerprints", "github", "gitlab", "html", "junit", "markdown", "sarif")
-"""Modules of `fullgraph.render` that only `fullgraph check` and `diff` import."""
+ONLY_FOR_REPORTS = (
+    *("diffs", "fingerprints", "github", "gitlab", "html", "junit", "markdown", "sarif"),
+)
+"""Modules of `fullgraph.render` that only commands import."""
 CLI = {
     *("__init__.py", "command_line.py", "exit_status.py", "options.py", "terminal.py"),
     *("commands/__init__.py", "commands/server.py"),

@@ -15,9 +15,9 @@ from ..repro.candidate import Backend
 from ..repro.graphs.minimize import prepare_process
 from ..repro.job import Surroundings
 from ..targets import Tracee
-from ..torch_internals import backends, dynamo
+from ..torch_internals import backends
 from ..torch_internals.lowering import lowering_backend
-from ..tracing.drive import install_hooks, use_real_backends
+from ..tracing.drive import use_real_backends
 from .budget import ProcessorBudget
 from .cases import Case, CasePlan
 from .compiled_calls import (
@@ -28,6 +28,7 @@ from .compiled_calls import (
     describe_deviation,
     equal_tensors,
     error_text,
+    prepare_comparison,
 )
 from .observing import (
     CallBuilder,
@@ -72,10 +73,7 @@ def check_compiled(
         backends.compile_in_this_process(backends.scratch_folder())
     elif obstacle := prepare_inductor(let_start):
         return CompilationResult("unverified", obstacle)
-    # Random numbers agree only if torch itself draws them.
-    backends.inductor_config().fallback_random = True
-    install_hooks()
-    dynamo.reset()
+    prepare_comparison()
     try:
         with use_real_backends():
             calls = _compare_calls(tracee, cases, method, ProcessorBudget(request.seconds))

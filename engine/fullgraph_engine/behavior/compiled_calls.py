@@ -11,7 +11,9 @@ import torch
 
 from .. import texts, tracing
 from ..targets import Call, Tracee, rng
+from ..torch_internals import backends, dynamo
 from ..torch_internals.trees import pytree
+from ..tracing.drive import install_hooks
 from .cases import Case, PreparedCall, is_floating
 from .comparing import (
     EAGER_AND_COMPILED,
@@ -33,11 +35,16 @@ from .state import subject_of
 _COMPARABLE = 0.05
 """Maximum deviation of eager results from results in double precision, as a share of the largest
 element, that rounding explains."""
-_ROUNDING = 1.0
-"""Allowed deviation of compiled results without a reference in double precision, as a multiple of
-the square root of the precision and of the largest element."""
 _MAX_ERROR_LENGTH = 300
 """Maximum number of characters of a compiler's error that a message repeats."""
+
+
+def prepare_comparison() -> None:
+    """Prepare this process to compile calls and to compare their results with eager calls."""
+    # Random numbers agree only if torch itself draws them.
+    backends.inductor_config().fallback_random = True
+    install_hooks()
+    dynamo.reset()
 
 
 def calls_to_compile(function: Callable[..., Any], cases: tuple[Case, ...]) -> Iterator[Case]:
@@ -99,7 +106,8 @@ def call_in_double(tracee: Tracee, case: Case, alter: TensorTransform) -> list[A
     ``alter`` converts each input tensor to double precision, and may add noise to it.
     """
     with contextlib.suppress(Exception):
-        _, found = call_case(CallBuilder(tracee).build_call(), case, tracing.call_eagerly, alter)
+        call = CallBuilder(tracee).build_call()
+        _, found = call_case(call, case, tracing.call_eagerly, alter, in_double=True)
         if isinstance(found, list):
             return found
     return []
@@ -111,19 +119,18 @@ def call_case(
     run: Callable[..., Any],
     alter: TensorTransform = None,
     *,
-    in_double: bool | None = None,
+    in_double: bool = False,
 ) -> tuple[str, list[Any] | Exception]:
     """Call the function or module with the inputs of one test call; return inputs and tensors.
 
     The inputs are returned as Python source. The tensors are the results, the inputs after the call
     and the gradients; if the call raises, the exception is returned instead. ``run`` executes the
     call: eagerly, or compiled. ``alter`` converts each input tensor, for example to double
-    precision. ``in_double``: also compute in double precision; by default if ``alter`` is given.
+    precision; with ``in_double``, all torch functions compute in double precision.
     """
     prepared_call = prepare_case(call, case, alter)
     rng.seed_generators(case.seed)
-    is_double = alter is not None if in_double is None else in_double
-    double = DoublePrecisionMode() if is_double else contextlib.nullcontext()
+    double = DoublePrecisionMode() if in_double else contextlib.nullcontext()
     try:
         with case_context(case), double:
             returned = run(prepared_call.function, prepared_call.args, prepared_call.kwargs)
@@ -139,11 +146,19 @@ def call_case(
 
 def _gradients(call: Call, prepared_call: PreparedCall, leaves: list[Any]) -> list[Any]:
     """Return the gradients of the sum of all results with respect to inputs and parameters."""
-    ends = [tensor for tensor in leaves if is_floating(tensor) and tensor.requires_grad]
     starts = list(prepared_call.differentiated.values())
     subject = subject_of(call.function)
     if isinstance(subject, torch.nn.Module):
         starts += [one for one in subject.parameters() if is_floating(one) and one.requires_grad]
+    return gradients_of_sum(leaves, starts)
+
+
+def gradients_of_sum(leaves: list[Any], starts: list[torch.Tensor]) -> list[torch.Tensor | None]:
+    """Return the gradients of the sum of all tensors in ``leaves`` with respect to ``starts``.
+
+    Empty if there are none. A gradient is None if no tensor depends on its start.
+    """
+    ends = [one for one in leaves if is_floating(one) and one.requires_grad]
     if not ends or not starts:
         return []
     total = [torch.ones_like(tensor) for tensor in ends]
@@ -157,7 +172,8 @@ def describe_deviation(
 
     Return "" if they agree within rounding. ``exact`` and ``near`` are the same value computed in
     double precision, for the same inputs and for slightly changed inputs; they are empty if
-    unknown. ``scale`` is the largest element of all tensors of the call.
+    unknown; the deviation may then be as large as the square root of the precision, as a share of
+    the largest element. ``scale`` is the largest element of all tensors of the call.
     """
     sources = EAGER_AND_COMPILED
     if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
@@ -181,7 +197,7 @@ def describe_deviation(
         center, tolerance = allowed_deviation(left, *precise)
     else:
         center = to_double(left)
-        tolerance = _ROUNDING * torch.finfo(left.dtype).eps ** 0.5 * largest_element(center)
+        tolerance = torch.finfo(left.dtype).eps ** 0.5 * largest_element(center)
     inside = ((to_double(right) - center).abs() <= tolerance)[left.isfinite()]
     return "" if bool(inside.all()) else describe_difference(left, right, sources)
 

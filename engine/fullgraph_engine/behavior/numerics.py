@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +19,11 @@ from .. import texts, tracing
 from ..protocol import NumericsVerdict
 from ..repro.graphs.oracle import copy_inputs
 from ..targets import ProbeError, Tracee, rng
-from ..torch_internals import backends, dynamo
+from ..torch_internals import dynamo
 from ..torch_internals.trees import pytree
-from ..tracing.drive import install_hooks, use_real_backends
+from ..tracing import nodes
+from ..tracing.drive import use_real_backends
+from ..tracing.recording import Stack
 from .backend import prepare_inductor
 from .budget import ProcessorBudget
 from .cases import Case, is_floating
@@ -32,8 +35,10 @@ from .compiled_calls import (
     describe_deviation,
     equal_tensors,
     error_text,
+    gradients_of_sum,
     is_comparable,
     largest_element,
+    prepare_comparison,
     relative_error,
 )
 from .observing import CallBuilder, DoublePrecisionMode, add_rounding_noise, shake, to_double
@@ -60,13 +65,13 @@ class JudgedNumerics:
     """A verdict and, for wrong results, their cause.
 
     ``operation`` is the first operation of Dynamo's graph whose compiled result is wrong, such as
-    ``softmax``. ``stack_trace`` is what Dynamo writes on it about the user's stack. Both are empty
-    if the operation was not found.
+    ``softmax``, and ``stack`` the user's stack, without columns. Both are empty if the operation
+    was not found.
     """
 
     verdict: NumericsVerdict
     operation: str = ""
-    stack_trace: str = ""
+    stack: Stack = ()
 
 
 def judge_numerics(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> JudgedNumerics:
@@ -78,10 +83,7 @@ def judge_numerics(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) 
     """
     if obstacle := prepare_inductor(let_start):
         return _no_verdict(obstacle)
-    # Random numbers agree only if torch itself draws them.
-    backends.inductor_config().fallback_random = True
-    install_hooks()
-    dynamo.reset()
+    prepare_comparison()
     try:
         with use_real_backends():
             return _compare_calls(tracee)
@@ -120,16 +122,14 @@ def _compare_calls(tracee: Tracee) -> JudgedNumerics:
         if isinstance(right, Exception):
             raises = f"{beginning} raises {error_text(right)}."
             return _no_verdict(_NO_MEMORY if texts.is_out_of_memory(right) else raises)
-        exact, near = (
-            call_in_double(tracee, case, alter) for alter in (to_double, add_rounding_noise)
+        references = _References(
+            call_in_double(tracee, case, to_double),
+            functools.partial(call_in_double, tracee, case, add_rounding_noise),
+            functools.partial(_call_shaken, tracee, case),
         )
         number += 1
-        errors.add_all(eager, right, exact)
-        _, shaken = call_case(
-            CallBuilder(tracee).build_call(), case, tracing.call_eagerly, shake, in_double=False
-        )
-        shaken = [] if isinstance(shaken, Exception) else shaken
-        deviation = _first_deviation(eager, right, _References(exact, near, shaken))
+        errors.add_all(eager, right, references.exact)
+        deviation = _first_deviation(eager, right, references)
         if deviation is not None and not deviation.is_certain:
             return _no_verdict(f"{beginning} {deviation.words}. {_NO_REFERENCE}")
         if deviation is not None:
@@ -139,11 +139,20 @@ def _compare_calls(tracee: Tracee) -> JudgedNumerics:
             wrong = _find_wrong_operation(tracee, case)
             if wrong is None:
                 return JudgedNumerics(verdict)
-            return JudgedNumerics(verdict, operation_name(wrong), wrong.stack_trace or "")
+            stack = nodes.parse_stack_text(wrong.stack_trace or "")
+            return JudgedNumerics(verdict, operation_name(wrong), stack)
     if not number:
         return _no_verdict(raised or "The target was not called.")
     outcome: Any = "equal" if errors.are_equal else "rounding"
     return JudgedNumerics(NumericsVerdict(outcome, number, errors.eager, errors.compiled))
+
+
+def _call_shaken(tracee: Tracee, case: Case) -> list[Any]:
+    """Return the tensors of an eager test call with changed last bits of the inputs; empty if it
+    raises."""
+    call = CallBuilder(tracee).build_call()
+    _, found = call_case(call, case, tracing.call_eagerly, shake)
+    return [] if isinstance(found, Exception) else found
 
 
 def _all_equal(left: Sequence[Any], right: Sequence[Any]) -> bool:
@@ -159,25 +168,38 @@ def _all_equal(left: Sequence[Any], right: Sequence[Any]) -> bool:
 class _Deviation:
     """A compiled value that differs from the eager one by more than rounding explains.
 
-    ``is_certain`` is false if there is no value in double precision that confirms the eager one.
+    ``is_certain`` is true if the value in double precision confirms the eager one.
     """
 
     words: str
     is_certain: bool
 
 
-@dataclass(frozen=True)
 class _References:
     """The values of one call in other computations; each is empty if unknown.
 
     ``exact`` and ``near`` are values in double precision, for the same inputs and for slightly
     changed inputs. ``shaken`` are values of an eager call with slightly changed inputs: how much
-    they differ from the eager values is the size of rounding errors.
+    they differ from the eager values is the size of rounding errors. The functions ``call_near``
+    and ``call_shaken`` compute the last two when they are first needed.
     """
 
-    exact: Sequence[Any]
-    near: Sequence[Any]
-    shaken: Sequence[Any]
+    def __init__(
+        self,
+        exact: Sequence[Any],
+        call_near: Callable[[], Sequence[Any]],
+        call_shaken: Callable[[], Sequence[Any]],
+    ) -> None:
+        self.exact = exact
+        self._call_near, self._call_shaken = call_near, call_shaken
+
+    @functools.cached_property
+    def near(self) -> Sequence[Any]:
+        return self._call_near()
+
+    @functools.cached_property
+    def shaken(self) -> Sequence[Any]:
+        return self._call_shaken()
 
     def explain_by_rounding(self, number: int, eager: torch.Tensor, compiled: torch.Tensor) -> bool:
         """Whether rounding errors explain the difference of the values with the given index."""
@@ -197,7 +219,7 @@ def _first_deviation(
     eager: Sequence[Any], compiled: Sequence[Any], references: _References
 ) -> _Deviation | None:
     """Return the first compiled value that rounding does not explain, if there is one."""
-    exact, near = references.exact, references.near
+    exact = references.exact
     scale = max(
         (float(largest_element(one.detach())) for one in exact if is_floating(one)), default=0.0
     )
@@ -206,8 +228,8 @@ def _first_deviation(
     for number, (left, right) in enumerate(zip(eager, compiled, strict=True)):
         if equal_tensors(left, right):
             continue
-        same = exact[number : number + 1]
-        words = describe_deviation(left, right, same, near[number : number + 1], scale)
+        same, near = exact[number : number + 1], references.near[number : number + 1]
+        words = describe_deviation(left, right, same, near, scale)
         is_rounded = is_floating(left) and is_floating(right) and left.shape == right.shape
         if not words or (is_rounded and references.explain_by_rounding(number, left, right)):
             continue
@@ -229,7 +251,7 @@ class _LargestErrors:
         """True if all compiled tensors are equal to the eager ones."""
 
     def add_all(self, eager: Sequence[Any], compiled: Sequence[Any], exact: Sequence[Any]) -> None:
-        """Add the tensors of one call; ``exact`` is empty if there are no float64 values."""
+        """Add the tensors of one call; ``exact`` is empty if its float64 values are unknown."""
         for left, right in zip(eager, compiled, strict=False):
             if isinstance(left, torch.Tensor) and not equal_tensors(left, right):
                 self.are_equal = False
@@ -294,8 +316,8 @@ class WrongOperationSearch:
     def _search_graph(self, graph: Graph, inputs: Sequence[Any]) -> torch.fx.Node | None:
         """Bisect the operations of a graph: the results up to one of them are right, and wrong from
         there on."""
-        nodes: list[torch.fx.Node] = [*graph.graph.nodes]
-        operations = [node for node in nodes if _has_tensors(node)]
+        every: list[torch.fx.Node] = [*graph.graph.nodes]
+        operations = [node for node in every if _has_tensors(node)]
         if not operations or not self._is_wrong(_until(graph, operations[-1]), inputs):
             return None
         right, wrong = -1, len(operations) - 1
@@ -317,8 +339,8 @@ class WrongOperationSearch:
         wide = _in_double(graph)
         references = _References(
             self._results(wide, inputs, to_double, in_double=True),
-            self._results(wide, inputs, add_rounding_noise, in_double=True),
-            self._results(graph, inputs, shake),
+            lambda: self._results(wide, inputs, add_rounding_noise, in_double=True),
+            lambda: self._results(graph, inputs, shake),
         )
         return _first_deviation(eager, self._results(compiled, inputs), references) is not None
 
@@ -340,12 +362,8 @@ class WrongOperationSearch:
         rng.seed_generators(self._seed)
         with DoublePrecisionMode() if in_double else contextlib.nullcontext():
             returned = pytree.tree_leaves(function(*given))
-        ends = [one for one in returned if is_floating(one) and one.requires_grad]
         starts = [one for one in given if is_floating(one) and one.requires_grad]
-        if not ends or not starts:
-            return returned
-        total = [torch.ones_like(one) for one in ends]
-        return [*returned, *torch.autograd.grad(ends, starts, total, allow_unused=True)]
+        return [*returned, *gradients_of_sum(returned, starts)]
 
 
 def _alter_input(value: Any, alter: Callable[[torch.Tensor], torch.Tensor]) -> Any:

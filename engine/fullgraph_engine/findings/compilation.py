@@ -215,17 +215,17 @@ def _fallback_finding(place: FindingPlace, calls: list[OperatorFallback]) -> Fin
 def _changed_input_finding(one: ChangedInput, source: SourceText, fallback: Range) -> Finding:
     place = source.locate(one.stack, fallback)
     name = in_user_words(one.name) if one.name else ""
-    subject = f"`{name}`" if name else "an input"
+    subject = f"`{name}`" if name else "An input"
     if one.copied:
         message = (
-            f"{subject.capitalize() if not name else subject} is changed in place and needs "
-            "gradients, so the new value is copied back after the compiled graph"
+            f"{subject} is changed in place and needs gradients, so the new value is copied back "
+            "after the compiled graph"
         )
         hint = "Compute a new tensor in place of the change, such as `y = x * 2` for `x.mul_(2)`."
     else:
         message = (
-            f"{subject.capitalize() if not name else subject} comes from outside and is changed in "
-            'place, so mode="reduce-overhead" does not use CUDA graphs'
+            f"{subject} comes from outside and is changed in place, so "
+            'mode="reduce-overhead" does not use CUDA graphs'
         )
         hint = (
             "Return a new tensor, or register the tensor as a buffer of the module, whose memory "

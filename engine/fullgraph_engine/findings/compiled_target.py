@@ -101,7 +101,9 @@ class TargetCompiler:
         with compile_graphs_with(self._graphs):
             recording = self._trace_call(call, gradients)
         record = self._graphs.take_record(recording)
-        failed_eagerly = recording.failure is not None and self._fails_eagerly(gradients)
+        executed = any(error.stage == "execution" for error in record.errors)
+        failed = recording.failure is not None
+        failed_eagerly = executed and failed and self._fails_eagerly(gradients)
         errors = [
             error
             for error in record.errors

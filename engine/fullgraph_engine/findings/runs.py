@@ -467,14 +467,8 @@ class _TargetRun:
         suffice for them.
         """
         with self._tensor_mode():
-            try:
-                call = self.tracee.call()
-            except tracing.ValueNeeded:
-                raise
-            except BaseException:
-                return  # the first part reports this
-            if self.auto and _fits_real_tensors(call):
-                self.auto_failure = "torch.export tells more with values"
+            call = self._call_unless_real("torch.export tells more with values")
+            if call is None:
                 return
             with call.context.enter():
                 made = exporting.export_target(call, real=not self.fake)
@@ -484,6 +478,26 @@ class _TargetRun:
             for finding in exports.export_findings(made, checked, self.source, self.target.range):
                 self.ledger.add(finding)
 
+    def _call_unless_real(self, reason: str) -> Call | None:
+        """Build the target's call; None if that raises, which the first part reports.
+
+        Also None in mode "auto" if memory and devices suffice for real tensors: then request a
+        repetition with them, because of ``reason``.
+
+        Raises:
+            ValueNeeded: The code needs the value of a fake tensor.
+        """
+        try:
+            call = self.tracee.call()
+        except tracing.ValueNeeded:
+            raise
+        except BaseException:
+            return None
+        if self.auto and _fits_real_tensors(call):
+            self.auto_failure = reason
+            return None
+        return call
+
     def compile_graphs(self, compiler: CompilerCheck) -> None:
         """Compile the graphs of the call with AOTAutograd and Inductor, and report problems.
 
@@ -491,14 +505,8 @@ class _TargetRun:
         suffice for them.
         """
         with self._tensor_mode() as mode:
-            try:
-                call = self.tracee.call()
-            except tracing.ValueNeeded:
-                raise
-            except BaseException:
-                return  # the first part reports this
-            if self.auto and _fits_real_tensors(call):
-                self.auto_failure = "compilers choose strides and kernels by real tensors"
+            call = self._call_unless_real("compilers choose strides and kernels by real tensors")
+            if call is None:
                 return
             restart = mode.restart if mode is not None else _do_nothing
             made = TargetCompiler(self.tracee, self.source, compiler, restart).run(call)

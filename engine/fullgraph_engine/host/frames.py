@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import linecache
 import os
-import re
 import sys
 import types
 from dataclasses import replace
@@ -16,7 +15,6 @@ from ..code_objects import position_at
 from ..protocol import Finding, Frame, Position, Range
 
 _ENGINE = str(Path(__file__).resolve().parent.parent)
-_TRACE_LINE = re.compile(r'File "(.+?)", line (\d+), in (.+)')
 _getframe, _getline = sys._getframe, linecache.getline
 
 
@@ -42,18 +40,14 @@ def of_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
     return texts.shorten_stack(tuple(reversed(frames)))
 
 
-def of_node_stack(stack_trace: str) -> tuple[Frame, ...]:
-    """Return the frames in the text that Dynamo writes on each node of a graph, outermost first,
-    without frames of the engine.
-
-    See ``torch.fx.Node.stack_trace``. The text has lines as in a traceback, without columns.
-    """
+def add_source_lines(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Return a stack without frames of the engine, each frame with the text of its line."""
     frames = []
-    for path, number, function in _TRACE_LINE.findall(stack_trace):
-        if not _is_machinery(path):
-            line = _getline(path, int(number)).rstrip("\n")
+    for frame in stack:
+        if not _is_machinery(frame.path):
+            line = _getline(frame.path, frame.line + 1).rstrip("\n")
             indentation = len(line) - len(line.lstrip())
-            frames.append(Frame(path, function, int(number) - 1, indentation, text=line))
+            frames.append(replace(frame, byte=indentation, text=line))
     return texts.shorten_stack(tuple(frames))
 
 

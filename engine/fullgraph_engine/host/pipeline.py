@@ -188,8 +188,7 @@ class JudgedNumerics(Protocol):
     """The comparison of compiled and eager results of a target with float64.
 
     If results are wrong, ``operation`` is the name of the first wrong operation in Dynamo's graph,
-    and ``stack_trace`` the text that Dynamo writes on it about the user's stack; both are empty if
-    unknown.
+    and ``stack`` the user's stack, without columns; both are empty if unknown.
     """
 
     @property
@@ -197,7 +196,7 @@ class JudgedNumerics(Protocol):
     @property
     def operation(self) -> str: ...
     @property
-    def stack_trace(self) -> str: ...
+    def stack(self) -> tuple[Frame, ...]: ...
 
 
 class Operators(Protocol):

@@ -344,7 +344,7 @@ class Run:
         """Return the finding that compiled code computes a wrong result, at the line of the
         operation that causes it; at the target if it is not known."""
         operation, target, path = judged.operation, self.tracee.target, self.analyze.path
-        stack = frames.of_node_stack(judged.stack_trace)
+        stack = frames.add_source_lines(judged.stack)
         here = frames.innermost_frame(stack, path)
         where = target.range
         if here is not None:

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from .. import texts
-from ..protocol import Frame
 from ..protocol.compilation import RegionCompilation
 from ..torch_internals.graphs import OpOverload
 from ..torch_internals.lowering import (
@@ -27,7 +26,6 @@ _MARK = "  fullgraph node "
 """Beginning of a line that is added to the stack text of each node of Dynamo's graph, followed by
 the node's number. The compiler copies stack texts to the nodes of its own graphs."""
 _MARKED = re.compile(rf"\n?{_MARK}(\d+)\n?")
-_FILE_LINE = re.compile(r'File "([^"\n]+)", line (\d+), in (.+)')
 
 
 @dataclass(frozen=True)
@@ -205,9 +203,7 @@ def _find_stack(location: str, one: CompiledGraph) -> Stack:
         number = int(marks[-1])
         if number < len(found) and (stack := nodes.location_of(found[number])):
             return stack
-    return tuple(
-        Frame(path, name, int(line) - 1) for path, line, name in _FILE_LINE.findall(location)
-    )
+    return nodes.parse_stack_text(location)
 
 
 def _operator_name(operator: Any) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from ..protocol import Frame
 from . import stacks
 from .describe import describe_value
 from .recording import Op, Stack
@@ -11,6 +13,8 @@ from .recording import Op, Stack
 _LOCATION = "fullgraph_location"
 """Key in ``Node.meta`` under which a graph node stores the stack of the instruction that created
 it."""
+
+_FILE_LINE = re.compile(r'File "([^"\n]+)", line (\d+), in (.+)')
 
 
 def store_location(node: Any, output: Any) -> None:
@@ -24,6 +28,14 @@ def store_location(node: Any, output: Any) -> None:
 def location_of(node: Any) -> Stack:
     """Return the stack of user code that created a node of Dynamo's graph; empty if unknown."""
     return stacks.join_stacks((), stacks.convert_raw_stack(node.meta.get(_LOCATION, ())))
+
+
+def parse_stack_text(text: str) -> Stack:
+    """Return the frames in the stack text of a graph node, outermost first, without columns.
+
+    See ``torch.fx.Node.stack_trace``. The text has lines as in a traceback.
+    """
+    return tuple(Frame(path, name, int(line) - 1) for path, line, name in _FILE_LINE.findall(text))
 
 
 Sizes = tuple[tuple[str, ...], tuple[int, ...]]

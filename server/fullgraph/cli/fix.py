@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from fullgraph.engines import AnyEngine, sentences
 from fullgraph.fixes.fixing import Fixed, fixed
 from fullgraph.fixes.step_times import StepTimes
 from fullgraph.fixes.verification import Grade
+from fullgraph.render.diffs import unified_diff
 from fullgraph.render.fixes import FixedFile
 from fullgraph.session.request import analyze_request, may_have_targets
 from fullgraph.session.settings import Settings
@@ -153,12 +153,4 @@ async def _fix_file(
 
 def file_diff(file: FixedFile) -> str:
     """Format the changes of a fixed file as a unified diff; empty if nothing changed."""
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-        for line in difflib.unified_diff(
-            file.before.splitlines(keepends=True),
-            file.fixed.text.splitlines(keepends=True),
-            f"a/{file.path}",
-            f"b/{file.path}",
-        )
-    )
+    return unified_diff(file.path, file.before, file.fixed.text)

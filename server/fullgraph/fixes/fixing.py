@@ -66,7 +66,7 @@ async def fixed(
     fixes are tried. ``times`` collects the seconds of each step.
     """
     times = times or StepTimes()
-    # Findings about compilers have no fixes.
+    # No rewrite fixes findings about compilers.
     traced = tuple(part for part in request.parts if part != "backend")
     request, text = dataclasses.replace(request, parts=traced), request.text
     applied: list[Fix] = []

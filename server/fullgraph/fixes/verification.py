@@ -283,15 +283,7 @@ class Verifier:
         compared = [eager]
         for method in self._compilations if eager.outcome != "differs" else ():
             if any(eager.packed_cases):
-                compared.append(
-                    await self._compare_once(
-                        changed,
-                        target,
-                        COMPILE_SECONDS[method],
-                        compiled_by=method,
-                        cases=eager.packed_cases,
-                    )
-                )
+                compared.append(await self._compile_once(changed, target, method, eager))
         return tuple(compared)
 
     def _make_candidates(
@@ -579,17 +571,19 @@ class Verifier:
         for (target, eager), method in itertools.product(pairs, self._compilations):
             if not any(eager.packed_cases):
                 continue
-            one = await self._compare_once(
-                candidate.text,
-                target,
-                COMPILE_SECONDS[method],
-                compiled_by=method,
-                cases=eager.packed_cases,
-            )
+            one = await self._compile_once(candidate.text, target, method, eager)
             if one.outcome == "differs":
                 return Refused(candidate, one.reason)
             doubt = doubt or one.reason
         return doubt
+
+    async def _compile_once(
+        self, changed: str, target: str, method: CompilationMethod, eager: Compared
+    ) -> Compared:
+        """Compile the function ``target`` of the changed code, and compare it with eager calls with
+        the inputs that the comparison ``eager`` has chosen."""
+        seconds, cases = COMPILE_SECONDS[method], eager.packed_cases
+        return await self._compare_once(changed, target, seconds, compiled_by=method, cases=cases)
 
     async def _compare_once(
         self,

@@ -1,29 +1,15 @@
-"""Make unified diffs, and apply the diffs that models write."""
+"""Apply the diffs that models write."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fullgraph.mcp.refusal import Refused
+from fullgraph.render.diffs import NO_NEWLINE
 
 _HUNK = re.compile(r"^@@(?: -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@)?")
-_NO_NEWLINE = "\\ No newline at end of file"
-
-
-def unified_diff(path: str, before: str, after: str) -> str:
-    """Return the unified diff from ``before`` to ``after``, empty if they are equal."""
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n{_NO_NEWLINE}\n"
-        for line in difflib.unified_diff(
-            before.splitlines(keepends=True),
-            after.splitlines(keepends=True),
-            f"a/{path}",
-            f"b/{path}",
-        )
-    )
 
 
 @dataclass(frozen=True)
@@ -79,7 +65,7 @@ def _parse_hunks(diff: str) -> Iterator[_Hunk]:
         if header is not None:
             starts.append(int(header[1]) if header[1] else None)
             rows.append([])
-        elif rows and row != _NO_NEWLINE:
+        elif rows and row != NO_NEWLINE:
             rows[-1].append(row)
     if rows and rows[-1][-1:] == [""]:
         rows[-1].pop()  # the diff ends with a line end

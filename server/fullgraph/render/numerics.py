@@ -45,7 +45,7 @@ def numerics_verdict(target: JudgedTarget) -> str:
 
 
 def numerics_json(target: JudgedTarget) -> dict[str, Any]:
-    """Convert a verdict to JSON data; errors are null if there are no float64 results."""
+    """Convert a verdict to JSON data; errors are null without float64 results."""
     verdict = target.verdict
     return {
         "target": target.target,

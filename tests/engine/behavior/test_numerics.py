@@ -17,6 +17,7 @@ from fullgraph_engine.behavior.numerics import WrongOperationSearch, operation_n
 from fullgraph_engine.behavior.observing import DoublePrecisionMode
 from fullgraph_engine.host import frames
 from fullgraph_engine.protocol import Analyze, FindingFound, Limits, NumericsJudged
+from fullgraph_engine.tracing import nodes
 from fullgraph_engine.tracing.drive import use_real_backends
 
 
@@ -59,7 +60,8 @@ def test_the_first_wrong_operation_is_found(operation: str, line: str) -> None:
         torch.compile(model, backend=search.backend)(x)
     assert search.found is not None
     assert operation_name(search.found) == operation
-    (frame,) = frames.of_node_stack(search.found.stack_trace or "")[-1:]
+    stack = nodes.parse_stack_text(search.found.stack_trace or "")
+    (frame,) = frames.add_source_lines(stack)[-1:]
     assert frame.path == __file__
     assert frame.text.strip() == line
     assert line in Path(__file__).read_text().splitlines()[frame.line]

@@ -14,12 +14,12 @@ from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.fixable import fixable
 from fullgraph.mcp.analysis import Analyzer, Checked
 from fullgraph.mcp.answers import FixAnswer, UnfixedFinding, VerifiedFix
-from fullgraph.mcp.diffs import unified_diff
 from fullgraph.mcp.engines import LentEngine
 from fullgraph.mcp.jobs import ShowProgress
 from fullgraph.mcp.paging import Paging
 from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject
+from fullgraph.render.diffs import unified_diff
 from fullgraph.render.fixes import verification_words
 from fullgraph_engine.protocol import Finding
 
