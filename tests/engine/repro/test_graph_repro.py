@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -275,16 +277,22 @@ def test_where_nothing_is_forked_a_backend_says_so(tmp_path: Path) -> None:
     assert '`engine.processes` to "fork"' in said[-1].reason
 
 
+@pytest.fixture
+def stack() -> Iterator[contextlib.ExitStack]:
+    with contextlib.ExitStack() as opened:
+        yield opened
+
+
 def test_why_inductor_cannot_be_run_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stack: contextlib.ExitStack
 ) -> None:
     import torch._functorch.config
     import torch._inductor.config as inductor
 
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    monkeypatch.setattr(inductor, "compile_threads", 1)
-    monkeypatch.setattr(inductor, "fx_graph_cache", False)
-    monkeypatch.setattr(torch._functorch.config, "enable_autograd_cache", False)
+    # `monkeypatch.setattr` would delete the settings at its end, because they are not attributes.
+    stack.enter_context(inductor.patch({"compile_threads": 1, "fx_graph_cache": False}))
+    stack.enter_context(torch._functorch.config.patch(enable_autograd_cache=False))
     for folder in backends.HEADER_FOLDERS:
         (spelling,) = folder.spellings
         monkeypatch.setattr(spelling.find_owner(), spelling.path, spelling.get())
@@ -299,7 +307,7 @@ def test_why_inductor_cannot_be_run_is_said(
     )
     (tmp_path / "scratch").mkdir()
     assert "use the backend `aot_eager`" in prepare_process(backend, around)
-    monkeypatch.setattr(inductor.cpp, "cxx", ("no-such-compiler",))
+    stack.enter_context(inductor.patch({"cpp.cxx": ("no-such-compiler",)}))
     around.let_start = lambda _: True
     assert "install g++" in prepare_process(backend, around)
 
