@@ -9,7 +9,7 @@ import pytest
 from fullgraph.render.summary import compilation_details, lens_tooltip, target_line
 from fullgraph.session.repro import is_reproducible
 from fullgraph_engine.protocol import Compilation, Finding, Position, Range, TargetReport
-from fullgraph_engine.protocol.compilation import CompilationStatus, RegionCompilation
+from fullgraph_engine.protocol.compilation import CompilationStatus, LineCompilation, RegionCompilation
 from fullgraph_engine.protocol.evidence import BackendEvidence
 
 PLACE = Range(Position(0, 4), Position(0, 5))
@@ -33,8 +33,11 @@ def test_the_summary_says_what_the_compiler_did(status: CompilationStatus, words
 
 def test_the_tooltip_has_the_seconds_of_each_stage_or_the_reason() -> None:
     compiled = Compilation("inductor", "compiled", REGIONS)
-    stages = "(Dynamo 1.00 s, AOTAutograd 0.75 s, Inductor 0.25 s)"
-    assert compilation_details(compiled).endswith(stages)
+    stages = "(Dynamo 1.00 s, AOTAutograd 0.75 s, Inductor 0.25 s"
+    assert compilation_details(compiled).endswith(f"{stages})")
+    lines = (LineCompilation(8, 0.1, 0.2), LineCompilation(7, 0.1, 0.0))
+    timed = replace(compiled, regions=(replace(REGIONS[0], lines=lines), REGIONS[1]))
+    assert "slowest: line 9, 0.30 s)" in compilation_details(timed)
     missing = Compilation("aot", "not-computed", reason="It crashed.")
     assert compilation_details(missing) == "not compiled by AOTAutograd: It crashed."
     assert lens_tooltip(replace(REPORT, compilation=missing)).endswith("It crashed.")

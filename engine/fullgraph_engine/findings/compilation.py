@@ -12,6 +12,7 @@ from ..protocol.sources import in_user_words
 from ..torch_internals.compilers import MissingCompiler
 from ..tracing.compilation import ChangedInput, CompilationRecord, CompilerError, OperatorFallback
 from ..tracing.recording import Failure
+from ..tracing.repetition import RepeatedBlock
 from .places import FindingPlace, SourceText, finding_identity, related_to
 
 _HREF = "https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html"
@@ -71,6 +72,8 @@ def compilation_findings(
         yield _fallback_finding(calls[0][0], [call for _, call in calls])
     for one in record.changed:
         yield _changed_input_finding(one, source, fallback)
+    for block in record.repeated:
+        yield _repeated_block_finding(block, source, fallback)
 
 
 def runtime_finding(failure: Failure, source: SourceText, fallback: Range) -> Finding:
@@ -239,6 +242,30 @@ def _changed_input_finding(one: ChangedInput, source: SourceText, fallback: Rang
         hints=(hint,),
     )
     return replace(made, identity=f"{made.identity} {one.name}")
+
+
+def _repeated_block_finding(block: RepeatedBlock, source: SourceText, fallback: Range) -> Finding:
+    place = source.locate(block.stack, fallback)
+    name = f"`{block.class_name}`"
+    forms = (
+        "with the same operations each time"
+        if block.forms == 1
+        else f"with only {block.forms} different sets of operations"
+    )
+    made = _finding(
+        "backend/repeated-block",
+        f"{name} is compiled {block.count} times here, {forms}",
+        place,
+        BackendEvidence("repeated-block", class_name=block.class_name),
+        explanation=f"The graph contains the operators of {block.count} objects of {name}: "
+        f"{block.operators} of {block.all_operators}. Dynamo traces each object, and AOTAutograd "
+        "and Inductor compile it.",
+        hints=(
+            f"Write `@torch.compiler.nested_compile_region` above `{block.class_name}.forward`, or "
+            f"call `block.compile()` for each {name} in place of compiling the whole model.",
+        ),
+    )
+    return replace(made, identity=f"{made.identity} {block.class_name}")
 
 
 def _line_naming(word: str, source: SourceText, fallback: Range) -> Range:

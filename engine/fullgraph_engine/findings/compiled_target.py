@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -73,10 +74,12 @@ class TargetCompiler:
             kinds = tracing.device_types([call.function, call.args, call.kwargs])
             for missing in find_missing_compilers(kinds):
                 found.append(compilation.missing_compiler_finding(missing, self._range))
+        started = time.process_time()
         regions = self._compile_call(call, contextlib.nullcontext, found)
+        seconds = round(time.process_time() - started, 4)
         if self._trained:
             self._compile_call(self._rebuild_call(), torch.no_grad, found)
-        result = Compilation(self._compiler, "compiled", regions)
+        result = Compilation(self._compiler, "compiled", regions, processor_seconds=seconds)
         if self._reasons:
             reason = self._reasons[0]
             result = replace(result, status="not-computed", reason=reason)
@@ -100,7 +103,7 @@ class TargetCompiler:
         """
         with compile_graphs_with(self._graphs):
             recording = self._trace_call(call, gradients)
-        record = self._graphs.take_record(recording)
+        record = self._graphs.take_record(recording, self._source.path)
         executed = any(error.stage == "execution" for error in record.errors)
         failed = recording.failure is not None
         failed_eagerly = executed and failed and self._fails_eagerly(gradients)

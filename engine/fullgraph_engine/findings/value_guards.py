@@ -204,7 +204,10 @@ class _Unsteady:
     def _value_finding(self, guard: Guard, frame: TracedFrame) -> Finding | None:
         scope, name = source_root(guard.source)
         if scope == "local":
-            if guard.type not in _PLAIN or not self._given.includes(frame, name):
+            # Attributes of a module's submodules seldom change.
+            of_submodule = "._modules[" in guard.source
+            plain = guard.type in _PLAIN and not of_submodule
+            if not plain or not self._given.includes(frame, name):
                 return None
         elif not self._is_changed_by_file(guard, frame):
             return None

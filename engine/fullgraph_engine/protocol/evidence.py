@@ -267,7 +267,13 @@ class ExportEvidence:
 
 
 BackendProblem = Literal[
-    "error", "fallback", "donated-buffer", "mutated-input", "no-compiler", "incomplete"
+    "error",
+    "fallback",
+    "donated-buffer",
+    "mutated-input",
+    "repeated-block",
+    "no-compiler",
+    "incomplete",
 ]
 """Kind of a finding about AOTAutograd and Inductor; ``incomplete``: the compilation did not end."""
 
@@ -278,7 +284,8 @@ class BackendEvidence:
 
     ``stage`` is the part of the compiler, ``exception`` the type of its error. ``operators`` are
     names without overload, such as ``aten.linalg_eig``, for which Inductor calls PyTorch's kernel.
-    ``backward``: the problem is in the backward graph.
+    ``backward``: the problem is in the backward graph. ``class_name`` is the qualified name of a
+    module class whose objects a graph repeats.
     """
 
     problem: BackendProblem
@@ -286,6 +293,7 @@ class BackendEvidence:
     exception: str = ""
     operators: tuple[str, ...] = ()
     backward: bool = False
+    class_name: str = ""
     kind: Literal["backend"] = "backend"
 
     @property

@@ -67,6 +67,17 @@ class InputMutation:
 
 
 @dataclass
+class NodeSeconds:
+    """Wall times in seconds of tracing a node by AOTAutograd, and of lowering it by Inductor.
+
+    Work on a whole graph, such as the partition, fusion and writing of kernels, is not included.
+    """
+
+    aot: float = 0.0
+    inductor: float = 0.0
+
+
+@dataclass
 class CompiledGraph:
     """Facts about the compilation of one graph of Dynamo by AOTAutograd and Inductor.
 
@@ -82,6 +93,8 @@ class CompiledGraph:
     errors: list[StageError] = field(default_factory=list)
     fallbacks: list[FallbackCall] = field(default_factory=list)
     mutations: list[InputMutation] = field(default_factory=list)
+    nodes: dict[str, NodeSeconds] = field(default_factory=dict)
+    """Times of single nodes, by the stack text of the node."""
 
 
 def lowering_backend() -> GraphBackend:
@@ -145,7 +158,7 @@ class CompilerObserver:
         """Facts about each graph, in the order in which Dynamo passed the graphs to the backend."""
         self._inductor = inductor
         self._current: CompiledGraph | None = None
-        self._backward = False
+        self._backward = self._lowering = self._in_node = False
         self._autograd_location = ""
         """Stack text of the forward node whose backward AOTAutograd is tracing; empty outside of
         backward functions."""
@@ -186,7 +199,7 @@ class CompilerObserver:
         if self._inductor:
             started = _clock()
             try:
-                with self._compiling(one, backward=backward):
+                with self._compiling(one, backward=backward, lowering=True):
                     self._lower_graph(graph, inputs, **options)
             except Exception as error:
                 self._add_error(one, error, "Inductor", backward=backward)
@@ -207,13 +220,35 @@ class CompilerObserver:
         return execute
 
     @contextlib.contextmanager
-    def _compiling(self, one: CompiledGraph, *, backward: bool) -> Iterator[None]:
-        before = self._current, self._backward
+    def _compiling(
+        self, one: CompiledGraph, *, backward: bool, lowering: bool = False
+    ) -> Iterator[None]:
+        before = self._current, self._backward, self._lowering, self._in_node
         self._current, self._backward, self._autograd_location = one, backward, ""
+        self._lowering, self._in_node = lowering, False
         try:
             yield
         finally:
-            self._current, self._backward = before
+            self._current, self._backward, self._lowering, self._in_node = before
+
+    @contextlib.contextmanager
+    def _timing(self, node: Any) -> Iterator[None]:
+        """Add the time in the block to the node's, unless it is inside of another node's block."""
+        one = self._current
+        if one is None or self._in_node:
+            yield
+            return
+        self._in_node = True
+        started = _clock()
+        try:
+            yield
+        finally:
+            self._in_node = False
+            times = one.nodes.setdefault(node.meta.get("stack_trace") or "", NodeSeconds())
+            if self._lowering:
+                times.inductor += _clock() - started
+            else:
+                times.aot += _clock() - started
 
     def _add_error(
         self, one: CompiledGraph, error: Exception, stage: CompilerStage, *, backward: bool = False
@@ -237,7 +272,8 @@ class CompilerObserver:
 
         def run_node_noting_errors(runner: Any, node: Any) -> Any:
             try:
-                return run_node(runner, node)
+                with self._timing(node):
+                    return run_node(runner, node)
             except Exception as error:
                 with contextlib.suppress(Exception):
                     if not getattr(error, _LOCATION, ""):

@@ -4,23 +4,26 @@ of the user's code."""
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from .. import texts
-from ..protocol.compilation import RegionCompilation
+from ..protocol.compilation import LineCompilation, RegionCompilation
 from ..torch_internals.graphs import OpOverload
 from ..torch_internals.lowering import (
     CompiledGraph,
     CompilerObserver,
     CompilerStage,
     InputMutation,
+    NodeSeconds,
 )
 from ..torch_internals.trees import pytree
 from . import nodes
 from .recording import Recording, Stack
+from .repetition import RepeatedBlock, find_repeated_blocks
 
 _MARK = "  fullgraph node "
 """Beginning of a line that is added to the stack text of each node of Dynamo's graph, followed by
@@ -77,6 +80,7 @@ class CompilationRecord:
     errors: tuple[CompilerError, ...] = ()
     fallbacks: tuple[OperatorFallback, ...] = ()
     changed: tuple[ChangedInput, ...] = ()
+    repeated: tuple[RepeatedBlock, ...] = ()
     regions: tuple[RegionCompilation, ...] = ()
 
 
@@ -95,10 +99,11 @@ class GraphCompiler:
             node.meta["stack_trace"] = f"{text}\n{_MARK}{number}\n"
         return self._observer(graph, inputs, **options)
 
-    def take_record(self, recording: Recording) -> CompilationRecord:
+    def take_record(self, recording: Recording, path: str) -> CompilationRecord:
         """Return the facts about all graphs compiled since the last call of this method.
 
-        ``recording`` is Dynamo's recording of the call that compiled them.
+        ``recording`` is Dynamo's recording of the call that compiled them. Times are listed for the
+        lines of the file ``path``.
         """
         compiled = list(self._observer.compiled)
         self._observer.compiled.clear()
@@ -138,7 +143,11 @@ class GraphCompiler:
                 if not mutation.static
             ]
         return CompilationRecord(
-            tuple(errors), tuple(fallbacks), tuple(changed), _list_regions(compiled, recording)
+            tuple(errors),
+            tuple(fallbacks),
+            tuple(changed),
+            tuple(block for one in compiled for block in find_repeated_blocks(one.graph)),
+            _list_regions(compiled, recording, path),
         )
 
 
@@ -158,7 +167,7 @@ def differentiate(result: Any) -> bool:
 
 
 def _list_regions(
-    compiled: list[CompiledGraph], recording: Recording
+    compiled: list[CompiledGraph], recording: Recording, path: str
 ) -> tuple[RegionCompilation, ...]:
     """Return the seconds that each stage took for each graph; empty if this torch does not show
     graphs."""
@@ -177,9 +186,31 @@ def _list_regions(
                     round(dynamo, 4),
                     round(one.aot_seconds, 4),
                     round(one.inductor_seconds, 4),
+                    _list_lines(one, path),
                 )
             )
     return tuple(regions)
+
+
+_LEAST_SECONDS = 0.001
+"""Minimum seconds of a line to be listed."""
+
+
+def _list_lines(one: CompiledGraph, path: str) -> tuple[LineCompilation, ...]:
+    """Return the compile times of the lines of the file ``path``, the slowest line first."""
+    by_line: dict[int, NodeSeconds] = defaultdict(NodeSeconds)
+    for location, seconds in one.nodes.items():
+        frames = [frame for frame in _find_stack(location, one) if frame.path == path]
+        if frames:
+            times = by_line[frames[-1].line]
+            times.aot += seconds.aot
+            times.inductor += seconds.inductor
+    lines = (
+        LineCompilation(line, round(times.aot, 4), round(times.inductor, 4))
+        for line, times in by_line.items()
+    )
+    listed = [one for one in lines if one.seconds >= _LEAST_SECONDS]
+    return tuple(sorted(listed, key=lambda one: -one.seconds))
 
 
 def _all_nodes(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:

@@ -328,6 +328,19 @@ CODES: tuple[Code, ...] = (
         "Return a new tensor, or register the tensor as a buffer of the module.",
     ),
     Code(
+        "backend/repeated-block",
+        Severity.INFORMATION,
+        "A graph repeats the same block",
+        "Several objects of a module class, such as the layers of a transformer, do the same "
+        "operations in one graph. The compile time grows with their number, although the code that "
+        "Inductor generates for one of them would do for all. A nested region is compiled once and "
+        "called for each object. Operations of different blocks are then not fused.",
+        "Write `@torch.compiler.nested_compile_region` above the class's `forward`, or compile "
+        "each block with `block.compile()` in place of the whole model. `fullgraph fix "
+        "--compile-time` makes the first change, and measures the compile time with and without "
+        "it.",
+    ),
+    Code(
         "backend/no-compiler",
         Severity.WARNING,
         "A compiler for Inductor's kernels is missing",

@@ -63,6 +63,10 @@ class Candidate:
 
     Only a run of the whole program can verify the changed callers.
     """
+    compiles_faster: bool = False
+    """True if the rewrite only shortens the compilation, so that it is refused if the measured time
+    does not become shorter.
+    """
     suggestion: bool = False
     """True if the candidate only shows a way that a person has to adapt; it is never applied
     automatically.
@@ -89,6 +93,7 @@ class Candidate:
             restricts=self.restricts or further.restricts,
             is_same_eagerly=self.is_same_eagerly and further.is_same_eagerly,
             returns_tensors=self.returns_tensors or further.returns_tensors,
+            compiles_faster=self.compiles_faster or further.compiles_faster,
             suggestion=self.suggestion or further.suggestion,
         )
 

@@ -15,6 +15,7 @@ _FIXABLE = (
     "recompile",
     "trace/compile-error",
     "export",
+    "backend/repeated-block",
 )
 _LEFT_ALONE = ("frame-skipped/no-ops", "export/dynamic-shapes", "recompile/limit")
 

@@ -66,14 +66,13 @@ async def fixed(
     fixes are tried. ``times`` collects the seconds of each step.
     """
     times = times or StepTimes()
-    # No rewrite fixes findings about compilers.
-    traced = tuple(part for part in request.parts if part != "backend")
-    request, text = dataclasses.replace(request, parts=traced), request.text
+    text = request.text
     applied: list[Fix] = []
     offered: dict[_Place, Offered] = {}
     # The phases that only trace the given inputs are fast, so they are traced again after each fix.
     quick: tuple[Part, ...] = ("first",) if "first" in request.parts else request.parts
-    rest = list(dict.fromkeys((quick, request.parts)))
+    traced = tuple(part for part in request.parts if part != "backend")
+    rest = list(dict.fromkeys((quick, traced, request.parts)))
     parts, retracer = rest.pop(0), Retracer(tracer)
     while True:
         request = dataclasses.replace(request, text=text, generation=text_hash(text), parts=parts)

@@ -41,6 +41,20 @@ class Fix:
     """Findings about guards that the rewrite adds: in code that only the rewritten file compiles in
     one graph.
     """
+    compile_times: CompileTimes | None = None
+    """Compile times, for a fix that only shortens the compilation."""
+
+
+@dataclass(frozen=True)
+class CompileTimes:
+    """Processor seconds of compiling the original code and the rewritten code."""
+
+    before: float
+    after: float
+
+    @property
+    def speedup(self) -> float:
+        return self.before / max(self.after, 1e-9)
 
 
 @dataclass(frozen=True)

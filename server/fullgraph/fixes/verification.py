@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between
 from fullgraph.fixes.catalogue import candidates
+from fullgraph.fixes.outcomes import CompileTimes
 from fullgraph.fixes.outcomes import Fix as Fix
 from fullgraph.fixes.outcomes import Grade as Grade
 from fullgraph.fixes.outcomes import Refused as Refused
@@ -328,6 +329,9 @@ class Verifier:
             shown = await self._judge_change(candidate, finding, before.of(targets), after, parts)
             if isinstance(shown, Refused):
                 return shown
+            times = _compile_times(before.of(targets), after)
+            if candidate.compiles_faster and (times is None or times.speedup < _LEAST_SPEEDUP):
+                return Refused(candidate, _slow_words(times))
 
             async def called_by_others() -> tuple[Judgment, list[Compared]] | Refused:
                 if not others:
@@ -378,7 +382,8 @@ class Verifier:
         ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
         edits = edits_between(self._request.text, candidate.text)
         kept = tuple(dataclasses.replace(one, packed_cases=()) for one in compared)
-        return Fix(candidate, grade, ended, edits, judgment, kept, 0.0, doubt, pins)
+        measured = times if candidate.compiles_faster else None
+        return Fix(candidate, grade, ended, edits, judgment, kept, 0.0, doubt, pins, measured)
 
     async def _judge_change(
         self,
@@ -470,6 +475,9 @@ class Verifier:
         """
         if self._known is not None and parts == self._request.parts:
             return self._known.of(only)
+        if self._known is not None and "backend" in parts and "backend" in self._request.parts:
+            # To compile takes long, so its result is used although other parts were traced, too.
+            return _only_of_parts(self._known.of(only), parts)
         known = self._before.get((only, parts))
         if known is None:
             with self._times.measure("trace"):
@@ -613,6 +621,37 @@ class Verifier:
                 if isinstance(event, Compared):
                     last = event
         return last
+
+
+_LEAST_SPEEDUP = 1.25
+"""Minimum ratio of the compile times before and after a rewrite that only shortens them."""
+
+
+def _compile_times(before: Traced, after: Traced) -> CompileTimes | None:
+    """Return the compile times of two versions of the same functions; None if one of them was not
+    compiled to the end."""
+    seconds: list[float] = []
+    for traced in (before, after):
+        made = [report.compilation for report in traced.reports]
+        if not made or not all(one is not None and one.status == "compiled" for one in made):
+            return None
+        seconds.append(sum(one.processor_seconds for one in made if one is not None))
+    return CompileTimes(*seconds)
+
+
+def _slow_words(times: CompileTimes | None) -> str:
+    if times is None:
+        return "The changed code is not compiled to the end, or the original is not."
+    return (
+        f"It does not compile much faster: in {times.after:.1f} s, and the original in "
+        f"{times.before:.1f} s."
+    )
+
+
+def _only_of_parts(traced: Traced, parts: tuple[Part, ...]) -> Traced:
+    """Return a trace without the findings of other parts of the analysis."""
+    findings = tuple(one for one in traced.findings if set(_parts_of_finding(one)) <= set(parts))
+    return dataclasses.replace(traced, findings=findings)
 
 
 def _parts_of(candidate: Candidate, parts: tuple[Part, ...]) -> tuple[Part, ...]:

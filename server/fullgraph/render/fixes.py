@@ -118,6 +118,11 @@ def verification_words(fix: Fix) -> str:
         exact = all(comparison.exact for comparison in fix.compared)
         same = "identical output" if exact else "same output up to rounding"
         parts.append(f"{same} in {amount(number, 'test')}")
+    if fix.compile_times is not None:
+        times = fix.compile_times
+        parts.append(
+            f"compiles in {times.after:.1f} s, not {times.before:.1f} s ({times.speedup:.1f}x)"
+        )
     if fix.judgment.revealed:
         parts.append(f"uncovers {amount(len(fix.judgment.revealed), 'further break')}")
     return "; ".join(parts)
@@ -207,6 +212,11 @@ def fix_json(fix: Fix, text: str) -> dict[str, Any]:
             }
             for entry in fix.findings
         ],
+        "compile_seconds": fix.compile_times
+        and {
+            "before": round(fix.compile_times.before, 3),
+            "after": round(fix.compile_times.after, 3),
+        },
         "reveals": [entry.message for entry in fix.judgment.revealed],
         "edits": [
             {"range": range_json(text_span(positions, edit.range)), "text": edit.text}

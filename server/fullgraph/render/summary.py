@@ -77,9 +77,12 @@ def compilation_details(compilation: Compilation) -> str:
         "AOTAutograd": sum(one.aot for one in compilation.regions),
         "Inductor": sum(one.inductor for one in compilation.regions),
     }
-    times = ", ".join(f"{name} {seconds(value)}" for name, value in stages.items() if value)
+    times = [f"{name} {seconds(value)}" for name, value in stages.items() if value]
+    slowest = compilation.slowest_line
+    if slowest is not None:
+        times.append(f"slowest: line {slowest.line + 1}, {seconds(slowest.seconds)}")
     words = compilation_words(compilation)
-    return f"{words} ({times})" if times else words
+    return f"{words} ({', '.join(times)})" if times else words
 
 
 def _untraced_words(report: TargetReport) -> str:

@@ -481,7 +481,7 @@ class Settings:
         NumberKind(1, "seconds", whole=False),
         "Time limit in seconds for compiling one function or module with the setting `backend`. "
         "When it ends, the findings of the trace remain.",
-        option=CommandOption(_CHECK),
+        option=CommandOption(("check", "fix")),
         retraces=True,
     )
     forecast: bool = _setting(

@@ -37,6 +37,11 @@ def configure(parser: Parser) -> None:
         "--backend",
         help="Also build and execute the C++ code of Inductor, and compare its results.",
     )
+    options.add_flag(
+        parser,
+        "--compile-time",
+        help="Also compile with Inductor, and offer changes that shorten the compile time.",
+    )
     options.add_choice(parser, "--format", ("text", "json"), "Format of the fixes.")
     options.add_forecast(parser)
     options.add_color(parser)
@@ -64,7 +69,10 @@ def run(arguments: Namespace) -> int:
     targets = sources.split_targets(arguments.paths)
     paths = tuple(targets)
     project, resolved = load_settings(common_folder(paths), given_settings(arguments))
-    found = sources.find_sources(paths, resolved.settings.exclude, project.root)
+    settings = resolved.settings
+    if arguments.compile_time:
+        settings = dataclasses.replace(settings, backend="inductor")
+    found = sources.find_sources(paths, settings.exclude, project.root)
     files = [
         dataclasses.replace(source, targets=targets.get(source.path, ())) for source in found.files
     ]
@@ -91,9 +99,9 @@ def run(arguments: Namespace) -> int:
         result = interruption.run(
             fix_files(
                 files,
-                settings=resolved.settings,
+                settings=settings,
                 project=project.root,
-                engine=lambda: engine_for(resolved.settings, project),
+                engine=lambda: engine_for(settings, project),
                 grades=("safe", "unsafe") if arguments.unsafe else ("safe",),
                 backend=arguments.backend,
                 forecast=bool(arguments.forecast),
