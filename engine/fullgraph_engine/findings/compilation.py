@@ -247,6 +247,9 @@ def _changed_input_finding(one: ChangedInput, source: SourceText, fallback: Rang
 def _repeated_block_finding(block: RepeatedBlock, source: SourceText, fallback: Range) -> Finding:
     place = source.locate(block.stack, fallback)
     name = f"`{block.class_name}`"
+    each = "call its method `compile()`"
+    if block.container:
+        each = f"`for block in model.{block.container}: block.compile()`"
     forms = (
         "with the same operations each time"
         if block.forms == 1
@@ -261,8 +264,10 @@ def _repeated_block_finding(block: RepeatedBlock, source: SourceText, fallback: 
         f"{block.operators} of {block.all_operators}. Dynamo traces each object, and AOTAutograd "
         "and Inductor compile it.",
         hints=(
-            f"Write `@torch.compiler.nested_compile_region` above `{block.class_name}.forward`, or "
-            f"call `block.compile()` for each {name} in place of compiling the whole model.",
+            f"Compile each {name} and not the whole model, which is the fastest to compile: "
+            f"{each}.",
+            "Or keep the model in one graph, and write `@torch.compiler.nested_compile_region` "
+            f"above `{block.class_name}.forward`.",
         ),
     )
     return replace(made, identity=f"{made.identity} {block.class_name}")

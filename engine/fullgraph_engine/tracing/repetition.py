@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,8 +27,9 @@ class RepeatedBlock:
     """A module class whose objects occur repeatedly in a graph with the same operations.
 
     ``count`` is the number of objects, and ``forms`` the number of objects that differ from each
-    other. ``operators`` of the graph's ``all_operators`` belong to the objects. ``stack`` is the
-    stack of the first call of an object.
+    other. ``operators`` of the graph's ``all_operators`` belong to the objects. ``container`` is
+    the attribute of the traced module that contains all objects, such as ``encoder.layers``; empty
+    if they are in several places. ``stack`` is the stack of the first call of an object.
     """
 
     class_name: str
@@ -36,14 +38,16 @@ class RepeatedBlock:
     forms: int
     operators: int
     all_operators: int
+    container: str
     stack: Stack
 
 
 @dataclass
 class _Object:
-    """A module object in a graph, with its class and its nodes in their order."""
+    """A module object in a graph, with its class, its path and its nodes in their order."""
 
     kind: type
+    path: str
     nodes: list[torch.fx.Node] = field(default_factory=list)
     parents: frozenset[str] = frozenset()
     """Names of the modules around the object."""
@@ -62,9 +66,9 @@ def find_repeated_blocks(graph: torch.fx.GraphModule) -> tuple[RepeatedBlock, ..
             continue
         total += 1
         around: list[str] = []
-        for key, (_, kind) in (node.meta.get("nn_module_stack") or {}).items():
+        for key, (path, kind) in (node.meta.get("nn_module_stack") or {}).items():
             if isinstance(kind, type):
-                found = objects.setdefault(key, _Object(kind, parents=frozenset(around)))
+                found = objects.setdefault(key, _Object(kind, path, parents=frozenset(around)))
                 found.nodes.append(node)
             around.append(key)
     by_class: dict[type, dict[str, _Object]] = defaultdict(dict)
@@ -99,8 +103,19 @@ def _choose_blocks(by_class: dict[type, dict[str, _Object]], total: int) -> Iter
                 len(sizes),
                 operators,
                 total,
+                _container_of(one.path for one in objects.values()),
                 _stack_of_call(kind, first.nodes[0]),
             )
+
+
+_ITEM = re.compile(r"L\['self'\]\.(?P<container>[\w.]+?)(\.\d+|\[\d+\])")
+"""Pattern of Dynamo's path of an object in a list of modules, such as ``L['self'].blocks.0``."""
+
+
+def _container_of(paths: Iterable[str]) -> str:
+    """Return the attribute whose items have these paths; empty if there are several."""
+    matches = {match["container"] if (match := _ITEM.fullmatch(path)) else "" for path in paths}
+    return matches.pop() if len(matches) == 1 else ""
 
 
 def _form_of(operations: list[torch.fx.Node]) -> tuple[Any, ...]:
