@@ -156,7 +156,7 @@ def observe_cases(tracee: Tracee, request: Observe, part: str, probe: int) -> No
         only = request.only[probe] if probe < len(request.only) else ()
         if (
             plan.shared and not request.double
-        ):  # a case depends on the state that earlier cases left
+        ):  # with shared objects, a case depends on the state that earlier cases left
             cases = cases[: max(only, default=-1) + 1]
         else:
             cases = [(number, case) for number, case in cases if number in only]
@@ -209,7 +209,7 @@ class CaseObserver:
                 call = self._calls.build_call()
             self._built.update(built)  # a shared call is built only once
             inputs = prepare_case(call, case, self._alter).words
-        except Exception as error:  # the other text may work
+        except Exception as error:  # the other version of the text may still accept the case
             return ObservedCase(
                 number, "", reason=f"it cannot be built: {texts.type_and_message(error)}"
             )

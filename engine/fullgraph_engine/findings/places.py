@@ -151,7 +151,7 @@ class SourceText:
         """
         node = self._parts.part_at(end.line).attribute_ends.get(end)
         if node is None or not attribute.endswith(node.attr):
-            return None  # ``__x`` is ``_Class__x`` when it runs
+            return None  # the compiler renames ``__x`` to ``_Class__x``
         line = self._lines[end.line] if end.line < len(self._lines) else b""
         # Before Python 3.12 the positions inside of f-strings were often wrong.
         return node_range(node.value) if line[: end.byte].endswith(node.attr.encode()) else None
@@ -227,7 +227,7 @@ class _Part:
         first = node.lineno - 1
         start = Position(first, node.col_offset)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            # Only the header: statements in the body have their own entries.
+            # Record only the header, because the statements in the body have their own entries.
             self._statements.setdefault(first, Range(start, self._colon_position(node)))
             # A code object begins with its first decorator.
             for decorator in node.decorator_list:

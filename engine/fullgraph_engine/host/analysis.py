@@ -165,7 +165,8 @@ class Analysis:
 
     def _from_module(self, module: ModuleExecution, line: bytes) -> None:
         if module is not self._processes.module:
-            return  # an earlier line ended it or made it a run
+            # An earlier line ended the process that executes the file, or turned it into a run.
+            return
         message = self._parse_own(line)
         if self._supervisor.reports_too_much(module.watched, line):
             return
@@ -225,7 +226,7 @@ class Analysis:
         watched = module.watched
         for line in watched.reports.drain():
             self._from_module(module, line)
-        self._handle_ends()  # of runs, which the module process has just reported
+        self._handle_ends()  # the message may have reported the ends of runs
         if module is not self._processes.module:
             return
         words = blackbox.read_last_words(watched.box, self.request.path)

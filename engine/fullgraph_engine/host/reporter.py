@@ -129,7 +129,7 @@ class Reporter:
             result.forecast_sent |= isinstance(message, ForecastFound)
             if result.attempt.part == "paths":
                 if line in self._sent:
-                    return  # an earlier attempt has reported it
+                    return  # an earlier attempt of this run has sent the same message
                 self._sent.add(line)
             if isinstance(message, FindingFound):
                 result.findings[message.finding.identity] = message.finding

@@ -94,7 +94,7 @@ def locate_string(node: ast.expr, lines: Sequence[bytes]) -> LocatedString | Non
     end, value = span, ""
     for literal in _LITERAL.finditer(text):
         if literal["quote"] is None:
-            continue  # a comment between two literals
+            continue  # the match is a comment between two literals
         is_raw = literal["prefix"] in ("r", "R")
         at = literal.start("body")
         for piece in literal["body"] if is_raw else _PIECE.findall(literal["body"]):

@@ -154,7 +154,7 @@ def _further_values(
         return [draw.uniform(low, high) for _ in range(most)]
     if all(axis < 0 for _, axis in group):
         return [draw.randint(int(low), int(2 * high) + most) for _ in range(most)]
-    # Dynamo always makes a constant of a size of 0 or 1.
+    # Dynamo always treats a size of 0 or 1 as a constant.
     least = 2
     step = math.gcd(*(int(one) for one in seen if one > 1)) or 1
     top = max(_LARGEST, 2 * int(high))

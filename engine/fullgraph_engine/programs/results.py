@@ -468,7 +468,7 @@ class _File:
             self.report_exit(error.code)
             return
         if isinstance(error, ImportError) and not self.whole.called:
-            return  # reported when the file is traced without its program
+            return  # this import error is reported when the file is traced without its program
         failure = tracing.failure_of(error)
         if failure.kind == "ConstraintViolationError" and region is not None:
             pins = self.whole.parts[region].specializations

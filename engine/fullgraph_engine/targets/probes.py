@@ -761,7 +761,7 @@ class _Attribute:
             )
         args, kwargs = fit_inputs(function, value)
         call = Call(function, args, kwargs, (), shown)
-        # A library's base class may have the attribute, for models of other kinds.
+        # The attribute may come from a library's base class, and apply to other kinds of models.
         call.is_doubtful = True
         return call
 

@@ -208,7 +208,7 @@ def parse_module(text: str) -> ast.Module:
         return ast.parse(text)
     except SyntaxError:
         raise
-    except ValueError as error:  # raised for null bytes, before Python 3.12
+    except ValueError as error:  # before Python 3.12, null bytes raise ValueError
         raise SyntaxError(str(error)) from None
     except (RecursionError, MemoryError):
         raise SyntaxError("the text is nested too deeply to parse") from None
@@ -379,7 +379,7 @@ def name_range(node: Function | ast.ClassDef, lines: tuple[bytes, ...]) -> Range
     text = lines[line] if line < len(lines) else b""
     keyword = b"class" if isinstance(node, ast.ClassDef) else b"def"
     at = text.find(name, node.col_offset + len(keyword))
-    if at < 0:  # the name is on another line or has other code points
+    if at < 0:  # the name is on another line, or was normalized to other code points
         at = node.col_offset
         name = keyword
     return Range(Position(line, at), Position(line, at + len(name)))

@@ -157,7 +157,7 @@ class Delivery:
             elif found is not None and self.issue and not unwritable:
                 out.write(issue_text(result.outcome))
             elif found is not None:
-                # Print a script that could not be saved.
+                # If the script could not be saved, print it.
                 text = f"{path}\n" if path else found.script
                 out.write(text if text.endswith("\n") else f"{text}\n")
 

@@ -57,7 +57,7 @@ def is_machine_busy() -> bool:
     """Whether more processes than processors have wanted to run during the last minute."""
     try:
         return os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1)
-    except (AttributeError, OSError):  # not on Windows
+    except (AttributeError, OSError):  # Windows does not report the load
         return False
 
 

@@ -28,7 +28,7 @@ def changed_lines(before: str, after: str) -> AppliedEdit:
 
 def move_place(place: Range, edit: AppliedEdit) -> Range | None:
     """Return a range of the earlier text in the later text; None if its lines have changed."""
-    if place.end <= edit.start:  # also an insertion where the edit begins, which stays above it
+    if place.end <= edit.start:  # an insertion exactly where the edit begins is also above the edit
         return place
     try:
         return edit.move_range(place)

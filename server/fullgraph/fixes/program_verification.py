@@ -277,7 +277,7 @@ def _compare_runs(candidate: Candidate, before: _Run, after: _Run) -> Compared:
         for one in before.traced.findings
     )
     if candidate.is_same_eagerly:
-        lost.add("state")  # compiled code leaves out what the candidate says
+        lost.add("state")  # compiled code does not do what the candidate's code says
     compared = compare_values(
         before.observed.unpack_values(), after.observed.unpack_values(), lost, ended_early=raised
     )

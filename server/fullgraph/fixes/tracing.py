@@ -218,7 +218,7 @@ def judge_rewrite(before: Traced, after: Traced, finding: Finding) -> Judgment:
         opened = line != _CHANGED and (hides or line in untraced)
         # The code ran in eager mode before; now a size in it becomes a constant.
         sized = one.code.startswith("guard/") and (opened or line == finding.range.start.line)
-        # A graph break at this line does not only concern export.
+        # If a graph break is also at this line, the finding does not only concern export.
         known = one.code.startswith("export/") and line in broken
         (revealed if known or sized or (opened and _is_break(one)) else appeared).append(one)
     ended = tuple(
@@ -226,7 +226,7 @@ def judge_rewrite(before: Traced, after: Traced, finding: Finding) -> Judgment:
         for one in _distinct_places(before)
         if new[_finding_key(one, kept)] < old[_finding_key(one, kept)]
     )
-    # If equal lines follow one another, it is unknown which of them is missing.
+    # If equal lines follow one another, it is unknown at which of them the finding is gone.
     was = before.text.split("\n")
     gone = _finding_place(finding, was) in (_finding_place(one, was) for one in ended)
     more = len(_recompiles(after)) - len(_recompiles(before))

@@ -416,7 +416,8 @@ class Verifier:
         Such findings are sizes that become constants, and state that changes for the next call.
         """
         before, after = self._request.text.split("\n"), candidate.text.split("\n")
-        # Disabled code was not compiled at all, so its guards are new.
+        # Guards of code under ``torch.compiler.disable`` are all new, because it was not compiled
+        # before.
         whole = "disable" not in getattr(finding.evidence, "title", "")
         for one in judgment.appeared:
             line = one.range.start.line
@@ -575,7 +576,8 @@ class Verifier:
         not be compiled, or "".
         """
         doubt = ""
-        pairs = zip(targets, compared, strict=False)  # a suggestion was not compared
+        # Suggestions were not compared, so ``compared`` may be shorter.
+        pairs = zip(targets, compared, strict=False)
         for (target, eager), method in itertools.product(pairs, self._compilations):
             if not any(eager.packed_cases):
                 continue
@@ -715,7 +717,7 @@ def _may_differ(candidate: Candidate, compared: Compared) -> bool:
         extended = candidate.extends and (odd or case.outcome != "returned")
         odd = odd or _do_not_fit(case.inputs, first)
         fits = candidate.computes_more and odd and set(case.aspects) <= {"outcome", *lost}
-        # The two values have different dtypes, and the original computes only one of them.
+        # The branches have values of different dtypes, and the original computes only one of them.
         other = candidate.computes_more and case.conditions.startswith("dtype")
         restricted = candidate.restricts and case is not compared.cases[0]
         if restricted and set(case.aspects) <= {"outcome", *lost}:

@@ -163,7 +163,7 @@ class Protocol(LanguageServerProtocol):
                 _INTERNAL_ERROR, "Internal error of fullgraph; the log has the details."
             )
         if error is None and isinstance(result, dict):
-            # Plain data is already in JSON form; converting it would visit each value.
+            # The result is already JSON data; converting it would visit each value.
             self._send_data({"jsonrpc": self.VERSION, "id": msg_id, "result": result})
         else:
             super()._send_response(msg_id, result, error)

@@ -216,7 +216,7 @@ class ExpressionEvaluator:
         values = []
         for low, high in zip([first - 1, *operators], [*operators, last + 1], strict=True):
             if low + 1 > high - 1:
-                continue  # a unary sign
+                continue  # the operator is a unary sign
             if code.operand_start(high - 1) == low + 1:
                 values.append(self._evaluate_operand(place, high - 1, depth + 1))
             else:

@@ -88,7 +88,7 @@ class TraceBasis:
 
         None if the code differs or the text cannot be parsed.
         """
-        may_be = may_be_same_code(self.lines, lines)  # without parsing this text
+        may_be = may_be_same_code(self.lines, lines)  # this comparison does not parse the text
         return same_code(self.parsed, lines) if may_be and self.parsed is not None else None
 
 

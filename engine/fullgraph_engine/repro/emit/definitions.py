@@ -264,7 +264,7 @@ def _copy_definition(
         code = wanted.thing.__code__
         here = home.text.function(code) if home.text.path == code.co_filename else None
         if here is not None and not home.text.enclosing_definitions(here):
-            return False  # an assignment bound it
+            return False  # the name was bound by an assignment, not by a definition
     if not exact and not nodes:
         return False
     original = (exact or nodes)[-1]

@@ -170,7 +170,8 @@ class CandidatePrograms:
             yield from self._write_candidates("statement", write)
 
     def _target_unit(self, program: ProgramDraft) -> CallableUnit:
-        call = self.tracee.call()  # a new object, because calls may have changed the previous one
+        # Build a new object, because calls may have changed the previous one.
+        call = self.tracee.call()
         return CallableUnit(program.expression(call.function), self._calls_to_make(call))
 
     def _calls_to_make(self, call: Call) -> tuple[invocation.CallInputs, ...]:

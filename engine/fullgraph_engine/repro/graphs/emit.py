@@ -134,7 +134,8 @@ class _GraphFunction(ast.NodeTransformer):
             node = ast.Assign([node.target], node.value)
         if isinstance(node, ast.Assign):
             if isinstance(node.value, ast.Constant) and node.value.value is None:
-                return []  # it only frees a value that is no longer needed
+                # Skip the assignment of None, which only frees a value that is no longer needed.
+                return []
             target = node.targets[0]
             if isinstance(target, ast.Name) and self._is_number(node.value):
                 assert isinstance(node.value, ast.Call)

@@ -188,7 +188,8 @@ def _named_choices(outcome: TrialOutcome, text: str) -> Iterator[Obstacle]:
 
 
 _PAIRS = (
-    # Two numbers that should be equal: (met in the data, wanted by the code).
+    # Patterns for two numbers that should be equal: the number in the data, then the number that
+    # the code requires.
     r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)",
     r"\(\d+x(\d+) and (\d+)x\d+\)",
     r"same reduction dim, but got \[[^\]]*?(\d+)\] X \[(\d+),",

@@ -97,7 +97,7 @@ def fix_types(subject: SearchSubject, outcome: TrialOutcome) -> Iterator[Repair]
                 if dtype != value.dtype:
                     cost = 1.0 + 0.5 * at + (0.0 if path in near else 0.5)
                     yield cost, candidate.with_shape(path, shape, dtype)
-    # The call may need an argument that it omits.
+    # Also try to pass an argument that the call omits.
     lines = _raising_lines(outcome)
     for name in subject.left_out(candidate):
         close = 0.0 if re.search(rf"\b{re.escape(name)}\b", lines) else 2.5

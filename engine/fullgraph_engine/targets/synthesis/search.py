@@ -176,7 +176,8 @@ class InputSearch:
             if is_shape_error(self.subject, outcome):
                 doubtful.setdefault((outcome.place, unequal_sizes(outcome)), outcome)
                 if len(doubtful) > _MOST_DOUBTFUL:
-                    # A trial's exception refers to its module, which may be large.
+                    # Drop the exception of a trial, because it keeps the trial's module, which may
+                    # be large, in memory.
                     del doubtful[min(reversed(doubtful), key=lambda key: doubtful[key].score)]
             is_bug = is_about_names(self.subject, outcome) or is_without_arguments(
                 self.subject, outcome

@@ -82,12 +82,12 @@ class Cluster:
             from distributed import Client
 
             for name in _LOGGERS:
-                # The report of the check says in one sentence why it ended.
+                # The report of the check states in one sentence why the connection ended.
                 logging.getLogger(name).setLevel(logging.CRITICAL + 1)
             try:
                 self._client = Client(self.address, asynchronous=True, set_as_default=False)
                 await _complete(self._client)
-                # A scheduler that hangs still accepts connections.
+                # A scheduler that hangs still accepts connections, so request the versions too.
                 versions = await asyncio.wait_for(
                     _complete(cast("Any", self._client).get_versions()), self._patience
                 )

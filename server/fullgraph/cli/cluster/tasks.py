@@ -124,7 +124,8 @@ def _compute_digest(state: FileState) -> str:
         return f"{state.size} bytes"
     try:
         if path.is_dir():
-            # The files that the trace has read in the folder are compared themselves.
+            # Of a folder, only the existence is compared; the files that the trace has read in it
+            # are compared separately.
             return "folder"
         return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
     except OSError:

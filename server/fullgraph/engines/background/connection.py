@@ -125,7 +125,7 @@ class EngineConnection(LineProtocol):
             return
         self._lost = True
         if not self.welcome.done():
-            # The background engine ended just now, so another one may be started.
+            # The background engine has just ended, so the client may start another one.
             self.welcome.set_exception(ConnectionRefusedError())
         else:
             self.on_lost("The process of the engine has ended.")

@@ -177,7 +177,8 @@ class Conditions:
             sides = self._number_parts(test.left), self._number_parts(test.right)
             return _join_parts(sides, isinstance(test.operator, cst.And))
         code = self._site.code(test)
-        if self._is_plain(test) or isinstance(test, cst.Attribute):  # as in ``self.training and …``
+        if self._is_plain(test) or isinstance(test, cst.Attribute):
+            # A test such as ``self.training and …``.
             return Plain(code)
         return OfTensor(f"torch.tensor({code})")
 
@@ -396,7 +397,8 @@ class Conditions:
             mask = chosen.value
             if isinstance(mask, cst.Comparison) or self._is_boolean(mask):
                 return self._counting_call(mask)
-            if sized is self._site.expression:  # what the graph broke at: its size is not known
+            if sized is self._site.expression:
+                # The graph broke at this expression, so its size is not known.
                 return self._counting_call(mask)
         if isinstance(sized, cst.Call):
             called = self._site.code(sized.func)

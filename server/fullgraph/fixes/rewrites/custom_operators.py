@@ -80,7 +80,8 @@ def wrap_calls(site: Site) -> Iterator[Candidate]:
         or isinstance(syntax.text.parent(call), cst.Expr)
     ):
         return
-    # Functions of torch already are operators, or cannot be operators.
+    # Functions of torch and of the standard library already are operators, or cannot become
+    # operators.
     if package in ("", "torch", *sys.stdlib_module_names):
         return
     parameters, arguments, inside = _arguments(call)

@@ -308,7 +308,7 @@ def capture_sizes(site: Site) -> Iterator[Candidate]:
     """Yield a rewrite that sets Dynamo to capture data-dependent sizes as symbols."""
     title = getattr(site.finding.evidence, "title", "").lower()
     syntax = Syntax(site)
-    # In a loop, the message of Dynamo only mentions the loop.
+    # For a break in a loop, Dynamo's message only mentions the loop.
     in_loop = "loop" in title and any(_is_dynamic(syntax, node) for node in syntax.here)
     if not in_loop and "dynamic shape" not in title and "data-dependent output" not in title:
         return

@@ -103,7 +103,7 @@ def _closure_variables(numbers: _Numbers, name: str) -> Iterator[Candidate]:
         if not (is_loop or is_function) or not isinstance(body, cst.IndentedBlock):
             continue
         if around is site.function and not is_loop:
-            return  # an argument of the compiled function itself
+            return  # the value is an argument of the compiled function itself
         first, words = body.body[0], f"Make a tensor of `{name}`"
         yield numbers.candidate(words, [(first, cst.FlattenSentinel([line, first]))])
         return
