@@ -22,7 +22,8 @@ Number = Union[bool, int, float]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
-# A number larger than most limits in programs, and a small number of loop iterations.
+# Values to try for a number: one that exceeds most limits in programs, and a small number of loop
+# iterations.
 LARGE, _MANY = 1e3, 3
 
 

@@ -164,8 +164,8 @@ class _ModuleExecutor:
             self.reporter.send(PhasesTaken(self.watch.phase_times()))
         late = self.execution.late if self.execution is not None else None
         if not runs or not self.forks:
-            # Nothing waits for this process after this point. A forked run reports these files
-            # together with its own, because examining all modules is slow.
+            # From here on, no other process waits for this one. A forked run reports the files that
+            # this process has read together with its own, because examining all modules is slow.
             self.reporter.report_registered()
             self.reporter.report_reads(self.reads)
         self.reporter.send(RunsPlanned(tuple(runs), late))

@@ -146,8 +146,8 @@ def _unknown_type(schema: str, start: int, stop: int) -> Fault:
     return Fault(start, stop, message, _type_hints(name))
 
 
-# Notation of a schema, by names of types in Python and C++. Names in lower case are missing,
-# because torch's parser accepts them as type variables.
+# Notation of types in a schema, by the types' names in Python and C++. Lower-case names are left
+# out, because torch's parser accepts them as type variables.
 _PYTHON_TYPES = {
     "List": "T[]",
     "Sequence": "T[]",

@@ -240,7 +240,8 @@ def _describe_subject(subject: Any) -> tuple[str, types.CodeType | None, type | 
     """Return the name of a callable, its code object or None, and its class if it is a module."""
     if isinstance(subject, torch.nn.Module):
         kind = type(subject)
-        # Classes of torch.jit compute ``forward``, and raise unless it is read from an object.
+        # Classes of torch.jit compute ``forward`` when it is read from an instance, and raise
+        # otherwise.
         return _thing_name(kind), _code_of(inspect.getattr_static(kind, "forward", None)), kind
     while isinstance(subject, functools.partial):
         subject = subject.func

@@ -361,7 +361,7 @@ class _File:
                 finding,
                 count=counts.get(key, 1),
                 causes=costs.causes(key) or finding.causes,
-                # The cost of a break that raises means nothing.
+                # A break that raises an exception ends the call, so it does not have a cost.
                 cost=_per_call(costs.cost(finding), calls) if _continues_after(finding) else None,
             )
             self.below = below[key]

@@ -140,7 +140,8 @@ class _Searched:
         before = None
         with contextlib.suppress(NotationError):
             before = notation_parser.parse_probe(known[name]) if name in known else None
-        # The search makes parameters without values, which matters if tensors have data.
+        # The search constructs modules whose parameters lack values. With real tensors, do not
+        # record calls of such modules.
         real = tensors.fake_mode() is None
         with enclosing.ignore_calls() if real else contextlib.nullcontext():
             found = search.run(_search_seconds(), before)

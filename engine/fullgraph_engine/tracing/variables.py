@@ -88,7 +88,7 @@ _CLASSES: tuple[tuple[KindOfClass, tuple[Internal, ...]], ...] = (
     ("lazy", (upstream.LAZY,)),
     # Variables without a value, or attributes that Dynamo has not resolved.
     (None, (upstream.NULL, upstream.DELETED, upstream.ATTRIBUTE)),
-    # Tensors for Dynamo, but not for the program.
+    # Dynamo represents these values by tensors, but they are not tensors in the program.
     ("other", (upstream.ARRAY, upstream.NUMBER, upstream.ITEM)),
     ("tensor", (upstream.TENSOR,)),
     ("module", (upstream.MODULE, upstream.USER_MODULE)),

@@ -53,7 +53,7 @@ def duration(value: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """Format a duration in seconds, from 1 s with three digits: ``0.25 s``, ``12.3 s``, ``123
+    """Format a duration in seconds: ``0.25 s``; from 1 s on with three digits: ``12.3 s``, ``123
     s``."""
     if value < 10:
         return f"{value:.2f} s"

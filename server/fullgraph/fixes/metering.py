@@ -12,8 +12,8 @@ from fullgraph.fixes.tracing import Asked, Tracer
 from fullgraph_engine.protocol import Analyze, Analyzed, Compare, Compared, Event
 
 BUSY_RATIO = 2.5
-"""Ratio of wall time to processor time above which the machine counts as busy: processes wait for a
-processor for most of the time."""
+"""Ratio of wall time to processor time above which the machine counts as busy, because processes
+mostly wait for a processor."""
 LEAST_MEASURED = 1.0
 """Minimum seconds of processor time before the ratio of wall time to it counts."""
 BUSY_NICE = 1

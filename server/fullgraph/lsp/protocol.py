@@ -94,7 +94,8 @@ class Protocol(LanguageServerProtocol):
         super()._handle_notification(method_name, params)
 
     def _handle_cancel_notification(self, msg_id: int | str) -> None:
-        # The same table has the ids of requests by the server, which the client must not cancel.
+        # ``_request_futures`` also has the requests of the server, which the client must not
+        # cancel.
         if msg_id in self._open_requests and msg_id in self._request_futures:
             super()._handle_cancel_notification(msg_id)
 

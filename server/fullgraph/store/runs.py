@@ -60,9 +60,8 @@ class TraceBasis:
         return (self.positions or TextPositions(self.text)).lines
 
     def is_as(self, now: TraceBasis) -> bool:
-        """Whether ``now`` has the same text, targets, settings and other open files, so that a run
-        would repeat the results.
-        """
+        """Whether ``now`` equals these inputs (text, targets, settings and other open files), so
+        that a run would repeat the results."""
         same_text = (self.text, self.only) == (now.text, now.only)
         return same_text and self.differs_in_text_only(now)
 

@@ -38,7 +38,7 @@ class BranchResult(Generic[T]):
     """True if the time limit was reached before the function returned."""
     used: float = 0.0
     """Seconds of processor time that the function used in another run; 0 if a child of this process
-    evaluated it, whose time the system adds."""
+    evaluated it, because the system counts the time of children already."""
 
 
 class Branches:

@@ -201,7 +201,7 @@ _PAIRS = (
     r"has size (\d+) for operand \d+ which does not broadcast with previously seen size (\d+)",
 )
 _PAIRS_TURNED = (
-    # (wanted, met)
+    # Here the required number comes first, then the number in the data.
     r"Expected (\d+) in dimension \d+ but got (\d+)",
     r"to have (\d+) channels, but got (\d+)",
     r"expecting embedding dimension of (\d+), but got (\d+)",

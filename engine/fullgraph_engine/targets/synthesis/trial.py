@@ -109,7 +109,7 @@ class TrialOutcome:
         found = []
         trace = self.error.__traceback__ if self.error is not None else None
         while trace is not None:
-            line: int | None = trace.tb_lineno  # None without a known line
+            line: int | None = trace.tb_lineno  # None if the line is unknown
             found.append((trace.tb_frame, line or 0, trace.tb_lasti))
             trace = trace.tb_next
         return found

@@ -90,7 +90,7 @@ class _BreakLines:
 
     def __init__(self, unit: AnalysisUnit) -> None:
         self._findings: dict[str, list[tuple[int, Finding]]] = defaultdict(list)
-        """Line and finding of each run, by target name."""
+        """Graph breaks with their lines, by the name of the traced function."""
         for item in unit.view.findings():
             if isinstance(item.finding.evidence, BreakEvidence):
                 line = item.finding.range.start.line
