@@ -467,7 +467,7 @@ class _TargetRun:
         suffice for them.
         """
         with self._tensor_mode():
-            call = self._call_unless_real("torch.export tells more with values")
+            call = self._call_unless_real("torch.export reports more with real tensors")
             if call is None:
                 return
             with call.context.enter():

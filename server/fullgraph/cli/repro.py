@@ -334,7 +334,7 @@ class _FindingSearch:
         codes_on_line = sorted({item.finding.code for item in self._findings_on_line()})
         if codes_on_line:
             names = listing([f"`{code}`" for code in codes_on_line])
-            return f"A script of its own could not show {names} on {request.where}; {look}."
+            return f"A separate script could not show {names} on {request.where}; {look}."
         what = f"`{request.code}`" if request.code else "finding"
         reproducible_findings = filter(self._is_reproducible, self._merged_findings())
         lines = sorted({item.finding.range.start.line + 1 for item in reproducible_findings})

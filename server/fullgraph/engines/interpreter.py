@@ -242,8 +242,9 @@ def _from_setting(setting: str, root: Path | None, env: Mapping[str, str]) -> Pa
         return python
     if path.is_dir():
         raise InterpreterNotFound(
-            f"The folder {path} of the setting `fullgraph.interpreter` holds no environment with a "
-            "Python that can be executed here: point the setting to a Python executable."
+            f"The folder {path} of the setting `fullgraph.interpreter` does not contain an "
+            "environment with a Python that can be executed here: point the setting to a Python "
+            "executable."
         )
     if not path.is_file():
         raise InterpreterNotFound(

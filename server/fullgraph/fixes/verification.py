@@ -376,7 +376,7 @@ class Verifier:
         pins = (*judgment.appeared, *further.appeared)
         grade, doubt = _grade_candidate(candidate, compared)
         if pins and grade != "suggestion":
-            grade, doubt = "unsafe", f"What is compiled now has a guard: {pins[0].message}."
+            grade, doubt = "unsafe", f"The newly compiled code has a guard: {pins[0].message}."
         if uncompiled and grade == "safe":
             grade, doubt = "unsafe", uncompiled
         ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
@@ -781,9 +781,12 @@ def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tupl
     if candidate.gives_up:
         return "unsafe", candidate.gives_up
     if any(one.other_settings for one in compared):
-        return "unsafe", "Other settings of the object, which lead elsewhere, were not tried."
+        return (
+            "unsafe",
+            "Other attribute values of the object, which select other branches, were not tried.",
+        )
     if not candidate.preserves:
-        return "unsafe", "It does the same on the inputs that were tried; others may differ."
+        return "unsafe", "It does the same for the inputs that were tried; other inputs may differ."
     if not all(one.exact for one in compared):
         return "unsafe", "Its results differ from the original's in rounding."
     return "safe", ""

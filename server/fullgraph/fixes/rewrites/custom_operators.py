@@ -100,7 +100,7 @@ def wrap_calls(site: Site) -> Iterator[Candidate]:
                 "custom-operator",
                 f"Make an operator of `{function}`",
                 text,
-                gives_up="It has no gradient.",
+                gives_up="The operator has no gradient.",
                 parts=("export",),
             )
 
@@ -220,7 +220,7 @@ def _changed_in_place(body: cst.CSTNode) -> set[str]:
     return found - {""}
 
 
-_GIVES_UP = "Compiled code calls it as it is: nothing in it is compiled."
+_GIVES_UP = "Compiled code calls the operator, and nothing in it is compiled."
 _LEAVING = (cst.Return, cst.Raise, cst.Import, cst.ImportFrom, cst.Del, *_NOT_MOVED)
 _BLOCKS = (cst.If, cst.For, cst.While)
 
@@ -640,7 +640,7 @@ def add_fake_kernels(site: Site) -> Iterator[Candidate]:
                 "fake-kernel",
                 f"Register a fake kernel of `{name}`",
                 site.replaced([(function, cst.FlattenSentinel(new))]),
-                gives_up="Its sizes are those of the calls that were seen.",
+                gives_up="Its sizes are derived from recorded calls.",
                 parts=("export",),
             )
             if not formula:
@@ -650,8 +650,8 @@ def add_fake_kernels(site: Site) -> Iterator[Candidate]:
                 "fake-kernel-and-gradient",
                 f"Register a fake kernel and the gradient of `{name}`",
                 site.replaced([(function, cst.FlattenSentinel(new))]),
-                gives_up="Its sizes are those of the calls that were seen, and its gradient"
-                " computes it again.",
+                gives_up="Its sizes are derived from recorded calls, and the backward pass "
+                "computes it again.",
                 parts=("export",),
             )
 

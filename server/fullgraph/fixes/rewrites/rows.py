@@ -77,7 +77,7 @@ def _by_vmap(site: Site, size: Size, mapped: _Mapped, changes: _Changes) -> Cand
         "vmap",
         f"Compute all rows of `{size.name}` at once with `torch.vmap`",
         site.replaced(changes, imports=["torch"]),
-        gives_up="It raises where the tensors are not equally long." if zipped else "",
+        gives_up="It raises if the tensors have different lengths." if zipped else "",
         extends=True,
         computes_more=zipped,
     )
@@ -297,7 +297,7 @@ def _in_chunks(
         "whole",
         f"Compute all of `{size.name}` at once",
         site.replaced([*removed, (call, whole)]),
-        gives_up="It takes the memory that the parts were to save.",
+        gives_up="It needs more memory than the computation in parts.",
         extends=True,
     )
 
@@ -535,9 +535,9 @@ def _by_scan(
     call = cst.parse_statement(f"{state}, _ = {scan}({name}, {state}, {sources}{dim})\n")
     yield Candidate(
         "scan",
-        f"Go through the rows of `{size.name}` with `scan`",
+        f"Iterate over the rows of `{size.name}` with `scan`",
         site.replaced([(loop, _in_place(loop, [made, call]))], imports=["torch"]),
-        gives_up="`scan` is a prototype in torch, and takes no rows at all for an error.",
+        gives_up="`scan` is a prototype in torch, and raises an error if there are no rows.",
         extends=True,
         computes_more=True,
     )

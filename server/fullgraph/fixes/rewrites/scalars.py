@@ -59,8 +59,8 @@ _READS = ("item", "tolist")
 
 CAPTURE = "torch._dynamo.config.capture_scalar_outputs = True"
 _CAPTURE_GIVES_UP = (
-    "It holds for the whole program: numbers out of tensors have no known value then, so compiled"
-    " code is general in them, and conditions and loops that need the value are errors."
+    "The setting applies to the whole program: numbers read from tensors "
+    "become symbols without a value, and conditions and loops that need the value raise an error."
 )
 
 
