@@ -311,16 +311,13 @@ def with_text(frame: Frame) -> Frame:
     return replace(frame, text=linecache.getline(frame.path, frame.line + 1).strip("\n"))
 
 
-def related_to(place: FindingPlace, limit: int = 8) -> tuple[Related, ...]:
+def related_to(place: FindingPlace) -> tuple[Related, ...]:
     """Return locations that explain a finding: library frames called from its place, then its
-    callers, nearest first.
-
-    At most ``limit`` are returned.
-    """
+    callers, nearest first, at most eight of each."""
     related = []
     for frame, words in (
-        *((frame, f"in `{frame.function}`, reached from here") for frame in place.deeper[-limit:]),
-        *((frame, f"called from `{frame.function}`") for frame in reversed(place.callers[-limit:])),
+        *((frame, f"in `{frame.function}`, reached from here") for frame in place.deeper[-8:]),
+        *((frame, f"called from `{frame.function}`") for frame in reversed(place.callers[-8:])),
     ):
         start = Position(frame.line, frame.byte)
         end = Position(frame.end_line, frame.end_byte) if frame.end_byte >= 0 else start

@@ -71,7 +71,7 @@ class Derivatives:
             for inputs, formula in formulas.items()
             if isinstance(inputs, str)
             and inputs not in _NOT_INPUTS
-            and not _is_forward(inputs, formula, schema)
+            and not _is_forward(inputs, schema)
         )
         has_formula = any(_is_formula(d.formula) for d in derivatives)
         if has_formula and not (outputs and not any(outputs)):
@@ -128,7 +128,7 @@ def _default_formulas(entry: dict[str, Any]) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _is_forward(inputs: str, formula: object, schema: Any) -> bool:
+def _is_forward(inputs: str, schema: Any) -> bool:
     """Whether a formula is for forward-mode automatic differentiation.
 
     The formula's key ``inputs`` in the YAML file then names a result of the schema and not an

@@ -573,7 +573,7 @@ class _File:
             recompiles=len(part.recompiles),
             seconds=round(sum(one.seconds for one in part.frames), 4),
             error=error,
-            coverage=self.coverage_of(region, place),
+            coverage=self.coverage_of(place),
             region=Region(
                 program=self.program.path,
                 api=region.api,
@@ -606,7 +606,7 @@ class _File:
             return self.source.range_of(site)
         return Range(Position(site.line, 0), Position(site.line, 0))
 
-    def coverage_of(self, region: LiveRegion, place: Range) -> Coverage | None:
+    def coverage_of(self, place: Range) -> Coverage | None:
         if not self.is_main:
             return None
         body = self.body_at(place)

@@ -40,7 +40,6 @@ _FLOATS = {"inf": float("inf"), "nan": float("nan")}
 _CONSTANTS = ("True", "False", "None", *_FLOATS)
 _KEYWORD = "__keyword"
 """Suffix that turns a keyword of Python into a name, for a size called ``in``."""
-_SEPARATED = "; arguments are separated by ','"
 _SIZE_OPERATORS: dict[type[ast.operator], SizeOperator] = {
     ast.Add: "+",
     ast.Sub: "-",

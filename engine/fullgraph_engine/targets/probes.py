@@ -515,7 +515,7 @@ def _is_module(value: Any) -> bool:
 # -- the thing itself -------------------------------------------------------------------------
 
 
-def _named_callable(target: Target, namespace: Namespace, name: str) -> Any:
+def _named_callable(namespace: Namespace, name: str) -> Any:
     if name not in namespace:
         raise ProbeError(
             f"{name} does not exist after the file has run; "
@@ -536,7 +536,7 @@ def _build_subject(
     ``init`` are the constructor's arguments (None: without any), and ``sizes`` the numbers of
     symbolic sizes in them.
     """
-    found = _named_callable(target, namespace, target.subject)
+    found = _named_callable(namespace, target.subject)
     if not isinstance(found, type):
         if init is not None:
             words = f"{target.name} is no class, so it has no constructor for init(…)."
@@ -821,7 +821,7 @@ class _GetModule:
     }
 
     def __call__(self, namespace: Namespace) -> Call:
-        found = _named_callable(self.target, namespace, self.target.subject)
+        found = _named_callable(namespace, self.target.subject)
         required = _required_init(found)
         unknown = [name for name in required if name not in self.KNOWN]
         if unknown:

@@ -42,8 +42,6 @@ class Either:
 
 
 Condition = Union[Plain, OfTensor, Both, Either]
-_Judge = Callable[[cst.BaseExpression], bool]
-"""Function that returns whether the value of an expression seems to be a tensor."""
 
 
 def _words(text: str) -> frozenset[str]:

@@ -100,22 +100,20 @@ class ServerProxy:
         """Initialize both servers with the same position encoding, and return the joint result."""
         params = _without_pull_diagnostics(params)
         other, own = self._servers["other"], self._servers["fullgraph"]
-        result = await self._request_or_none(other, id_, "initialize", params) or {}
+        result = await self._initialize_server(other, id_, params) or {}
         other.capabilities = result.get("capabilities") or {}
         encoding = other.capabilities.get("positionEncoding", "utf-16")
         params = _with_encoding(params, encoding)
-        own_result = await self._request_or_none(own, id_, "initialize", params) or {}
+        own_result = await self._initialize_server(own, id_, params) or {}
         own.capabilities = own_result.get("capabilities") or {}
         capabilities = merge_capabilities(own.capabilities, other.capabilities)
         return {**own_result, "capabilities": capabilities}
 
-    async def _request_or_none(
-        self, server: JoinedServer, id_: object, method: str, params: Any
-    ) -> Any:
+    async def _initialize_server(self, server: JoinedServer, id_: object, params: Any) -> Any:
         try:
-            return await server.request(id_, method, params)
+            return await server.request(id_, "initialize", params)
         except RequestFailed as failed:
-            self._show_warning(f"`{server.name}` does not answer `{method}`: {failed.error}")
+            self._show_warning(f"`{server.name}` does not answer `initialize`: {failed.error}")
             return None
 
     def _begin_request(self, id_: object, method: str, params: Any) -> None:
