@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
-from ..protocol import Range
+from ..protocol import Range, node_range
 from ..targets.source import PerStatement
-from .places import node_range
 
 Function = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda]
 Number = Union[bool, int, float]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from .. import texts
-from ..protocol import Frame, Position, Range, Related, place_words
+from ..protocol import Frame, Position, Range, Related, node_range, place_words
 from ..targets.names import FunctionNames
 from ..targets.source import Function, PerStatement, name_range, parse_module
 
@@ -292,16 +292,6 @@ _PLACED = (ast.expr, ast.arg, ast.keyword)
 
 def _code_words(node: ast.AST) -> str:
     return ast.unparse(node).partition("\n")[0]
-
-
-def node_range(node: ast.stmt | ast.expr | ast.arg | ast.keyword) -> Range:
-    """Return the range of a node; ``ast`` counts lines from one and columns in UTF-8 bytes, as this
-    project does.
-    """
-    return Range(
-        Position(node.lineno - 1, node.col_offset),
-        Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or 0),
-    )
 
 
 def with_text(frame: Frame) -> Frame:

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..protocol import Position, Range
+from ..protocol import Position, Range, node_range
 from ..protocol.shapes import MOST_PLACES, PlaceShapes, ShapeRole, ShapeSeen
 from ..protocol.sources import in_user_words
 from ..targets.source import PerStatement
 from ..tracing.recording import Recording, ShapedPlace
-from .places import SourceText, node_range
+from .places import SourceText
 
 _Key = tuple[ShapeRole, Range]
 _Places = tuple[PlaceShapes, ...]

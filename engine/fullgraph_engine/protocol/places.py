@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 
 
@@ -19,6 +20,17 @@ class Range:
 
     start: Position
     end: Position
+
+
+def node_range(node: ast.stmt | ast.expr | ast.alias | ast.arg | ast.keyword) -> Range:
+    """Return the range of a syntax node.
+
+    ``ast`` counts lines from one and columns in UTF-8 bytes.
+    """
+    return Range(
+        Position(node.lineno - 1, node.col_offset),
+        Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or node.col_offset),
+    )
 
 
 @dataclass(frozen=True)

@@ -407,9 +407,7 @@ class _WrittenBuilder:
     def bind_method(self, subject: Any, method: str, namespace: Namespace) -> Any:
         if self.target.is_method or method not in ("", self.target.method, self.target.subject):
             return _find_method(self.target, subject, method or self.target.method)
-        found = self.target.kind == "module" and _named_callable(
-            self.target, namespace, self.target.subject
-        )
+        found = self.target.kind == "module" and _named_callable(namespace, self.target.subject)
         if not isinstance(found, type) or _is_module(subject):
             return subject
         for name in (method or self.target.method, "__call__"):

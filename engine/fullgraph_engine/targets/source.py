@@ -364,12 +364,11 @@ def dotted_name(expression: ast.expr) -> str:
     return ".".join([expression.id, *reversed(parts)])
 
 
-def range_of(node: ast.expr | ast.stmt | ast.alias) -> Range:
-    """Return the source range of a syntax node, from its first to its last character."""
-    return Range(
-        Position(node.lineno - 1, node.col_offset),
-        Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or node.col_offset),
-    )
+def last_name(expression: ast.expr) -> str:
+    """Return the last part of a dotted name: ``compile`` of ``torch.compile``; else empty."""
+    if isinstance(expression, ast.Attribute):
+        return expression.attr
+    return expression.id if isinstance(expression, ast.Name) else ""
 
 
 def name_range(node: Function | ast.ClassDef, lines: tuple[bytes, ...]) -> Range:

@@ -6,10 +6,11 @@ import contextlib
 import io
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from typing import Literal, TextIO
 
-from fullgraph.render.paint import Paint
+from fullgraph.render.paint import Paint, Style
 
 Color = Literal["auto", "always", "never"]
 Format = Literal["text", "json", "sarif", "github", "gitlab", "junit", "markdown", "html"]
@@ -30,6 +31,11 @@ def paint_for(stream: TextIO, color: Color) -> Paint:
         width=min(columns, _WIDEST_PROSE),
         code=columns,
     )
+
+
+def write_message(color: Color, word: str, style: Style, sentence: str) -> None:
+    """Write a sentence to standard error, after a colored word such as ``error``."""
+    write(sys.stderr, f"{paint_for(sys.stderr, color)(style, f'{word}:')} {sentence}\n")
 
 
 def write(stream: TextIO, text: str) -> None:

@@ -13,8 +13,6 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-from fullgraph.domain import codes
-from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import keep_latest
 from fullgraph.domain.phrases import amount
 from fullgraph.domain.positions import text_hash
@@ -24,7 +22,7 @@ from fullgraph.fixes.outcomes import Fix, Refused, Search
 from fullgraph.fixes.program_values import compare_values
 from fullgraph.fixes.site import Text, Unparsable
 from fullgraph.fixes.step_times import StepTimes
-from fullgraph.fixes.tracing import Judgment, Traced, Tracer, events, same
+from fullgraph.fixes.tracing import Judgment, Traced, Tracer, events, is_serious, same
 from fullgraph.results import Results
 from fullgraph_engine.protocol import (
     Analyze,
@@ -236,7 +234,7 @@ def _judge_run(before: _Run, after: _Run, finding: Finding) -> Judgment:
         one
         for one in after.traced.findings
         if new[_cause(one)] > old[_cause(one)]
-        if _is_serious(one) or (one.code == "recompile/size" and not _sizes_in(one) <= known)
+        if is_serious(one) or (one.code == "recompile/size" and not _sizes_in(one) <= known)
     )
     ended = tuple(one for one in before.traced.findings if new[_cause(one)] < old[_cause(one)])
     gone = new[_cause(finding)] < old[_cause(finding)]
@@ -255,10 +253,6 @@ def _sizes_in(finding: Finding) -> set[str]:
     """
     is_recompile = finding.code.startswith("recompile")
     return set(_SIZE.findall(finding.message)) if is_recompile else set()
-
-
-def _is_serious(finding: Finding) -> bool:
-    return codes.effective_severity(finding.code, {}).reaches(Severity.WARNING)
 
 
 def _compare_runs(candidate: Candidate, before: _Run, after: _Run) -> Compared:

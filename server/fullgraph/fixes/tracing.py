@@ -103,7 +103,7 @@ class Traced:
         """Whether this trace has a finding that would be a reason to refuse a rewrite which adds
         it.
         """
-        return any(_is_serious(one) or one.code.startswith("recompile") for one in self.findings)
+        return any(is_serious(one) or one.code.startswith("recompile") for one in self.findings)
 
 
 async def trace_file(tracer: Tracer, request: Analyze) -> Traced:
@@ -213,7 +213,7 @@ def judge_rewrite(before: Traced, after: Traced, finding: Finding) -> Judgment:
         line = lines.get(one.range.start.line, _CHANGED)
         key = _MODULE_FAILS if _is_of_module(one) else (one.code, _finding_words(one), line)
         new[key] += 1
-        if new[key] <= old[key] or not _is_serious(one) or one.code.startswith("recompile"):
+        if new[key] <= old[key] or not is_serious(one) or one.code.startswith("recompile"):
             continue
         opened = line != _CHANGED and (hides or line in untraced)
         # The code ran in eager mode before; now a size in it becomes a constant.
@@ -294,7 +294,8 @@ def _distinct_places(traced: Traced) -> tuple[Finding, ...]:
     return tuple({(one.code, one.message, one.range): one for one in traced.findings}.values())
 
 
-def _is_serious(finding: Finding) -> bool:
+def is_serious(finding: Finding) -> bool:
+    """Whether the default severity of a finding's code is at least a warning."""
     return codes.effective_severity(finding.code, {}).reaches(Severity.WARNING)
 
 

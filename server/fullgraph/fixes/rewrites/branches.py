@@ -292,7 +292,7 @@ def _do_always(site: Site, node: cst.If) -> Iterator[Candidate]:
         "always",
         "Always execute the branch",
         site.replaced(in_place_of(site, node, all_below(new, node))),
-        gives_up=f"`{_line(site, node.test)}` is not checked any more.",
+        gives_up=f"`{site.one_line(node.test)}` is not checked any more.",
     )
 
 
@@ -306,10 +306,10 @@ def _for_any(site: Site, node: cst.If) -> Iterator[Candidate]:
     if not asks or not isinstance(node.orelse, cst.Else):
         return
     new = statements_of(node.body)
-    other = " ".join(_line(site, one) for one in statements_of(node.orelse.body))
+    other = " ".join(site.one_line(one) for one in statements_of(node.orelse.body))
     yield Candidate(
         "always",
-        f"Remove the `else` of `{_line(site, test)}`",
+        f"Remove the `else` of `{site.one_line(test)}`",
         site.replaced(in_place_of(site, node, all_below(new, node))),
         gives_up=f"`{other}` is never executed.",
         computes_more=True,
@@ -324,7 +324,7 @@ def _drop_nothing(site: Site, node: cst.If) -> Iterator[Candidate]:
             "drop-nothing",
             "Remove a condition without effect",
             site.replaced(in_place_of(site, node, [])),
-            gives_up=f"`{_line(site, node.test)}` is not evaluated, so it cannot raise.",
+            gives_up=f"`{site.one_line(node.test)}` is not evaluated, so it cannot raise.",
         )
 
 
@@ -392,7 +392,7 @@ def _drop_shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
         "drop-shortcut",
         "Remove the shortcut",
         text,
-        gives_up=f"`{_line(site, small[0])}` where `{_line(site, node.test)}`.",
+        gives_up=f"`{site.one_line(small[0])}` where `{site.one_line(node.test)}`.",
     )
 
 
@@ -457,10 +457,6 @@ def _by_cond(site: Site, node: cst.If) -> Iterator[Candidate]:
         ),
         gives_up="Both sides must return tensors of the same shape, dtype and device.",
     )
-
-
-def _line(site: Site, node: cst.CSTNode) -> str:
-    return " ".join(site.code(node).split())
 
 
 _REWRITES = (

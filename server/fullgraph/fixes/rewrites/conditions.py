@@ -9,6 +9,7 @@ from typing import Union
 import libcst as cst
 
 from fullgraph.fixes.rewrites.names import code_of, names_bound, walk
+from fullgraph.fixes.rewrites.syntax import words
 from fullgraph.fixes.site import Site
 
 
@@ -44,26 +45,22 @@ class Either:
 Condition = Union[Plain, OfTensor, Both, Either]
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_SIZES = _words(
+_SIZES = words(
     "size dim numel nelement ndimension element_size stride is_contiguous is_floating_point"
     " is_complex get_device type storage_offset data_ptr"
 )
 """Methods of a tensor whose results do not depend on its data."""
-_FACTS = _words(
+_FACTS = words(
     "shape dtype device ndim requires_grad is_cuda is_sparse layout training names itemsize"
     " is_leaf grad_fn nbytes config"
 )
-_BOOLEAN = _words(
+_BOOLEAN = words(
     "any all eq ne lt le gt ge isnan isinf isfinite isneginf isposinf isclose isin logical_and"
     " logical_or logical_not logical_xor bool less greater less_equal greater_equal not_equal"
     " signbit"
 )
 """Functions of torch, and methods of tensors, that return boolean tensors."""
-_REDUCTIONS = _BOOLEAN | _words(
+_REDUCTIONS = _BOOLEAN | words(
     "sum max min mean median amax amin norm std var prod abs argmax argmin item tolist nonzero"
     " count_nonzero detach cpu equal allclose"
 )
