@@ -187,7 +187,7 @@ class CaseObserver:
     ) -> None:
         self._tracee, self._required, self._plan, self._out = tracee, required, plan, out
         self._alter = alter
-        # In double precision the target is built for each case, so that it is altered only once.
+        # In double precision, build a new target for each case, so that none is converted twice.
         self._calls = CallBuilder(tracee, plan.shared and alter is None)
         self._coverage = CoverageTracer(tracee.path, required.lines)
         self._capture = OutputCapture()
@@ -265,7 +265,7 @@ class CaseObserver:
             ]
             words = "by what is kept, the gradient of"
             facts += self._collect_gradients(prepared_call, ends, store, words, retain=True)
-            # As in training, the next call cannot backpropagate through this one.
+            # Free the graph as in training: the next call cannot backpropagate through this call.
             facts += self._collect_gradients(
                 prepared_call, collector.tensors, store, "the gradient of", retain=False
             )

@@ -45,8 +45,9 @@ class CompilerConditions:
         self._source = source
 
     def finding(self, check: CompilerCheck, tool: str) -> Finding | None:
-        """Return the finding that a call of ``is_compiling()`` excludes code; None if it does not
-        decide a condition of this file.
+        """Return the finding that a call of ``is_compiling()`` excludes code from tracing.
+
+        Return None if no condition in this file depends on the call.
 
         ``tool`` is the function that traces the code, such as ``torch.compile``.
         """

@@ -21,7 +21,7 @@ Number = Union[bool, int, float]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
-# Values to try for a number: one that exceeds most limits in programs, and a small number of loop
+# Values to try for a number: a value above most limits in programs, and a small number of loop
 # iterations.
 LARGE, _MANY = 1e3, 3
 

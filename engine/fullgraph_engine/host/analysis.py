@@ -165,7 +165,7 @@ class Analysis:
 
     def _from_module(self, module: ModuleExecution, line: bytes) -> None:
         if module is not self._processes.module:
-            # An earlier line ended the process that executes the file, or turned it into a run.
+            # Ignore messages of a process that was ended, or that now traces a target.
             return
         message = self._parse_own(line)
         if self._supervisor.reports_too_much(module.watched, line):

@@ -287,7 +287,7 @@ class Reporter:
     def _report_again(self, first: RunResult, **changes: Any) -> None:
         """Send the report of a target's first run again, with changed fields.
 
-        Later calls for the same run keep the changes.
+        When the report is sent once more, the fields changed earlier keep their new values.
         """
         if first.done is None:
             return

@@ -195,8 +195,8 @@ class _File:
         self.found: dict[str, Finding] = {}
         self.deeper: dict[str, tuple[str, ...]] = {}
         self.below: tuple[str, ...] = ()
-        """Other files with frames further inside than this file's innermost frame, for the stack
-        being processed.
+        """Other files whose functions are called, directly or indirectly, by this file's innermost
+        frame in the current stack.
         """
 
     def results(self) -> FileResults:

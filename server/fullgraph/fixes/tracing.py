@@ -226,7 +226,7 @@ def judge_rewrite(before: Traced, after: Traced, finding: Finding) -> Judgment:
         for one in _distinct_places(before)
         if new[_finding_key(one, kept)] < old[_finding_key(one, kept)]
     )
-    # If equal lines follow one another, it is unknown at which of them the finding is gone.
+    # In a group of equal lines, nobody can tell at which line the finding is gone.
     was = before.text.split("\n")
     gone = _finding_place(finding, was) in (_finding_place(one, was) for one in ended)
     more = len(_recompiles(after)) - len(_recompiles(before))
@@ -281,7 +281,8 @@ def _finding_place(finding: Finding, lines: Sequence[str]) -> tuple[str, str, in
     """Return code, title or message, and line of a finding, which identify it in a version of the
     file.
 
-    If equal lines follow one another, it is the first of them. ``lines`` are the lines of the file.
+    For a finding in a group of equal lines, return the first line of the group. ``lines`` are the
+    lines of the file.
     """
     number = finding.range.start.line
     while 0 < number < len(lines) and lines[number] == lines[number - 1]:

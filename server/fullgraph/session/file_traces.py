@@ -112,8 +112,8 @@ class FileTraces:
 
     @property
     def complete(self) -> StoredRun | None:
-        """The latest run that was not interrupted, whether it traced this text or an earlier one;
-        None without one.
+        """The latest run that was not interrupted, of this text or an earlier one; None if no such
+        run exists.
         """
         return self.store.latest
 

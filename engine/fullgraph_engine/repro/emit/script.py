@@ -32,7 +32,7 @@ def header_lines(candidates: Candidates, notes: Sequence[str] = ()) -> list[str]
     The lines link to the finding's documentation page if there is one. ``notes`` are further lines.
     """
     all_notes = [*notes, *([candidates.flaky] if candidates.flaky else [])]
-    # The documentation page explains the part after the semicolon.
+    # Cut the title at the semicolon: the documentation page explains the rest.
     title = candidates.title.partition(";")[0] if candidates.href else candidates.title
     return [
         *_wrap_lines(" ".join(title.split())),

@@ -206,7 +206,7 @@ class _FrameWatcher:
 
 
 def _lines_ahead(captured: CapturedFrame) -> dict[int, tuple[int, int]]:
-    """Map the first line of each preceding statement to the key for its captured variables."""
+    """Map the line of each preceding statement to the key of its captured variables."""
     return {
         beginning_lines(layer.statements_from(many)[0])[0]: (depth, many)
         for depth, layer in enumerate(captured.layers[:_DEEPEST])

@@ -135,7 +135,7 @@ class _GraphFunction(ast.NodeTransformer):
             node = ast.Assign([node.target], node.value)
         if isinstance(node, ast.Assign):
             if isinstance(node.value, ast.Constant) and node.value.value is None:
-                # Skip the assignment of None, which only frees a value that is no longer needed.
+                # Skip the assignment of None, which only frees the memory of an unused value.
                 return []
             target = node.targets[0]
             if isinstance(target, ast.Name) and self._is_number(node.value):

@@ -842,8 +842,8 @@ def _kernel_result(
 ) -> str | None:
     """Return code that creates a tensor with the sizes of the output ``number`` in all ``calls``.
 
-    None if inputs do not determine them. With ``strided``, it has the strides of an input with the
-    same sizes.
+    Return None if the sizes of the inputs do not determine these sizes. With ``strided``, the
+    tensor gets the strides of an input with the same sizes.
     """
     outputs = [one.outputs[number] for one in calls]
     given: dict[str, list[TensorForm]] = {}

@@ -316,9 +316,9 @@ _INFERRED = ("view", "reshape", "unflatten")
 
 
 def _rewrite_functions(site: Site) -> Iterator[Candidate]:
-    """Yield rewrites of ``math.log(x.shape[0])``, which makes the size a constant.
+    """Yield rewrites of functions such as ``math.log(x.shape[0])``, which make the size a constant.
 
-    It becomes a tensor operation, and ``np.sqrt`` becomes ``math.sqrt``.
+    ``math.log`` becomes a tensor operation, and ``np.sqrt`` becomes ``math.sqrt``.
     """
     syntax = Syntax(site)
     here = site.statement
