@@ -704,7 +704,7 @@ def test_a_folder_of_another_user(runtime: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_link_to_a_folder(runtime: Path) -> None:
     (runtime / "real").mkdir(0o700)
     (runtime / "link").symlink_to(runtime / "real")
-    with pytest.raises(BackgroundUnavailable, match="is no folder"):
+    with pytest.raises(BackgroundUnavailable, match="is not a folder"):
         check_private(runtime / "link")
 
 

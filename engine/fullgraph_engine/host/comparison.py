@@ -26,6 +26,7 @@ from ..protocol import (
     Observe,
     Part,
     TargetDone,
+    count_equal_ends,
 )
 from ..protocol.behavior import FOLDER, Judged
 from . import wire
@@ -352,12 +353,7 @@ def differing_lines(before: str, after: str) -> tuple[tuple[int, ...], tuple[int
     If a change is very long, all lines from the first to the last difference count.
     """
     old, new = before.splitlines(), after.splitlines()
-    first = 0
-    while first < min(len(old), len(new)) and old[first] == new[first]:
-        first += 1
-    last = 0
-    while last < min(len(old), len(new)) - first and old[-1 - last] == new[-1 - last]:
-        last += 1
+    first, last = count_equal_ends(old, new)
     old_end, new_end = len(old) - last, len(new) - last
     if old_end - first > _MANY_LINES or new_end - first > _MANY_LINES:
         return tuple(range(first, old_end)), tuple(range(first, new_end))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -31,6 +32,18 @@ def node_range(node: ast.stmt | ast.expr | ast.alias | ast.arg | ast.keyword) ->
         Position(node.lineno - 1, node.col_offset),
         Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or node.col_offset),
     )
+
+
+def count_equal_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how many lines at the beginning, and how many at the end, two texts have in common."""
+    shortest = min(len(old), len(new))
+    first = 0
+    while first < shortest and old[first] == new[first]:
+        first += 1
+    last = 0
+    while last < shortest - first and old[-1 - last] == new[-1 - last]:
+        last += 1
+    return first, last
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-from fullgraph.domain.findings import keep_latest
 from fullgraph.domain.phrases import amount
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.candidate import Candidate, edits_between
@@ -145,13 +144,7 @@ class ProgramVerifier:
             if isinstance(event, ProgramObserved):
                 observed = event
         results.complete_run()
-        traced = Traced(
-            text,
-            keep_latest(results.findings()),
-            tuple(shown.report for shown in results.reports()),
-            results.failure.reason if results.failure is not None else "",
-        )
-        return _Run(traced, observed)
+        return _Run(Traced.from_results(text, results), observed)
 
     async def _try_candidate(
         self, candidate: Candidate, finding: Finding, before: _Run

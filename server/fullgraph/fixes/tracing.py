@@ -13,7 +13,7 @@ from typing import Protocol
 from fullgraph.domain import codes
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import keep_latest
-from fullgraph.results import collect_results
+from fullgraph.results import Results, collect_results
 from fullgraph_engine.protocol import (
     Analyze,
     Compare,
@@ -59,6 +59,16 @@ class Traced:
     reports: tuple[TargetReport, ...] = ()
     problem: str = ""
     """Sentence that explains why the engine could not trace the file; empty otherwise."""
+
+    @classmethod
+    def from_results(cls, text: str, results: Results) -> Traced:
+        """Return the findings and reports in the results of tracing ``text``."""
+        return cls(
+            text,
+            keep_latest(results.findings()),
+            tuple(shown.report for shown in results.reports()),
+            results.failure.reason if results.failure is not None else "",
+        )
 
     def of_run(self, finding: Finding) -> Finding | None:
         """Return this trace's version of ``finding``, which another trace of the same source
@@ -109,12 +119,7 @@ class Traced:
 async def trace_file(tracer: Tracer, request: Analyze) -> Traced:
     """Trace the file of a request with the engine; return the findings and reports."""
     results = await collect_results(events(tracer.analyze(request)))
-    return Traced(
-        request.text,
-        keep_latest(results.findings()),
-        tuple(shown.report for shown in results.reports()),
-        results.failure.reason if results.failure is not None else "",
-    )
+    return Traced.from_results(request.text, results)
 
 
 def same(one: Finding, other: Finding) -> bool:

@@ -90,11 +90,6 @@ def unpack_answer(packed: bytes) -> tuple[TaskAnswer, Sequence[Event]]:
     return answer, events
 
 
-def pack_event(event: Event) -> bytes:
-    """Encode one event of an engine."""
-    return encode_line(event)
-
-
 def unpack_event(packed: bytes) -> Event:
     """Decode one event of an engine; raise ProtocolError if the bytes are not an event."""
     return decode_one_of(MESSAGES, packed)  # type: ignore[no-any-return]
