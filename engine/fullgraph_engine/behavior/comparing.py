@@ -213,7 +213,6 @@ def compare_observations(
         tuple(_compared_case(case, seen, verdict) for seen, case, verdict in case_results),
         aspects=tuple(dict.fromkeys(aspects)),
         reached=tuple(sorted((required_of_original.lines & reached.lines) - set(unreached_lines))),
-        unreached=unreached_lines,
         other_settings=required_of_original.has_other_settings(reached)
         or required_of_changed.has_other_settings(reached_in_changed),
         notes=tuple(dict.fromkeys(notes))[:_MAX_LISTED],
