@@ -226,7 +226,7 @@ class Analysis:
         watched = module.watched
         for line in watched.reports.drain():
             self._from_module(module, line)
-        self._handle_ends()  # the message may have reported the ends of runs
+        self._handle_ends()  # these messages may report that runs have ended
         if module is not self._processes.module:
             return
         words = blackbox.read_last_words(watched.box, self.request.path)

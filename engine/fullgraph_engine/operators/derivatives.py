@@ -76,7 +76,7 @@ class Derivatives:
         has_formula = any(_is_formula(d.formula) for d in derivatives)
         if has_formula and not (outputs and not any(outputs)):
             return "formula", derivatives
-        # An entry can apply to one backend only, for example to nested tensors.
+        # An entry in derivatives.yaml can be for one backend only, for example nested tensors.
         return ("composite", ()) if implicit and not outputs else ("no", derivatives)
 
     def _find_entry(self, function: Any, kind: str) -> dict[str, Any] | None:

@@ -36,13 +36,9 @@ def node_range(node: ast.stmt | ast.expr | ast.alias | ast.arg | ast.keyword) ->
 
 def count_equal_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
     """Return how many lines at the beginning, and how many at the end, two texts have in common."""
-    shortest = min(len(old), len(new))
-    first = 0
-    while first < shortest and old[first] == new[first]:
-        first += 1
-    last = 0
-    while last < shortest - first and old[-1 - last] == new[-1 - last]:
-        last += 1
+    most = min(len(old), len(new))
+    first = next((n for n in range(most) if old[n] != new[n]), most)
+    last = next((n for n in range(most - first) if old[-1 - n] != new[-1 - n]), most - first)
     return first, last
 
 

@@ -134,8 +134,8 @@ def program_sandbox(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def restore_state(namespace: Namespace) -> Iterator[None]:
-    """Restore the file's globals after the ``with`` block, unless the block ended at the wanted
-    call."""
+    """Restore the file's globals after the ``with`` block, unless :class:`Enough` ended the
+    block."""
     import torch
 
     names = dict(namespace)

@@ -22,10 +22,10 @@ def amount(number: int | None, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def listing(parts: Iterable[str]) -> str:
-    """Join parts with commas and "and": ``a``, ``a and b``, ``a, b and c``."""
+def listing(parts: Iterable[str], last_word: str = "and") -> str:
+    """Join parts with commas and "and" or another word: ``a``, ``a and b``, ``a, b and c``."""
     *head, last = list(parts) or [""]
-    return f"{', '.join(head)} and {last}" if head else last
+    return f"{', '.join(head)} {last_word} {last}" if head else last
 
 
 def line_blocks(lines: Sequence[int]) -> str:

@@ -56,12 +56,6 @@ def environment_lines() -> tuple[str, ...]:
     return tuple(lines)
 
 
-def lines_of_code(script: str) -> int:
-    """Count the lines of code of a script, without blank lines and comments."""
-    lines = [line.strip() for line in script.split("\n")]
-    return sum(bool(line) and not line.startswith("#") for line in lines)
-
-
 def _wrap_lines(words: str) -> list[str]:
     found: list[str] = []
     for line in words.split("\n"):

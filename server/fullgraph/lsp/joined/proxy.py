@@ -251,8 +251,8 @@ def _marking(name: ServerName) -> Callable[[Mapping[ServerName, Any]], Any]:
 
 
 def _params_for(name: ServerName, method: str, params: Any) -> Any:
-    """Return the parameters of a request for one server: code actions only with its own
-    diagnostics."""
+    """Return the parameters of a request for one server; a request for code actions contains only
+    the diagnostics of that server."""
     if method != "textDocument/codeAction" or not isinstance(params, Mapping):
         return params
     context = params.get("context") or {}
