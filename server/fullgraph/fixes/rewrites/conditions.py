@@ -357,7 +357,7 @@ class Conditions:
         if isinstance(node, cst.BinaryOperation):
             left, right = operand(self.value(node.left)), operand(self.value(node.right))
             changed = left != self._site.code(node.left) or right != self._site.code(node.right)
-            return f"{left} {_operator_sign(node)} {right}" if changed else code
+            return f"{left} {code_of(node.operator).strip()} {right}" if changed else code
         if not isinstance(node, cst.Call):
             return code
         counted = self._count_code(node)
@@ -405,10 +405,6 @@ class Conditions:
 
     def _counting_call(self, mask: cst.BaseExpression) -> str:
         return f"torch.count_nonzero({self._site.code(mask)})"
-
-
-def _operator_sign(node: cst.BinaryOperation) -> str:
-    return code_of(node.operator).strip()
 
 
 def _asks(condition: Condition) -> bool:
