@@ -113,7 +113,7 @@ def loads_method(instruction: Any) -> bool:
 def starting_line(instruction: dis.Instruction) -> int | None:
     """Return the source line that begins at this instruction, or None."""
     starts: Any = instruction.starts_line
-    if isinstance(starts, bool):  # Since Python 3.13 it is a flag.
+    if isinstance(starts, bool):  # Since Python 3.13, starts_line is a flag.
         return getattr(instruction, "line_number", None) if starts else None
     return starts  # type: ignore[no-any-return]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from .protocol.timings import Phase, PhaseTime
 
-# Bound at import: user code may replace them later in the same process.
+# Bound at import, because user code may replace these functions later in the same process.
 _wall, _cpu = time.monotonic, time.process_time
 
 

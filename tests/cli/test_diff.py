@@ -641,12 +641,12 @@ def test_a_report_without_what_a_baseline_knows(
     [
         (["model.py"], "Give two sides"),
         (["--rev", "main"], "Name the files and folders to check."),
-        (["--rev", "main", "-"], "Standard input has no second side."),
+        (["--rev", "main", "-"], "Standard input cannot be compared; name files."),
         (["--rev", "a", "--rev", "b", "--rev", "c", "x"], "Give at most two, old and new."),
         (["--report", "a.json"], "Give two reports, old and new."),
-        (["--report", "a.json", "--report", "b.json", "model.py"], "PATHS does nothing"),
-        (["--report", "a", "--report", "b", "--mode", "fake"], "--mode does nothing"),
-        (["--report", "a", "--report", "b", "--forecast"], "--forecast does nothing"),
+        (["--report", "a.json", "--report", "b.json", "model.py"], "PATHS has no effect"),
+        (["--report", "a", "--report", "b", "--mode", "fake"], "--mode has no effect"),
+        (["--report", "a", "--report", "b", "--forecast"], "--forecast has no effect"),
     ],
 )
 def test_what_makes_no_two_sides(

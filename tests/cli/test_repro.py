@@ -159,7 +159,7 @@ def test_data_lies_beside_the_script(command_line: CommandLine) -> None:
     assert command_line.engine_log()[-1] == f"reproduce {BREAK} Net  Net 30 with data"
     ran = repro(command_line, "model.py:3", "--out", "elsewhere/mine.py", "--issue")
     assert (command_line.folder / "elsewhere" / "data" / NUMBERS).read_bytes() == b"numbers"
-    assert f"It needs what is attached: `data/{NUMBERS}`." in ran.out
+    assert f"The script needs the attached data: `data/{NUMBERS}`." in ran.out
 
 
 def test_data_that_cannot_be_kept(command_line: CommandLine) -> None:

@@ -112,7 +112,7 @@ def test_a_workspace_gives_nothing_though_it_is_trusted(
     options = {"trusted": True, "sandbox": {"allow": ["triton-cache"]}}
     workspace.initialize(options, [tmp_path.as_uri()], user_settings=user_settings)
     workspace.configure({tmp_path.as_uri(): {"sandbox.allow": ["write:cache"]}})
-    document = Document((tmp_path / "model.py").as_uri(), "", 1, "python", Encoding.UTF16)
+    document = Document((tmp_path / "model.py").as_uri(), "", 1, Encoding.UTF16)
     folder = WritableFolder(str(tmp_path / "cache"), str(tmp_path))
     expected = Allowed(writable=(folder,)) if user_settings else Allowed(caches=("triton-cache",))
     assert workspace.resolve_allowed(document) == expected

@@ -69,7 +69,7 @@ async def unit_of(
         elif isinstance(event, RunEnded) and ended is not None:
             ended.append(event)
 
-    document = Document("file:///project/a.py", TEXT, 1, "python", Encoding.UTF8)
+    document = Document("file:///project/a.py", TEXT, 1, Encoding.UTF8)
     unit = AnalysisUnit(document, TraceInputs(settings, ()), emit)
     unit.open()
     await passed(0.0)

@@ -39,7 +39,7 @@ from fullgraph.engines.background import service as service_module
 from fullgraph.engines.background.connection import EngineConnection
 from fullgraph.engines.background.folder import BackgroundUnavailable, check_private, private_folder
 from fullgraph.engines.background.keeper import Keeper
-from fullgraph.engines.background.messages import Welcome, encode_message
+from fullgraph.engines.background.messages import Welcome
 from fullgraph.session.engine_pool import EnginePool
 from fullgraph_engine.protocol import (
     Allowed,
@@ -54,6 +54,7 @@ from fullgraph_engine.protocol import (
     Reproduced,
     ReproFound,
     Restarted,
+    encode_line,
 )
 from fullgraph_engine.protocol.sandbox import WritableFolder
 
@@ -402,7 +403,7 @@ class Silent:
     async def at(commands: Commands, *, welcome: bool) -> asyncio.AbstractServer:
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             if welcome:
-                writer.write(encode_message(Welcome(commands.name, __version__, 1, "")))
+                writer.write(encode_line(Welcome(commands.name, __version__, 1, "")))
             await reader.read()
             writer.close()
 
@@ -703,7 +704,7 @@ def test_a_folder_of_another_user(runtime: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_link_to_a_folder(runtime: Path) -> None:
     (runtime / "real").mkdir(0o700)
     (runtime / "link").symlink_to(runtime / "real")
-    with pytest.raises(BackgroundUnavailable, match="is no folder"):
+    with pytest.raises(BackgroundUnavailable, match="is not a folder"):
         check_private(runtime / "link")
 
 

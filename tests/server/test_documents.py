@@ -296,7 +296,7 @@ class TestContent:
         await editor.until_state("ready")
         text = await content(editor, str(DocumentAddress("graph", "Net", uri)))
         assert "# class Net" in text
-        assert "# The run did not end well, so something may be missing: timeout." in text
+        assert "# The run failed, so something may be missing: timeout." in text
 
     async def test_trouble_is_said_in_the_document(self, editor: Any) -> None:
         uri = editor.open("model.py", NET)

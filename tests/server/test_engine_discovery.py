@@ -432,7 +432,7 @@ def test_a_wrong_setting_is_not_replaced_by_a_guess(
 def test_a_setting_may_not_be_a_folder_without_an_environment(
     env: dict[str, str], root: Path
 ) -> None:
-    with pytest.raises(InterpreterNotFound, match="holds no environment") as caught:
+    with pytest.raises(InterpreterNotFound, match="does not contain an environment") as caught:
         find(str(root), root, env)
     assert str(root) in str(caught.value)
 

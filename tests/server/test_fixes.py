@@ -265,7 +265,7 @@ def test_another_break_is_a_reason_to_refuse() -> None:
     assert judgment.gone
     assert not judgment.better
     assert judgment.why == (
-        "It brings another finding, on line 2 of the changed text: Another break."
+        "It adds another finding, on line 2 of the changed text: Another break."
     )
 
 
@@ -335,7 +335,7 @@ def test_a_target_that_fails_says_nothing() -> None:
             without_line(preserves=False),
             compares_as("same"),
             "unsafe",
-            "It does the same on the inputs that were tried; others may differ.",
+            "It does the same for the inputs that were tried; other inputs may differ.",
         ),
         (without_line(gives_up="The print."), compares_as("same"), "unsafe", "The print."),
         (
@@ -348,7 +348,7 @@ def test_a_target_that_fails_says_nothing() -> None:
             without_line(),
             lambda _: Compared(0, "same", True, other_settings=True),
             "unsafe",
-            "Other settings of the object, which lead elsewhere, were not tried.",
+            "Other attribute values of the object, which select other branches, were not tried.",
         ),
         (without_line(), compares_as("unverified"), "suggestion", "why"),
     ],
@@ -952,7 +952,7 @@ def test_a_fix_may_bring_a_guard_but_is_not_safe_then(
     verifier = Verifier(Guarding(code), request_of("break_ = 2\nguard_a\n"))
     search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
     assert [fix.grade for fix in search.fixes] == grades
-    words = "What is compiled now has a guard: It is pinned."
+    words = "The newly compiled code has a guard: It is pinned."
     assert all(fix.doubt == words for fix in search.fixes)
 
 

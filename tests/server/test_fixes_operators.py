@@ -81,7 +81,7 @@ def test_a_call_becomes_an_operator(
             f"def _f({parameters}) -> {returned}:\n    return {inside}\n\n\n"
             f"{source.replace(place, call)}"
         )
-        assert (candidate.preserves, candidate.gives_up) == (False, "It has no gradient.")
+        assert (candidate.preserves, candidate.gives_up) == (False, "The operator has no gradient.")
         assert candidate.parts == ("export",)
 
 

@@ -207,7 +207,7 @@ async def test_operators_of_a_c_extension(engine: Engine, native: Path) -> None:
     }
     best = found["rows"].fixes[0]
     assert (best.candidate.rewrite, best.grade) == ("custom-operator+fake-kernel", "unsafe")
-    assert best.doubt == "It has no gradient. Its sizes are those of the calls that were seen."
+    assert best.doubt == "The operator has no gradient. Its sizes are derived from recorded calls."
     assert "def _(x, w):\n    return x.new_empty((x.shape[0],))\n" in best.candidate.text
     assert "    return _rows(x.detach(), w.detach()) * 2\n" in best.candidate.text
     # It changes its input; the size depends on data; it has a gradient.

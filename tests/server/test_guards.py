@@ -222,7 +222,7 @@ def test_guards_on_an_expression() -> None:
     # In another function `x` is another one; a global is the same everywhere.
     assert told("x", 30) == ""
     assert "CFG['k'] == 3" in told("CFG['k']", 30)
-    assert "1 guard on what it holds" in told("CFG", 0)
+    assert "1 guard on its attributes and items" in told("CFG", 0)
     # `heads` of the block, where the line is that which called it.
     assert "self.block.heads == 2" in told("self.heads", 4)
     assert told("self.heads", 6) == ""

@@ -114,7 +114,7 @@ async def test_fixes_across_two_cells_are_refused_with_a_sentence() -> None:
 
     client = ClientCapabilities(apply_edit=True)
     documents = SimpleNamespace(find_measurements=lambda unit, target: [timed])
-    unit = SimpleNamespace(document=Document(NOTEBOOK_URI, before, 1, "python", Encoding.UTF16))
+    unit = SimpleNamespace(document=Document(NOTEBOOK_URI, before, 1, Encoding.UTF16))
     parts: Any = (Connection(), SimpleNamespace(client=client), None, documents, None)
     measures, opened = Measures(*parts), cast("AnalysisUnit", unit)
     assert timed.changed != before

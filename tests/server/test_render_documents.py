@@ -130,7 +130,7 @@ def test_a_second_run_with_dynamic_dimensions_says_so() -> None:
 
 def test_how_it_ended_is_said_below() -> None:
     assert text("graph", part(FIRST, "x = 1\n"), done("crashed", "Killed.\nmore")).endswith(
-        "x = 1\n\n# The run did not end well, so something may be missing: Killed.\n"
+        "x = 1\n\n# The run failed, so something may be missing: Killed.\n"
     )
     assert "may be missing" not in text("graph", part(FIRST, "x = 1\n"), done())
     assert text("bytecode", done("no-probe")).endswith("`# fullgraph: f32[4, 16]`.\n")

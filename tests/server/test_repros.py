@@ -201,7 +201,7 @@ async def test_data_lies_beside_a_script(editor: Any, counter: Any) -> None:
     (kept,) = data.iterdir()
     assert kept.read_bytes() == b"numbers" and not answer["reason"]
     issue = plain(await editor.command("fullgraph.server.reproIssue", place(uri)))
-    assert f"It needs what is attached: `data/{kept.name}`.\n" in issue["text"]
+    assert f"The script needs the attached data: `data/{kept.name}`.\n" in issue["text"]
     assert counter.words.count("reproduce") == 1
     kept.unlink()
     answer = await repro(editor, place(uri))

@@ -27,7 +27,7 @@ ALPHABET = "abxé😀ü\u2028\x0c \n"
 
 
 def document(text: str, encoding: Encoding = Encoding.UTF16) -> Document:
-    return Document("file:///m.py", text, 1, "python", encoding)
+    return Document("file:///m.py", text, 1, encoding)
 
 
 def place(text: str, offset: int, encoding: Encoding) -> tuple[int, int]:
@@ -155,7 +155,7 @@ def test_paths_of_uris(uri: str, path: str | None) -> None:
 
 
 def test_names_of_texts_without_a_path() -> None:
-    assert Document("untitled:Untitled-1", "", 1, "python", Encoding.UTF8).name == "Untitled-1"
+    assert Document("untitled:Untitled-1", "", 1, Encoding.UTF8).name == "Untitled-1"
 
 
 INSERT_ABOVE = AppliedEdit(Position(0, 0), Position(0, 0), Position(2, 0))

@@ -41,7 +41,7 @@ class Edited:
     """A document with results, as a unit holds them."""
 
     def __init__(self, text: str = TEXT) -> None:
-        self.document = Document("file:///m.py", text, 1, "python", Encoding.UTF32)
+        self.document = Document("file:///m.py", text, 1, Encoding.UTF32)
         self.results = Results()
 
     def range(self, words: str) -> Range:

@@ -250,7 +250,7 @@ class Traced:
         self.engine, self.settings, self.imported = engine, settings, imported
         self.targets = 0
         self.began = False
-        document = Document(path.as_uri(), text, 1, "python", Encoding.UTF8)
+        document = Document(path.as_uri(), text, 1, Encoding.UTF8)
         self.unit = AnalysisUnit(document, self.inputs, self._handle_event)
 
     @property

@@ -175,7 +175,7 @@ def prepare_call(
             continue
         key = id(value), change.sizes
         if key in built and change == LeafChange(number, case.fill, sizes=change.sizes):
-            values[number] = built[key]  # one tensor, passed twice
+            values[number] = built[key]  # two inputs share this tensor, so build it only once
             continue
         made = _fill_like(value, change, _seeded_generator(case.seed, number))
         if is_floating(value):
@@ -188,7 +188,8 @@ def prepare_call(
         if requires_grad and is_floating(made):
             leaf_tensor = made.requires_grad_(True)
             differentiated[leaf.name] = leaf_tensor
-            # Not a leaf of autograd, so that the code may write to it.
+            # Pass a copy instead of the autograd leaf itself, because the code may write to its
+            # argument.
             made = leaf_tensor.clone() if case.grad else leaf_tensor
         values[number] = built[key] = made
     for change in case.changes:

@@ -177,7 +177,7 @@ def _required_coverage(text: str, lines: tuple[int, ...]) -> RequiredCoverage:
     try:
         return required_coverage(text, "<text>", frozenset(lines))
     except (SyntaxError, ValueError, RecursionError):
-        return RequiredCoverage()  # such a text was not observed
+        return RequiredCoverage()  # a text that does not parse was never executed
 
 
 def compare_observations(
@@ -213,7 +213,6 @@ def compare_observations(
         tuple(_compared_case(case, seen, verdict) for seen, case, verdict in case_results),
         aspects=tuple(dict.fromkeys(aspects)),
         reached=tuple(sorted((required_of_original.lines & reached.lines) - set(unreached_lines))),
-        unreached=unreached_lines,
         other_settings=required_of_original.has_other_settings(reached)
         or required_of_changed.has_other_settings(reached_in_changed),
         notes=tuple(dict.fromkeys(notes))[:_MAX_LISTED],
@@ -316,7 +315,7 @@ def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
     # The original needs a second run only if the changed text is not equal bit by bit.
     verdict.needs_again = again is None and bool(_find_unsteady_fact(original, changed))
     if verdict.needs_again and sides.again.begun:
-        return None  # the time did not suffice for it
+        return None  # no time was left for the second run
     unsteady = _find_unsteady_fact(original, again) if again is not None else ""
     if unsteady:
         verdict.doubtful = (
@@ -350,7 +349,8 @@ def _compare_inputs(original: ObservedCase, changed: ObservedCase, verdict: _Cas
             verdict.doubtful = "the changed code is given other inputs by its probe."
             return
         if not path.startswith(("self", "memory of self")):
-            continue  # a global that only the original has; changes of the state are compared later
+            # A global that only the original has; changes of module state are compared later.
+            continue
         other_words = f"{other.words}" if other is not None else "not there"
         words = f"{path} is {fact.words} in the original and {other_words} in the changed code"
         if other is not None and other.words == fact.words:

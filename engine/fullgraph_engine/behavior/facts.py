@@ -413,7 +413,7 @@ def function_state(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             yield f"{CLOSURE}{name}", cell.cell_contents
-        except ValueError:  # not assigned yet
+        except ValueError:  # the variable is not assigned yet
             yield f"{CLOSURE}{name}", "not bound"
 
 
@@ -498,7 +498,8 @@ class _CodeDescription:
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 self._add_code(constant, namespace)
-            elif isinstance(constant, frozenset):  # its order differs between processes
+            elif isinstance(constant, frozenset):
+                # The order of a frozenset differs between processes.
                 self.parts.append(f"frozenset {sorted(map(repr, constant))}")
             else:
                 self.parts.append(f"{type(constant).__name__} {constant!r}")

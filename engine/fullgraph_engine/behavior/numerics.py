@@ -307,7 +307,8 @@ class WrongOperationSearch:
 
         def execute(*inputs: Any) -> Any:
             if self.found is None and not self._budget.spent:
-                with contextlib.suppress(Exception):  # what a part of a graph raises says nothing
+                with contextlib.suppress(Exception):
+                    # An exception of a partial graph does not show which operation is wrong.
                     self.found = self._search_graph(graph, inputs)
             return graph.forward(*inputs)
 

@@ -156,7 +156,7 @@ def observe_cases(tracee: Tracee, request: Observe, part: str, probe: int) -> No
         only = request.only[probe] if probe < len(request.only) else ()
         if (
             plan.shared and not request.double
-        ):  # a case depends on the state that earlier cases left
+        ):  # with shared objects, a case depends on the state that earlier cases left
             cases = cases[: max(only, default=-1) + 1]
         else:
             cases = [(number, case) for number, case in cases if number in only]
@@ -187,7 +187,7 @@ class CaseObserver:
     ) -> None:
         self._tracee, self._required, self._plan, self._out = tracee, required, plan, out
         self._alter = alter
-        # In double precision the target is built for each case, so that it is altered only once.
+        # In double precision, build a new target for each case, so that none is converted twice.
         self._calls = CallBuilder(tracee, plan.shared and alter is None)
         self._coverage = CoverageTracer(tracee.path, required.lines)
         self._capture = OutputCapture()
@@ -209,7 +209,7 @@ class CaseObserver:
                 call = self._calls.build_call()
             self._built.update(built)  # a shared call is built only once
             inputs = prepare_case(call, case, self._alter).words
-        except Exception as error:  # the other text may work
+        except Exception as error:  # the other version of the text may still accept the case
             return ObservedCase(
                 number, "", reason=f"it cannot be built: {texts.type_and_message(error)}"
             )
@@ -265,7 +265,7 @@ class CaseObserver:
             ]
             words = "by what is kept, the gradient of"
             facts += self._collect_gradients(prepared_call, ends, store, words, retain=True)
-            # As in training, the next call cannot backpropagate through this one.
+            # Free the graph as in training: the next call cannot backpropagate through this call.
             facts += self._collect_gradients(
                 prepared_call, collector.tensors, store, "the gradient of", retain=False
             )

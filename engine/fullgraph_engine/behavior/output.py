@@ -49,7 +49,7 @@ class OutputCapture:
 
     def __init__(self) -> None:
         self._files = {descriptor: _open_unnamed_file() for descriptor in (1, 2)}
-        # Set once: each change makes every logger look up its level again.
+        # Set the level only once, because each change makes every logger look up its level again.
         logging.getLogger().setLevel(1)
 
     @contextlib.contextmanager

@@ -38,7 +38,8 @@ def collect_state(
         if name.startswith("__") or isinstance(value, types.ModuleType):
             continue
         if callable(value):
-            value = unwrap_compiled(value)  # how it is compiled is not part of its behavior
+            # Whether a function is compiled is not part of its behavior.
+            value = unwrap_compiled(value)
         is_own = getattr(value, "__module__", None) == home
         if isinstance(value, type):
             if is_own:

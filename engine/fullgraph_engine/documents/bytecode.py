@@ -35,7 +35,7 @@ def _disassembly_lines(code: types.CodeType) -> Iterator[str]:
         yield "       exceptions"
     for entry in entries:
         lasti = " lasti" if entry.lasti else ""
-        # The end of an entry is its last instruction.
+        # The ``end`` of an exception table entry is the offset of its last instruction.
         yield (
             f"         {entry.start} to {entry.end} -> {entry.target} [depth {entry.depth}]{lasti}"
         )

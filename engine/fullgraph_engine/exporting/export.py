@@ -4,7 +4,7 @@ strict mode."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,8 @@ def export_target(call: Call, *, real: bool) -> ExportResult:
     must be dynamic. Without symbolic sizes, every size that can vary becomes dynamic.
     """
     module = _as_module(call.function)
-    bound = _bind_arguments(module, call.args, call.kwargs)
+    # Arguments by parameter name, in the form that ``dynamic_shapes`` uses.
+    bound = dict(inspect.signature(module.forward).bind(*call.args, **call.kwargs).arguments)
     requested: dict[int, dict[int, Any]] = {id(dimension.tensor): {} for dimension in call.dynamic}
     for dimension in call.dynamic:
         requested[id(dimension.tensor)][dimension.dim] = torch.export.Dim(dimension.symbol)
@@ -87,14 +88,6 @@ def _as_module(function: Callable[..., Any]) -> torch.nn.Module:
     module = torch.nn.Module()
     module.forward = function
     return module
-
-
-def _bind_arguments(
-    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the arguments of a call by parameter name, in the form that ``dynamic_shapes``
-    uses."""
-    return dict(inspect.signature(module.forward).bind(*args, **kwargs).arguments)
 
 
 def _dynamic_dims(

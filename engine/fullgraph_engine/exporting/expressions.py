@@ -39,7 +39,7 @@ def local_names(locals_: Iterable[tuple[str, str]]) -> dict[str, str]:
         if not name.isidentifier():
             continue
         if _SYMBOL.fullmatch(words):
-            names[words] = name  # an int is shorter than a size expression
+            names[words] = name  # print an int, which is shorter than a size expression
             continue
         shape = _SHAPE.match(words)
         for axis, size in enumerate(shape["sizes"].split(",") if shape else ()):

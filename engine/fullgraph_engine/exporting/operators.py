@@ -87,7 +87,7 @@ def check_operators(call: Call, text: str) -> tuple[CheckedOperator, ...]:
     ]:
         args, kwargs, _ = inputs.make_arguments(sizes, values)
         recorder = _InvocationRecorder(tuple(lines))
-        # The code may not accept other sizes.
+        # The code may raise for the changed sizes.
         with contextlib.suppress(Exception), torch.no_grad(), recorder:
             tracing.call_eagerly(call.function, args, kwargs)
         for invocation in recorder.seen:

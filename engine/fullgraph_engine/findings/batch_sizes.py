@@ -114,7 +114,7 @@ class BatchSizes:
                 tracing.call_eagerly(self.call.function, args, kwargs)
         except tracing.ValueNeeded:
             return "unknown"
-        except BaseException as error:  # whatever exception the user's code raises
+        except BaseException as error:  # the user's code may raise any exception
             return "constant" if watch.is_constant_wrong(error, self._size) else "fixed"
         return "varies"
 
@@ -171,7 +171,7 @@ class _OriginWatch(TorchFunctionMode):
         known: _Origin | None = self._origins.get(tensor)
         if known is not None:
             return known
-        # Parameters of other modules, such as a global one.
+        # A parameter of another module, such as a global one.
         widths = tensor.shape if isinstance(tensor, torch.nn.Parameter) else ()
         return _Origin(widths=frozenset(widths))
 

@@ -108,14 +108,16 @@ def skip_finding(skip: Skip, source: SourceText) -> Finding | None:
     reason = skip.reason.removeprefix(prefix).split("\n")[0]
     if is_skip_without_ops(skip.reason):
         if skip.resumed:
-            return None  # the function often only returns after its last break
+            return None  # a resumed function often returns only after its last break
         code, words = "frame-skipped/no-ops", "it does nothing with tensors"
     elif reason.startswith("Attempt to trace generator"):
         if skip.callers:
-            return None  # compiled separately only because Dynamo gave up its caller
+            # Dynamo compiled this function separately only because it gave up the caller.
+            return None
         code, words = "frame-skipped/generator", "it is a generator"
     elif reason.startswith(_SETS_ATTRIBUTES) and skip.callers:
-        return None  # Dynamo gave up the function that assigns the attribute
+        # Dynamo gave up the function that assigns the attribute, and reports that function too.
+        return None
     else:
         code, words = f"frame-skipped/{break_slug(reason)}", reason.rstrip(".")
     place = source.locate(skip.callers, where)

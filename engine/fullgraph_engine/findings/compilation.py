@@ -280,8 +280,7 @@ def _line_naming(word: str, source: SourceText, fallback: Range) -> Range:
 
 
 def unique_findings(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield findings without repetitions of an identity, as inference and training may both have
-    them."""
+    """Yield each finding once, although inference and training may both report it."""
     seen: set[str] = set()
     for one in findings:
         if one.identity not in seen:

@@ -133,7 +133,7 @@ class TargetCompiler:
             self._reasons.append(_NEEDS_GPU)
         elif plain.failure is None or gradients is contextlib.nullcontext:
             self._reasons.append(f"The call raised {failure_words(failure)}.")
-        # Otherwise the code works only with gradients, such as a training step.
+        # Otherwise the code, such as a training step, works only with gradients.
 
     def _trace_call(
         self, call: Call, gradients: Callable[[], AbstractContextManager[Any]]

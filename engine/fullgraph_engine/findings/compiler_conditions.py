@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..protocol import Finding, Frame, Range, Related
+from ..protocol import Finding, Frame, Range, Related, node_range
 from ..protocol.evidence import CompilerCheckEvidence
+from ..targets.source import last_name
 from ..tracing.recording import CompilerCheck, Stack
 from .conditions import block_range, skipped_statements, statement_blocks
-from .places import SourceText, finding_identity, node_range, related_to, with_text
+from .places import SourceText, finding_identity, related_to, with_text
 
 CODE = "compile/different-code"
 
@@ -44,8 +45,9 @@ class CompilerConditions:
         self._source = source
 
     def finding(self, check: CompilerCheck, tool: str) -> Finding | None:
-        """Return the finding that a call of ``is_compiling()`` excludes code; None if it does not
-        decide a condition of this file.
+        """Return the finding that a call of ``is_compiling()`` excludes code from tracing.
+
+        Return None if no condition in this file depends on the call.
 
         ``tool`` is the function that traces the code, such as ``torch.compile``.
         """
@@ -134,7 +136,7 @@ class CompilerConditions:
             one for one in self._calls if one.lineno - 1 <= frame.line <= node_range(one).end.line
         ]
         if is_check:
-            here = [one for one in here if _function_name(one.func) in _NAMES]
+            here = [one for one in here if last_name(one.func) in _NAMES]
         return here[0] if len(here) == 1 else None
 
     def _decided_by(self, call: ast.expr) -> _Choice | None:
@@ -244,9 +246,3 @@ def _operand_choice(node: ast.BoolOp, operand: ast.expr, flag: ast.expr) -> _Cho
     code = Range(node_range(later[0]).start, node_range(later[-1]).end)
     is_cut = _truth_of_test(operand, flag, True) is stops
     return _Choice(node_range(operand), None if is_cut else code, code if is_cut else None)
-
-
-def _function_name(function: ast.expr) -> str:
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
-from ..protocol import Range
+from ..protocol import Range, node_range
 from ..targets.source import PerStatement
-from .places import node_range
 
 Function = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda]
 Number = Union[bool, int, float]
@@ -22,7 +21,8 @@ Number = Union[bool, int, float]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
-# A number larger than most limits in programs, and a small number of loop iterations.
+# Values to try for a number: a value above most limits in programs, and a small number of loop
+# iterations.
 LARGE, _MANY = 1e3, 3
 
 

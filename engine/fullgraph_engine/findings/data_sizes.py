@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..protocol import Finding, Frame, Range
+from ..protocol import Finding, Frame, Range, node_range
 from ..tracing.recording import Recording, Symbol
-from .places import SourceText, node_range
+from .places import SourceText
 
 _SYMBOL = re.compile(r"\bu\d+\b")
 _NUMBERS = frozenset(("item", "tolist", "__int__", "__index__", "__float__"))

@@ -111,7 +111,9 @@ class Explainer:
         from ..shapes import OutOfTime, explain_symbol, follow_tape
 
         if tape.note or len(tape.events) > EVENTS:
-            return _unknown_cause(f"too much happened to sizes ({EVENTS:,} events and more)")
+            return _unknown_cause(
+                f"there were too many operations on sizes ({EVENTS:,} events and more)"
+            )
         try:
             with self._budget.spend_time():
                 if tape.index not in self._histories:

@@ -107,7 +107,7 @@ def failure_finding(
         message = f"Fake tensors have no data, so the trace ends here: {words}"
         if not needs_data(failure):
             values = "a value" if chosen == 1 else f"{chosen} values"
-            message = f"The trace ends here, after {values} made up for fake tensors: {words}"
+            message = f"The trace ends here, after {values} chosen for fake tensors: {words}"
         hints = (
             "Give the probe smaller sizes or the model fewer layers, so that it can be run with "
             'real tensors, or set `mode = "real"`.',

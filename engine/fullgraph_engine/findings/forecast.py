@@ -357,7 +357,7 @@ class Forecaster:
         args, kwargs, _ = self._inputs.make_arguments(change_.sizes[0])
         try:
             tracing.call_eagerly(self.call.function, args, kwargs)
-        except BaseException:  # whatever exception the user's code raises
+        except BaseException:  # the user's code may raise any exception
             return False
         return True
 
@@ -388,7 +388,7 @@ class Forecaster:
         if verdict != "always" or not change_.of_note:
             return
         if change_.kind == "size" and pinned is not None and self._is_reported(change_):
-            return  # the run that looks for specialized dimensions reports this
+            return  # the search for specialized dimensions already reports this size
         # The first call's findings already report a guarded number. A counter rarely changes its
         # type, and Dynamo treats it as symbolic unless a line specializes it.
         counts = change_.kind == "value" and "." not in change_.first

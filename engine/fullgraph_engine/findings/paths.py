@@ -539,7 +539,7 @@ def call_flags(call: Call) -> Iterator[FlagParameter]:
     yield from (FlagParameter(name, absent=True) for name in inputs.left_out)
     for leaf in inputs.leaves:
         if not leaf.name.isidentifier():
-            continue  # the flag is inside a list or another container
+            continue  # the flag is an element of a list or another container
         if isinstance(leaf.value, bool):
             yield FlagParameter(leaf.name, not leaf.value)
         elif leaf.optional and leaf.value is not None:

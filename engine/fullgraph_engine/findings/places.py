@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from .. import texts
-from ..protocol import Frame, Position, Range, Related, place_words
+from ..protocol import Frame, Position, Range, Related, node_range, place_words
 from ..targets.names import FunctionNames
 from ..targets.source import Function, PerStatement, name_range, parse_module
 
@@ -151,7 +151,7 @@ class SourceText:
         """
         node = self._parts.part_at(end.line).attribute_ends.get(end)
         if node is None or not attribute.endswith(node.attr):
-            return None  # ``__x`` is ``_Class__x`` when it runs
+            return None  # the compiler renames ``__x`` to ``_Class__x``
         line = self._lines[end.line] if end.line < len(self._lines) else b""
         # Before Python 3.12 the positions inside of f-strings were often wrong.
         return node_range(node.value) if line[: end.byte].endswith(node.attr.encode()) else None
@@ -227,7 +227,7 @@ class _Part:
         first = node.lineno - 1
         start = Position(first, node.col_offset)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            # Only the header: statements in the body have their own entries.
+            # Record only the header, because the statements in the body have their own entries.
             self._statements.setdefault(first, Range(start, self._colon_position(node)))
             # A code object begins with its first decorator.
             for decorator in node.decorator_list:
@@ -294,16 +294,6 @@ def _code_words(node: ast.AST) -> str:
     return ast.unparse(node).partition("\n")[0]
 
 
-def node_range(node: ast.stmt | ast.expr | ast.arg | ast.keyword) -> Range:
-    """Return the range of a node; ``ast`` counts lines from one and columns in UTF-8 bytes, as this
-    project does.
-    """
-    return Range(
-        Position(node.lineno - 1, node.col_offset),
-        Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or 0),
-    )
-
-
 def with_text(frame: Frame) -> Frame:
     """Return the frame with the text of its source line, from the executed version of the file."""
     if frame.text:
@@ -311,16 +301,13 @@ def with_text(frame: Frame) -> Frame:
     return replace(frame, text=linecache.getline(frame.path, frame.line + 1).strip("\n"))
 
 
-def related_to(place: FindingPlace, limit: int = 8) -> tuple[Related, ...]:
+def related_to(place: FindingPlace) -> tuple[Related, ...]:
     """Return locations that explain a finding: library frames called from its place, then its
-    callers, nearest first.
-
-    At most ``limit`` are returned.
-    """
+    callers, nearest first, at most eight of each."""
     related = []
     for frame, words in (
-        *((frame, f"in `{frame.function}`, reached from here") for frame in place.deeper[-limit:]),
-        *((frame, f"called from `{frame.function}`") for frame in reversed(place.callers[-limit:])),
+        *((frame, f"in `{frame.function}`, reached from here") for frame in place.deeper[-8:]),
+        *((frame, f"called from `{frame.function}`") for frame in reversed(place.callers[-8:])),
     ):
         start = Position(frame.line, frame.byte)
         end = Position(frame.end_line, frame.end_byte) if frame.end_byte >= 0 else start

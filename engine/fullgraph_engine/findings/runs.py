@@ -294,9 +294,9 @@ class _TargetRun:
                     return
                 call = built
                 if mode is not None and call.comment:
-                    mode.restart(turned)  # values requested while the call was built do not matter
+                    mode.restart(turned)  # ignore values that were requested only to build the call
                 self.uncalled = call.uncalled
-                # The call may change its inputs.
+                # Collect this before the call, which may change its inputs.
                 training = bool(getattr(call.function, "training", False))
                 self._doubtful = call.is_doubtful
                 recording = self._trace_call(call, mode)
@@ -431,9 +431,9 @@ class _TargetRun:
                 with call.context.enter():
                     trial = sizes.try_sizes()
                 if trial.verdict == "fixed":
-                    return  # a parameter or another input fixes the size, not the code
+                    return  # a parameter or another input fixes the batch size; the code does not
                 if len(trial.dimensions) not in (0, len(wishes)):
-                    # Other inputs have the batch in another dimension, or have none.
+                    # In other inputs, the batch is in another dimension or missing.
                     dynamo.reset()
                     call = self.tracee.call()
                     varied = sizes.find_tensors(call, trial.dimensions)
@@ -441,7 +441,7 @@ class _TargetRun:
                 self.findings.retraced_raises = trial.verdict == "constant"
             failure = recording.failure
             if failure is not None and failure.kind == "ConstraintViolationError":
-                return  # the file requests dynamic sizes: the first part reports them
+                return  # the target's first run reports that the file requests dynamic sizes
             axes = frozenset(dim for _, dim in varied)
             self.findings.report_specialized(recording, tried=True, axes=axes)
             self.findings.explain(recording)
@@ -467,13 +467,13 @@ class _TargetRun:
         suffice for them.
         """
         with self._tensor_mode():
-            call = self._call_unless_real("torch.export tells more with values")
+            call = self._call_unless_real("torch.export reports more with real tensors")
             if call is None:
                 return
             with call.context.enter():
                 made = exporting.export_target(call, real=not self.fake)
             if made.failure is not None and _eager_failure(call) is not None:
-                return  # this does not concern the export
+                return  # the eager call fails too, so the failure does not concern the export
             checked = () if self.fake else exporting.check_operators(call, self.tracee.text)
             for finding in exports.export_findings(made, checked, self.source, self.target.range):
                 self.ledger.add(finding)
@@ -594,7 +594,8 @@ class _TargetRun:
         example inputs.
         """
         if not self.fake:
-            known = dataclasses.replace(known, asked=False)  # real tensors give their own values
+            # Real tensors have their own values, so none were chosen.
+            known = dataclasses.replace(known, asked=False)
         explorer = Explorer(self.source, known)
         explorer.run(self._travel_path, self._find_value, branch, self.ledger.add)
         self.paths, self.lines, self.finished = explorer.traced, explorer.lines, True

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..protocol import Position, Range
+from ..protocol import Position, Range, node_range
 from ..protocol.shapes import MOST_PLACES, PlaceShapes, ShapeRole, ShapeSeen
 from ..protocol.sources import in_user_words
 from ..targets.source import PerStatement
 from ..tracing.recording import Recording, ShapedPlace
-from .places import SourceText, node_range
+from .places import SourceText
 
 _Key = tuple[ShapeRole, Range]
 _Places = tuple[PlaceShapes, ...]
@@ -67,17 +67,15 @@ def _join_places(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:
     values = {_value_key(value): value for value in one.values}
     for value in other.values:
         known = values.get(_value_key(value))
-        values[_value_key(value)] = value if known is None else _add_counts(known, value)
+        values[_value_key(value)] = (
+            value if known is None else replace(known, count=known.count + value.count)
+        )
     left_out = one.left_out + other.left_out
     return replace(one, values=tuple(values.values()), left_out=left_out)
 
 
 def _value_key(value: ShapeSeen) -> ShapeSeen:
     return replace(value, graph=0, node="", count=1)
-
-
-def _add_counts(one: ShapeSeen, other: ShapeSeen) -> ShapeSeen:
-    return replace(one, count=one.count + other.count)
 
 
 def _sort_key(place: PlaceShapes) -> tuple[int, int, int, int, str]:

@@ -248,7 +248,8 @@ class _Unsteady:
             whole = guard.source.removesuffix(".__code__") == f"L['{name}']"
             changing = self._given.includes(frame, name) and (whole or not called)
         else:
-            # Code that runs on import enters functions into tables, not code in a call.
+            # Functions are entered into global tables by code that runs at import, not during a
+            # call.
             changing = scope == "global" and self._is_changed_by_file(
                 guard, frame, exactly=bool(called)
             )

@@ -165,7 +165,8 @@ class Analysis:
 
     def _from_module(self, module: ModuleExecution, line: bytes) -> None:
         if module is not self._processes.module:
-            return  # an earlier line ended it or made it a run
+            # Ignore messages of a process that was ended, or that now traces a target.
+            return
         message = self._parse_own(line)
         if self._supervisor.reports_too_much(module.watched, line):
             return
@@ -225,7 +226,7 @@ class Analysis:
         watched = module.watched
         for line in watched.reports.drain():
             self._from_module(module, line)
-        self._handle_ends()  # of runs, which the module process has just reported
+        self._handle_ends()  # these messages may report that runs have ended
         if module is not self._processes.module:
             return
         words = blackbox.read_last_words(watched.box, self.request.path)

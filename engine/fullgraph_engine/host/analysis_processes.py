@@ -56,7 +56,7 @@ class ModuleExecution(OwnedProcess):
     def set_pid(self, pid: int) -> None:
         if not self.released:
             self.watched.pid = pid
-        elif pid:  # it was abandoned before its pid was known
+        elif pid:  # the analysis abandoned this process before its pid was known
             processes.kill_trees([pid])
 
 

@@ -26,6 +26,7 @@ from ..protocol import (
     Observe,
     Part,
     TargetDone,
+    count_equal_ends,
 )
 from ..protocol.behavior import FOLDER, Judged
 from . import wire
@@ -183,7 +184,7 @@ class ComparisonSession:
         cases = self._packed_cases()
         if not any(cases):
             reason = next((one.reason for one in self._chosen.values() if one.reason), "")
-            self._end_unverified(reason or self._end_reason(self._original, "The original"))
+            self._end_unverified(reason or self._original_end_reason())
             return
         seconds = self.request.seconds
         self._next = self._start_judgment
@@ -197,15 +198,16 @@ class ComparisonSession:
         chosen = [self._chosen.get(number) for number in range(max(self._chosen, default=-1) + 1)]
         return tuple(one.packed if one is not None else "" for one in chosen)
 
-    def _end_reason(self, text: _ComparedText, which: str) -> str:
-        ended = text.ended or "the target was not called; look at the error of its analysis"
-        return f"{which} could not be observed: {ended.rstrip('.')}."
+    def _original_end_reason(self) -> str:
+        ended = self._original.ended
+        ended = ended or "the target was not called; look at the error of its analysis"
+        return f"The original could not be observed: {ended.rstrip('.')}."
 
     # -- the process that compares ------------------------------------------------------------
 
     def _start_judgment(self) -> None:
         if self._original.ended and not self._again and not self._in_double:
-            self._end_unverified(self._end_reason(self._original, "The original"))
+            self._end_unverified(self._original_end_reason())
             return
         left = self._changed
         if not left.ended and not any(left.folder.iterdir()):
@@ -262,7 +264,7 @@ class ComparisonSession:
                 in_double = replace(order, double=True, only=judged.needs_double)
                 self._run(self._original, ("behavior",), in_double)
         elif any(judged.needs_again):
-            self._end_unverified(self._end_reason(self._original, "The original"))
+            self._end_unverified(self._original_end_reason())
         else:
             self._finish(compared)
 
@@ -351,12 +353,7 @@ def differing_lines(before: str, after: str) -> tuple[tuple[int, ...], tuple[int
     If a change is very long, all lines from the first to the last difference count.
     """
     old, new = before.splitlines(), after.splitlines()
-    first = 0
-    while first < min(len(old), len(new)) and old[first] == new[first]:
-        first += 1
-    last = 0
-    while last < min(len(old), len(new)) - first and old[-1 - last] == new[-1 - last]:
-        last += 1
+    first, last = count_equal_ends(old, new)
     old_end, new_end = len(old) - last, len(new) - last
     if old_end - first > _MANY_LINES or new_end - first > _MANY_LINES:
         return tuple(range(first, old_end)), tuple(range(first, new_end))

@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import devices, texts
 from ..placeholder import Placeholder, Unavailable, error_of_use, find_unavailable
-from ..protocol import Finding, Frame, Position, Range, place_words
+from ..protocol import Finding, Frame, Position, Range, node_range, place_words
 from . import blackbox, frames, import_failures, import_hook, sandbox, syntax
 from .import_failures import TIME_USED_UP, ModuleTimeIsUp, failure_reason, related_frames
 
@@ -208,14 +208,14 @@ class Execution:
         self._roots.add(same)
         self.failures += 1
         if isinstance(node, ast.Import):
-            name, where = alias.name, syntax.range_of(alias)
+            name, where = alias.name, node_range(alias)
         else:
             name = "." * node.level + (node.module or "")
             lacks_name = (
                 type(error) is ImportError and len(frames.of_traceback(error.__traceback__)) <= 1
             )
             if lacks_name:
-                where = syntax.range_of(alias)
+                where = node_range(alias)
                 name = f"{name}.{alias.name}" if node.module else name + alias.name
             else:
                 where = syntax.module_range(node, self.lines)

@@ -11,8 +11,10 @@ from .services import Services
 
 
 class EventInterceptor:
-    """A proxy for the event loop ``host`` that an analysis uses: events go to ``heard`` instead of
-    the server, all other calls to the loop."""
+    """A proxy for the event loop ``host`` that an analysis uses.
+
+    Events are passed to ``heard`` instead of the server; all other calls reach the event loop.
+    """
 
     def __init__(self, host: Services, heard: Callable[[Any], None]) -> None:
         self._host, self._heard = host, heard

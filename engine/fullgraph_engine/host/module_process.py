@@ -164,13 +164,13 @@ class _ModuleExecutor:
             self.reporter.send(PhasesTaken(self.watch.phase_times()))
         late = self.execution.late if self.execution is not None else None
         if not runs or not self.forks:
-            # Nothing waits for this process after this point. A forked run reports these files
-            # together with its own, because examining all modules is slow.
+            # From here on, no other process waits for this one. A forked run reports the files that
+            # this process has read together with its own, because examining all modules is slow.
             self.reporter.report_registered()
             self.reporter.report_reads(self.reads)
         self.reporter.send(RunsPlanned(tuple(runs), late))
         command, ends = self.next_command()
-        # From here on this process is a run.
+        # From here on, this process is a run, which traces one target.
         blackbox.undo_dump()
         path, text = self.analyze.path, self.analyze.text
         planner = self.planner
@@ -227,7 +227,8 @@ class _ModuleExecutor:
     def enter(self) -> None:
         self.ends.raise_all()
         if not self.forks:
-            self.ends.raise_streams()  # the run opens them again
+            # The process opens its output streams again when it becomes a run.
+            self.ends.raise_streams()
             seconds = self.analyze.limits.module_seconds
             wire.write_message(self.ends.report, StageBegun("module", seconds))
         self.settle_generation()
@@ -374,7 +375,7 @@ class _ModuleExecutor:
             error = raised
         finally:
             self.clock.executing = False
-        if self.fault is not None:  # packages may have swallowed it
+        if self.fault is not None:  # packages may have swallowed the exception
             raise self.fault
         if isinstance(error, wire.ParentUnreachable):
             raise error
@@ -437,7 +438,8 @@ class _ModuleExecutor:
                 descriptors.close_all([self.ends.keep_control, self.ends.keep_report])
             self.may_stay_since, self.reporter.keeps_findings = None, False
         self.watch.enter_phase("module")
-        if self.analyze.nice:  # later generations of a preamble must not inherit it
+        if self.analyze.nice:
+            # A lower priority would also affect later processes forked from a kept one.
             limits.give_way(self.analyze.nice)
         execution.run_statements(module, imports, len(self.tree.body))
         if replaced := replaced_builtins.restore_builtins():
@@ -467,7 +469,7 @@ class _ModuleExecutor:
 
     def worth_keeping(self, since: float, imports: int) -> bool:
         took = _monotonic() - since
-        blackbox.undo_dump()  # the timer of the dump has a thread
+        blackbox.undo_dump()  # the scheduled dump has a thread, which would not survive a fork
         good = imports > 0 and not self.clock.over and processes.count_threads() == 1
         # If the file was edited before, later versions also reuse the operator results of earlier
         # runs.

@@ -25,7 +25,7 @@ class Performer:
         self._host, self._hear, self._over = host, hear, over
         self._reports: LineReader | None = None
         self.pid = 0
-        """Pid of the process that performs the order; 0 before its start and after its end."""
+        """Pid of the process; 0 before its start and after its end."""
 
     def begin(self, order: Order) -> None:
         """Start a process that performs ``order``.

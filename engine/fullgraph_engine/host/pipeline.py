@@ -133,7 +133,7 @@ class Outcome(Protocol):
     def steps(self) -> Sequence[TraceStep]: ...
     @property
     def further(self) -> int:
-        """Number of waiting sets of inputs of the target to trace as well."""
+        """Number of the target's waiting sets of inputs that should now be traced too."""
 
     @property
     def raised(self) -> bool: ...

@@ -206,7 +206,8 @@ class RunPlan:
         self._pending += [
             Attempt(planned, _first_mode(self._request, planned, part), part)
             for part in parts
-            if part not in ("paths", "backend")  # these follow the first run
+            # Runs for these purposes are planned only after the first run.
+            if part not in ("paths", "backend")
             for planned in runs
         ]
         self._pending.sort(key=lambda attempt: parts.index(attempt.part))
@@ -537,7 +538,7 @@ class RunPlan:
             return [ReportMissingForecast(attempt.plan, f"It was stopped: {end.reason}.")]
         if attempt.part in ADDING and done is None:
             return [ReportLostRun(attempt)]
-        return []  # it has reported its findings; its exit status does not matter
+        return []  # the run has reported its findings, so its exit status does not matter
 
     def _end_trace(self, launch: Launch, end: RunEnd) -> list[Task]:
         """Return the tasks that report a target's first trace, and plan the runs that depend on it,
@@ -587,7 +588,8 @@ class RunPlan:
                 path, report.name, FoundProbe(report.name, probe.comment, shortened=probe.shortened)
             )
         elif report.status == "traced":
-            self._found.forget(path, report.name)  # the text calls it
+            # The text calls the target, so a search is unnecessary.
+            self._found.forget(path, report.name)
 
     # -- further execution paths --------------------------------------------------------------
 

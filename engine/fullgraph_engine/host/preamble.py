@@ -202,7 +202,7 @@ class Preamble:
         for line in lines:
             message = wire.parse_message(line)
             if isinstance(message, PreambleReady) and self.kept is not None:
-                self.kept = message  # a later report may list more files
+                self.kept = message  # a later report may list more files that the imports read
             elif isinstance(message, PreambleStale):
                 self._shelf.drop(self)
             elif isinstance(message, PreambleReady):

@@ -116,8 +116,8 @@ class _Sandbox:
     def audit_native_writes(self) -> None:
         import torch
 
-        # torch.save opens files with this class. Replacing torch.save itself would be visible to
-        # Dynamo.
+        # torch.save opens files with this class. Do not replace torch.save itself, because Dynamo
+        # would see the replacement.
         writer = getattr(torch.serialization, "_open_zipfile_writer_file", None)
         if writer is None:
             return

@@ -9,7 +9,7 @@ from ..protocol import Finding, Position, Range
 _USUAL = ("print", "open", "input", "help", "exit", "quit", "breakpoint", "__import__", "_")
 """Names that libraries commonly redefine and that the engine does not use."""
 
-# Saved before user code runs, which may replace them.
+# Save the builtins before user code, which may replace them, runs.
 _known = {name: value for name, value in vars(builtins).items() if name not in _USUAL}
 _pairs, _get, _set = tuple(_known.items()), vars(builtins).get, vars(builtins).__setitem__
 

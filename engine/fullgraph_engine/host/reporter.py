@@ -129,7 +129,7 @@ class Reporter:
             result.forecast_sent |= isinstance(message, ForecastFound)
             if result.attempt.part == "paths":
                 if line in self._sent:
-                    return  # an earlier attempt has reported it
+                    return  # an earlier attempt of this run has sent the same message
                 self._sent.add(line)
             if isinstance(message, FindingFound):
                 result.findings[message.finding.identity] = message.finding
@@ -287,7 +287,7 @@ class Reporter:
     def _report_again(self, first: RunResult, **changes: Any) -> None:
         """Send the report of a target's first run again, with changed fields.
 
-        Later calls for the same run keep the changes.
+        When the report is sent once more, the fields changed earlier keep their new values.
         """
         if first.done is None:
             return

@@ -194,7 +194,7 @@ class Run:
         if len(emitted) >= _MOST_FINDINGS and finding.identity not in emitted:
             return
         if finding.code.startswith("trace/") and placeholder.find_raised_error(finding.message):
-            return  # it was reported at the failed statement and in the report
+            return  # this error was reported at the failed statement and in the report
         if f"({placeholder.Placeholder.__name__})" in finding.context:
             return  # the tracer entered a placeholder
         if finding.code == "trace/eager-error":
@@ -206,7 +206,7 @@ class Run:
         if finding.code.startswith("graph-break/"):
             blackbox.at_place(self.box, finding.range)
         emitted[finding.identity or str(len(emitted))] = finding
-        if self.launch.part != "forecast":  # a forecast reports all findings in one event
+        if self.launch.part != "forecast":  # in a forecast, one event contains all findings
             self.send(FindingFound(self.analyze.request, finding))
 
     def make_commission(self) -> DocumentRequest:

@@ -82,7 +82,7 @@ class Sandbox:
         self.discarded: set[str] = set()
         """Paths that user code changed; these changes are visible only to its own process."""
         self._home = _realpath(os.path.expanduser("~"))  # noqa: PTH111
-        # Resolve now, as user code gets other values of the variables that name caches.
+        # Resolve the paths now, because user code gets other values of the environment variables.
         self._caches = {cache: _realpath(caches.cache_folder(cache)) for cache in get_args(Cache)}
         self._pass_over, self._untouched = pass_over, untouched
         self.forking = False

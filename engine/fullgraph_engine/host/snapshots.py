@@ -72,12 +72,15 @@ class Snapshots:
             )
         except wire.ParentUnreachable:
             raise
-        except BaseException:  # user code may raise anything; runs without snapshots report it
+        except BaseException:
+            # User code may raise anything; separate runs without snapshots will report the
+            # exception.
             at = None
         taken = [planned for planned, target, _ in runs if at == (target, planned.probe)]
         call: tuple[GivenCall | None, str] = None, ""
         if taken and tells:
-            with contextlib.suppress(Exception):  # it inspects objects of the user
+            with contextlib.suppress(Exception):
+                # Computing the digest runs code of the user's objects.
                 call = self._pipeline.given_call(namespace)
         return self.serve_runs(taken[0] if taken else None, *call)
 
@@ -105,7 +108,7 @@ class Snapshots:
         except OSError:  # the system lacks resources for another process
             _exit(1)
         if goes_on:
-            random.setstate(numbers)  # a fork reseeds Python's generator
+            random.setstate(numbers)  # forking changes the seed of Python's random numbers
             fresh.raise_all()
             self._ends = fresh
             return False

@@ -18,8 +18,8 @@ from .wire import BranchAnswer, PlannedRun
 
 @dataclass(frozen=True)
 class Expected:
-    """How alternative execution paths of a target were traced last: the mode (fake or real
-    tensors), and the encoded state of its first trace."""
+    """The settings of the last trace of a target's alternative execution paths: the mode (fake or
+    real tensors), and the encoded state of its first trace."""
 
     mode: Mode
     known: str

@@ -379,7 +379,7 @@ class Supervisor:
     def _measure_files(self, parents: dict[int, int]) -> int:
         """Return the bytes of the files in the temporary folder, and of deleted files that
         processes still have open."""
-        pids = [os.getpid()]  # it may have inherited some of these files
+        pids = [os.getpid()]  # include this process, which may have inherited some of these files
         for pid in self.pids:
             pids += [pid, *processes.find_descendants(pid, parents)]
         folder = self._host.scratch

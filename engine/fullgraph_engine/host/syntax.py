@@ -6,7 +6,7 @@ import __future__
 import ast
 import re
 
-from ..protocol import Position, Range
+from ..protocol import Position, Range, node_range
 from ..scopes import names_bound_by, nodes_of_scope
 
 _FROM = re.compile(rb"from[\s\\]*([.\w\x80-\xff]+)")
@@ -76,17 +76,9 @@ def first_import_of(tree: ast.Module, package: str) -> ast.stmt | None:
     return None
 
 
-def range_of(node: ast.stmt | ast.expr | ast.alias) -> Range:
-    """Return the range of a node; ``ast`` counts lines from one and columns in UTF-8 bytes."""
-    return Range(
-        Position(node.lineno - 1, node.col_offset),
-        Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or node.col_offset),
-    )
-
-
 def head_of(node: ast.stmt, lines: list[str]) -> Range:
     """Return the range of a statement on one line, or of the first line of a longer one."""
-    whole = range_of(node)
+    whole = node_range(node)
     if whole.end.line == whole.start.line:
         return whole
     text = lines[whole.start.line].rstrip() if whole.start.line < len(lines) else ""
@@ -96,7 +88,7 @@ def head_of(node: ast.stmt, lines: list[str]) -> Range:
 def module_range(node: ast.ImportFrom, lines: list[str]) -> Range:
     """Return the range of the module name in ``from name import ...``, which the syntax tree
     lacks."""
-    whole = range_of(node)
+    whole = node_range(node)
     text = "".join(lines[whole.start.line : whole.end.line + 1]).encode()
     found = _FROM.match(text, whole.start.byte)
     if found is None:

@@ -131,7 +131,9 @@ class _SignatureConverter:
 
     def _return_fields(self, returns: Iterable[Any]) -> Iterator[Field]:
         for item in returns:
-            type_name, _, optional = parser_type(_without_cpp_qualifiers(self._type_str(item.type)))
+            type_name, _, optional = parser_type(
+                self._type_str(item.type).replace("const ", "").replace(" &", "")
+            )
             yield Field(f"{type_name} or None" if optional else type_name, item.name or "")
 
     def _replacement_call(self, python_signature: Any, function: Any) -> str:
@@ -171,10 +173,6 @@ def _parse_parameter(text: str, keyword_only: bool, sole_positional: bool) -> Pa
         size=size,
         variadic=sole_positional and type_name == "tuple of ints" and not size,
     )
-
-
-def _without_cpp_qualifiers(type_text: str) -> str:
-    return type_text.replace("const ", "").replace(" &", "")
 
 
 def qualified_overload(function: Any) -> str:

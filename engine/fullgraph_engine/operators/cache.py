@@ -143,7 +143,7 @@ class IndexCache:
         if not header.complete:
             return None
         try:
-            os.utime(path)  # the least recently used file is removed first
+            os.utime(path)  # mark as used, because the least recently used file is removed first
         except OSError:
             return path
         return path
@@ -175,7 +175,7 @@ class IndexCache:
         for path in surplus:
             try:
                 path.unlink()
-            except OSError:  # another engine removed it first
+            except OSError:  # another engine has removed the file already
                 continue
 
 

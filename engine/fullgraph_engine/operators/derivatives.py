@@ -71,12 +71,12 @@ class Derivatives:
             for inputs, formula in formulas.items()
             if isinstance(inputs, str)
             and inputs not in _NOT_INPUTS
-            and not _is_forward(inputs, formula, schema)
+            and not _is_forward(inputs, schema)
         )
         has_formula = any(_is_formula(d.formula) for d in derivatives)
         if has_formula and not (outputs and not any(outputs)):
             return "formula", derivatives
-        # An entry can apply to one backend only, for example to nested tensors.
+        # An entry in derivatives.yaml can be for one backend only, for example nested tensors.
         return ("composite", ()) if implicit and not outputs else ("no", derivatives)
 
     def _find_entry(self, function: Any, kind: str) -> dict[str, Any] | None:
@@ -128,7 +128,7 @@ def _default_formulas(entry: dict[str, Any]) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _is_forward(inputs: str, formula: object, schema: Any) -> bool:
+def _is_forward(inputs: str, schema: Any) -> bool:
     """Whether a formula is for forward-mode automatic differentiation.
 
     The formula's key ``inputs`` in the YAML file then names a result of the schema and not an

@@ -102,7 +102,7 @@ _ARGUMENT_HINT = "An argument is a type and then a name: `Tensor x`, `int n=1`."
 
 
 def _unexpected_token(schema: str, error: str, expected: str, found: str) -> Fault:
-    start, stop = _marked_span(schema, error) or _unmarked_span(schema, error, expected, found)
+    start, stop = _marked_span(schema, error) or _unmarked_span(schema, expected, found)
     token = schema[start:stop]
     if expected == "a valid token":
         return Fault(start, stop, f"`{_printable_token(token)}` has no meaning in a schema")
@@ -122,7 +122,7 @@ def _unexpected_token(schema: str, error: str, expected: str, found: str) -> Fau
     return Fault(start, stop, f"Expected {expected_name} but found {shown}", hints)
 
 
-def _unmarked_span(schema: str, error: str, expected: str, found: str) -> tuple[int, int]:
+def _unmarked_span(schema: str, expected: str, found: str) -> tuple[int, int]:
     """Return the start and end of the unexpected token, if torch's message does not mark it.
 
     The token is a line break, a null character or the end of the schema. ``expected`` and ``found``
@@ -146,8 +146,8 @@ def _unknown_type(schema: str, start: int, stop: int) -> Fault:
     return Fault(start, stop, message, _type_hints(name))
 
 
-# Notation of a schema, by names of types in Python and C++. Names in lower case are missing,
-# because torch's parser accepts them as type variables.
+# Notation of types in a schema, by the types' names in Python and C++. Lower-case names are left
+# out, because torch's parser accepts them as type variables.
 _PYTHON_TYPES = {
     "List": "T[]",
     "Sequence": "T[]",

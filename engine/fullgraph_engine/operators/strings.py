@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal as Choice
 
-from ..protocol import Position, Range
-from ..targets.source import byte_lines, dotted_name, range_of
+from ..protocol import Position, Range, node_range
+from ..targets.source import byte_lines, dotted_name
 
 DefinitionApi = Choice["define", "Library.define", "custom_op", "triton_op"]
 
@@ -84,17 +84,17 @@ def locate_string(node: ast.expr, lines: Sequence[bytes]) -> LocatedString | Non
         if left is None or right is None:
             return None
         return LocatedString(
-            left.value + right.value, left.places + right.places, range_of(node), right.end
+            left.value + right.value, left.places + right.places, node_range(node), right.end
         )
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
         return None
-    span = range_of(node)
+    span = node_range(node)
     text, positions = _source_characters(span, lines)
     places: list[Range] = []
     end, value = span, ""
     for literal in _LITERAL.finditer(text):
         if literal["quote"] is None:
-            continue  # a comment between two literals
+            continue  # the match is a comment between two literals
         is_raw = literal["prefix"] in ("r", "R")
         at = literal.start("body")
         for piece in literal["body"] if is_raw else _PIECE.findall(literal["body"]):
@@ -323,11 +323,11 @@ class _DefinitionFinder:
         mutates = _call_argument(call, -1, "mutates_args")
         return OperatorDefinition(
             api,
-            range_of(call),
+            node_range(call),
             self._locate_string(_call_argument(call, 0, "")),
             self._locate_string(_call_argument(call, schema, "schema")),
             mutates=_literal_string_set(mutates),
-            mutates_range=range_of(mutates) if mutates is not None else None,
+            mutates_range=node_range(mutates) if mutates is not None else None,
             tags=self._tag_names(_call_argument(call, -1, "tags")),
             function=self._decorated.get(call, ""),
         )
@@ -341,7 +341,7 @@ class _DefinitionFinder:
         """
         return OperatorDefinition(
             "Library.define",
-            range_of(call),
+            node_range(call),
             schema=self._locate_string(_call_argument(call, schema, "schema")),
             namespace=namespace,
             tags=self._tag_names(_call_argument(call, -1, "tags")),

@@ -162,7 +162,8 @@ def _public_objects(bindings: Mapping[int, str]) -> Iterator[tuple[str, Any]]:
                 continue
             is_public = listed is not None and member in listed
             if listed is None and isinstance(value, type):
-                is_public = value.__module__ == "torch._C"  # torch.linalg.LinAlgError
+                # Such as torch.linalg.LinAlgError, a class of torch._C.
+                is_public = value.__module__ == "torch._C"
             if is_public or id(value) in bindings or _belongs_to_module(name, member, value):
                 yield f"{name}.{member}", value
     for member in dir(torch.Tensor):
@@ -267,7 +268,7 @@ def _has_identity(value: Any) -> bool:
 def _choose_canonical(paths: list[str], value: Any) -> str:
     if len(paths) == 1:
         return paths[0]
-    preferred = repr(value)  # torch.float32
+    preferred = repr(value)  # the repr is a path, such as torch.float32
     if preferred not in paths:
         preferred = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
     if preferred not in paths:

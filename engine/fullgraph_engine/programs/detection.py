@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..protocol.comments import RUN
 from ..targets import comments
+from ..targets.source import last_name
 
 _COMPILES = re.compile(
     r"(?<!\bre)\.(compile|export|optimize)\b|\bimport .*\b(compile|export)\b|compiler?\.[a-z]"
@@ -99,14 +100,8 @@ def _uses_compiled(function: ast.expr) -> bool:
     """Whether a call expression calls the result of ``torch.compile``, or
     ``torch.export.export``."""
     if isinstance(function, ast.Call):
-        return _last_name(function.func) == "compile"
-    return _last_name(function) == "export"
-
-
-def _last_name(function: ast.expr) -> str:
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
+        return last_name(function.func) == "compile"
+    return last_name(function) == "export"
 
 
 def _root_name(function: ast.expr) -> str:

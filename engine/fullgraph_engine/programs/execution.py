@@ -190,7 +190,7 @@ class Program(Attribution):
             return "gpu"
         if texts.is_out_of_memory(error):
             return "" if any(one.calls for one in self.regions.all) else "memory"
-        # ``assert torch.cuda.is_available(), "This needs a GPU"``, or ``sys.exit`` behind such an
+        # Such as ``assert torch.cuda.is_available(), "This needs a GPU"``, or ``sys.exit`` after an
         # ``if``.
         line = linecache.getline(self.path, ending.line + 1)
         refuses = isinstance(error, (AssertionError, RuntimeError, SystemExit))
@@ -242,7 +242,8 @@ class Program(Attribution):
         with self.recorder.listen():
             made = make_further_calls(list(self._arguments.values()), self.request.further_calls)
         for region, count in failures.items():
-            del region.failures[count:]  # the program itself does not make these calls
+            # Remove failures of calls that the program itself did not make.
+            del region.failures[count:]
         self.recorder.collect_results()
         return made
 

@@ -27,7 +27,7 @@ SECONDS = 6.0
 _REPEATS = 3
 """Number of further calls with equal arguments, if no size and no number varied."""
 _LARGEST = 128
-"""Further sizes are at most this, or twice the largest size in the program's calls."""
+"""Maximum size in further calls, unless twice the largest size in the program's calls is more."""
 
 _Slot = tuple[int, int]
 """Index of an argument among all leaves, and the dimension of a tensor, -1 for a number."""
@@ -124,7 +124,8 @@ def make_further_calls(regions: Sequence[RegionArguments], most: int) -> tuple[i
 
 
 def _changed_calls(region: RegionArguments, most: int) -> Iterator[CompiledCall]:
-    """Yield calls of a compiled function with other sizes and numbers, or a few equal ones."""
+    """Yield calls of a compiled function with new sizes and numbers; if none varied in the program,
+    yield the latest call a few times."""
     call, groups = region.last, region.varied_groups()
     assert call is not None
     if not groups:
@@ -154,7 +155,7 @@ def _further_values(
         return [draw.uniform(low, high) for _ in range(most)]
     if all(axis < 0 for _, axis in group):
         return [draw.randint(int(low), int(2 * high) + most) for _ in range(most)]
-    # Dynamo always makes a constant of a size of 0 or 1.
+    # Dynamo always treats a size of 0 or 1 as a constant.
     least = 2
     step = math.gcd(*(int(one) for one in seen if one > 1)) or 1
     top = max(_LARGEST, 2 * int(high))

@@ -138,7 +138,7 @@ class Observer:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            # What was compiled before the observation began does not report its calls.
+            # Calls of code that was compiled before the observation began are not observed.
             self._observation.record_failure(error)
             raise
 

@@ -118,7 +118,8 @@ class Regions:
 
     def _around_context(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __call__(context: Any, function: Any) -> Any:
-            if self._depth:  # a module's own call, or a class's methods
+            if self._depth:
+                # torch.compile has called itself, for a module or the methods of a class.
                 return original(context, function)
             self._depth += 1
             try:
@@ -136,11 +137,11 @@ class Regions:
     ) -> None:
         compile_frame, through_module, caller = _compile_frame(frame)
         if caller and isinstance(function, torch.fx.GraphModule):
-            return  # torch compiles a graph of its own, as compiled autograd does
+            return  # torch itself compiles a graph here, as compiled autograd does
         api: RegionApi = "Module.compile" if through_module else "torch.compile"
         region = self._make_region(api, function, frame, _compile_options(compile_frame))
         if region is not None:
-            # Compiled autograd has Dynamo trace the calls of compiled code.
+            # With compiled autograd, Dynamo would also trace this hook, so disable tracing for it.
             enter = dynamo.disable(functools.partial(self._enter_call, region))
             upstream.add_call_hook(context, enter)
             self._listener.region_compiled(region, made)
@@ -175,7 +176,7 @@ class Regions:
     def _around_export(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def export(mod: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._depth:  # torch up to 2.9 exports by an export of its own
+            if self._depth:  # in torch up to 2.9, one export function calls the other
                 return original(mod, *args, **kwargs)
             options = tuple((name, _option_words(value)) for name, value in kwargs.items())
             known = {"strict", "dynamic_shapes"}
@@ -239,7 +240,8 @@ def _describe_subject(subject: Any) -> tuple[str, types.CodeType | None, type | 
     """Return the name of a callable, its code object or None, and its class if it is a module."""
     if isinstance(subject, torch.nn.Module):
         kind = type(subject)
-        # Classes of torch.jit compute ``forward``, and raise unless it is read from an object.
+        # Classes of torch.jit compute ``forward`` when it is read from an instance, and raise
+        # otherwise.
         return _thing_name(kind), _code_of(inspect.getattr_static(kind, "forward", None)), kind
     while isinstance(subject, functools.partial):
         subject = subject.func
@@ -300,7 +302,7 @@ def _compile_options(frame: types.FrameType | None) -> tuple[tuple[str, str], ..
     found = []
     for name, default in upstream.DEFAULTS.items():
         value = frame.f_locals.get(name, default)
-        if isinstance(value, NoBackend):  # torch has wrapped it by now
+        if isinstance(value, NoBackend):  # torch has wrapped the backend by now
             value = value.wrapped
         if name == "mode" and value == "default":
             continue

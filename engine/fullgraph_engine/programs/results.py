@@ -195,8 +195,8 @@ class _File:
         self.found: dict[str, Finding] = {}
         self.deeper: dict[str, tuple[str, ...]] = {}
         self.below: tuple[str, ...] = ()
-        """Other files with frames further inside than this file's innermost frame, for the stack
-        being processed.
+        """Other files whose functions are called, directly or indirectly, by this file's innermost
+        frame in the current stack.
         """
 
     def results(self) -> FileResults:
@@ -361,7 +361,7 @@ class _File:
                 finding,
                 count=counts.get(key, 1),
                 causes=costs.causes(key) or finding.causes,
-                # The cost of a break that raises means nothing.
+                # A break that raises an exception ends the call, so it does not have a cost.
                 cost=_per_call(costs.cost(finding), calls) if _continues_after(finding) else None,
             )
             self.below = below[key]
@@ -468,7 +468,7 @@ class _File:
             self.report_exit(error.code)
             return
         if isinstance(error, ImportError) and not self.whole.called:
-            return  # reported when the file is traced without its program
+            return  # this import error is reported when the file is traced without its program
         failure = tracing.failure_of(error)
         if failure.kind == "ConstraintViolationError" and region is not None:
             pins = self.whole.parts[region].specializations
@@ -573,7 +573,7 @@ class _File:
             recompiles=len(part.recompiles),
             seconds=round(sum(one.seconds for one in part.frames), 4),
             error=error,
-            coverage=self.coverage_of(region, place),
+            coverage=self.coverage_of(place),
             region=Region(
                 program=self.program.path,
                 api=region.api,
@@ -606,7 +606,7 @@ class _File:
             return self.source.range_of(site)
         return Range(Position(site.line, 0), Position(site.line, 0))
 
-    def coverage_of(self, region: LiveRegion, place: Range) -> Coverage | None:
+    def coverage_of(self, place: Range) -> Coverage | None:
         if not self.is_main:
             return None
         body = self.body_at(place)

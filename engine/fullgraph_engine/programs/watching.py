@@ -75,7 +75,8 @@ class Attribution(Listener):
             self.record_failure(error)
         region.quiet = 0 if self.settle() else region.quiet + 1
         if any(one.region is region for one in self.active):
-            # Calls that an exception ended elsewhere have not reported their end.
+            # An exception may have ended inner calls without a report of their end, so remove these
+            # too.
             while self.active.pop().region is not region:
                 pass
         self.after_call(region)

@@ -56,6 +56,8 @@ from .paths import TracePath as TracePath
 from .places import Frame as Frame
 from .places import Position as Position
 from .places import Range as Range
+from .places import count_equal_ends as count_equal_ends
+from .places import node_range as node_range
 from .places import place_words as place_words
 from .plain import as_plain
 from .plain import from_plain as from_plain

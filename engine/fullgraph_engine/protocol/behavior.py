@@ -123,9 +123,6 @@ class Compared:
     aspects: tuple[Aspect, ...] = ()
     reached: tuple[int, ...] = ()
     """Zero-based changed lines of the original that a case (a call with chosen inputs) executed."""
-    unreached: tuple[int, ...] = ()
-    """Zero-based changed lines that no case (a call with chosen inputs) executed, or whose
-    condition had the same outcome in all cases."""
     other_settings: bool = False
     """True if changed code has a branch that runs only if the called object has other attribute
     values than in the cases."""

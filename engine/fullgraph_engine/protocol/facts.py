@@ -82,8 +82,3 @@ class Degraded:
         """Sentence for the user, without its full stop, that the installed torch does not show the
         fact, and why."""
         return f"Not available with this torch: {WORDS[self.fact]} ({self.reason})"
-
-    def hides_code(self, code: str) -> bool:
-        """Whether findings with this code may be missing, because torch does not show the fact from
-        which they are derived."""
-        return code.startswith(CODES.get(self.fact, ()))

@@ -1,4 +1,4 @@
-"""Messages about how long calls of a target take."""
+"""Messages with the measured times of calls of a target."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -19,6 +21,25 @@ class Range:
 
     start: Position
     end: Position
+
+
+def node_range(node: ast.stmt | ast.expr | ast.alias | ast.arg | ast.keyword) -> Range:
+    """Return the range of a syntax node.
+
+    ``ast`` counts lines from one and columns in UTF-8 bytes.
+    """
+    return Range(
+        Position(node.lineno - 1, node.col_offset),
+        Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or node.col_offset),
+    )
+
+
+def count_equal_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how many lines at the beginning, and how many at the end, two texts have in common."""
+    most = min(len(old), len(new))
+    first = next((n for n in range(most) if old[n] != new[n]), most)
+    last = next((n for n in range(most - first) if old[-1 - n] != new[-1 - n]), most - first)
+    return first, last
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ _MEMBER = re.compile(r"\._(?:modules|parameters|buffers)\['([^'\]]+)'\]")
 _ATTRIBUTE = re.compile(r"\.__dict__\['([^\W\d]\w*)'\]")
 _SIZE = re.compile(r"\.size\(\)\[(\d+)\]")
 _STACK = re.compile(r"\b___stack\d+(?:\[\d+\])*")
-_MODULE_ID = re.compile(r"_\d+_c\d+$")
 
 _TYPE = re.compile(r"^___check_type_id\((?P<of>.*), \d+\)(?:, type=<class '(?P<type>.*)'>)?$")
 _IDENTITY = re.compile(r"^___check_obj_id\((?P<of>.*?), \d+\)(?:, type=(?P<value>.*))?$", re.DOTALL)

@@ -166,13 +166,10 @@ def start_replay(tape: Tape) -> Iterator[Player]:
         yield Player(tape)
 
 
-def replay_tape(tape: Tape, upto: int | None = None, without: Collection[int] = ()) -> ShapeEnv:
-    """Return a new ShapeEnv after repeating the first ``upto`` recorded events (None: all).
-
-    Events with an index in ``without`` are skipped.
-    """
+def replay_tape(tape: Tape, upto: int | None = None) -> ShapeEnv:
+    """Return a new ShapeEnv after repeating the first ``upto`` recorded events (None: all)."""
     with start_replay(tape) as player:
-        return replay_until(player, upto, without)
+        return replay_until(player, upto)
 
 
 def replay_until(

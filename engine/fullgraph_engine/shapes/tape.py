@@ -200,7 +200,7 @@ class _EventList(list[ShapeEnvEvent]):
         node = _pending_node(inner)
         last, instruction = self._last, inner.current_instruction
         if inner is last[0] and instruction is last[1] and node is last[2]:
-            return self._place  # most lines cause many events
+            return self._place  # reuse the last place, because most lines cause many events
         self._last = inner, instruction, node
         raw = stacks.raw_stack_of_translator(inner)
         self._place = EventPlace(raw, self._callers, _raw_operator(node))

@@ -192,7 +192,7 @@ def file_off(comments: Comments, tree: ast.Module) -> Comment | None:
         if first is not None and line >= first:
             return None
         inside = any(node.lineno - 1 <= line < (node.end_lineno or 0) for node in docstrings)
-        # Directly above an import there is nothing else that the comment could mean.
+        # Directly above a function, class or assignment, the comment turns off only this target.
         target = (
             line in near
             and body

@@ -211,5 +211,5 @@ def _is_autocast(device: str) -> bool:
 
     try:
         return bool(torch.is_autocast_enabled(device))
-    except RuntimeError:  # this torch knows no such device
+    except RuntimeError:  # this torch does not know the device
         return False

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from ..protocol import Finding, Range, TargetKind, place_words
+from ..protocol import Finding, Range, TargetKind, node_range, place_words
 from . import comments as marks
 from . import examples, notation_parser, pairs, sites
 from .annotations import AnnotatedParameter, read_parameters
@@ -23,7 +23,6 @@ from .source import (
     body_range,
     byte_lines,
     name_range,
-    range_of,
     read_definitions,
     required_parameters,
 )
@@ -368,7 +367,7 @@ class _TargetFinder:
                     name=_shorten(site.text),
                     kind="call",
                     range=site.range,
-                    body=range_of(statement) if statement is not None else site.range,
+                    body=node_range(statement) if statement is not None else site.range,
                     subject=site.subject,
                     method="",
                     sites=(site,),
@@ -386,7 +385,7 @@ class _TargetFinder:
                     name=one.bound,
                     kind="call",
                     range=one.range,
-                    body=range_of(statement),
+                    body=node_range(statement),
                     subject=one.bound,
                     written=tuple(written),
                     method="",
@@ -414,8 +413,8 @@ class _TargetFinder:
                     Target(
                         name=name.id,
                         kind="call",
-                        range=range_of(name),
-                        body=range_of(statement),
+                        range=node_range(name),
+                        body=node_range(statement),
                         subject=name.id,
                         written=tuple(written),
                         method="",

@@ -31,7 +31,7 @@ def missing_probe(target: Target, text: str, obstacle: str = "") -> Finding:
         return (TextEdit(Range(start, start), f"{indent}# fullgraph: {words}{newline}"),)
 
     probe = ""
-    with contextlib.suppress(ImportError):  # without torch, no inputs would help
+    with contextlib.suppress(ImportError):  # without torch, example inputs would not help
         probe = write_first_probe(target, text)
     first = (Fix(f"Write a first probe comment: {probe}", comment(probe)),) if probe else ()
     return Finding(

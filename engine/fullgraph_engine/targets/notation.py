@@ -23,7 +23,7 @@ from .context import CallContext
 if TYPE_CHECKING:
     import torch
 
-# torch.fx.graph.dtype_abbrs of torch 2.13; the loaded torch's table takes precedence.
+# As torch.fx.graph.dtype_abbrs in torch 2.13; the table of the imported torch takes precedence.
 _DTYPES_WORDS = (
     "u8 u16 u32 u64 i8 i16 i32 i64 f16 f32 f64 bf16 c32 c64 c128 b8 b1x8 b2x4 b4x2 b8x1 b16x1 "
     "f8e5m2 f8e4m3fn f8e5m2fnuz f8e4m3fnuz f8e8m0fnu f4e2m1fnx2"

@@ -40,7 +40,6 @@ _FLOATS = {"inf": float("inf"), "nan": float("nan")}
 _CONSTANTS = ("True", "False", "None", *_FLOATS)
 _KEYWORD = "__keyword"
 """Suffix that turns a keyword of Python into a name, for a size called ``in``."""
-_SEPARATED = "; arguments are separated by ','"
 _SIZE_OPERATORS: dict[type[ast.operator], SizeOperator] = {
     ast.Add: "+",
     ast.Sub: "-",
@@ -124,7 +123,8 @@ def _tokenize_text(text: str) -> Iterator[_Token]:
     at = 0
     while True:
         match = _TOKEN.match(text, at)
-        assert match is not None and match.lastgroup  # the last alternatives match anything
+        # The last alternatives of the pattern match any text.
+        assert match is not None and match.lastgroup
         kind = match.lastgroup
         start, at = match.span(kind)
         if kind == "unknown":
@@ -175,7 +175,7 @@ def _parse_python(tokens: list[_Token]) -> list[ast.expr]:
     python = "["
     starts, ends = {0: tokens[0].start if tokens else 0}, {}
     for at, token in enumerate(tokens):
-        starts[len(python.encode())] = token.start  # ast counts bytes
+        starts[len(python.encode())] = token.start  # ast gives columns in bytes
         python += _python_token(token, tokens[max(at - 2, 0) : at])
         ends[len(python.encode())] = token.end
         python += " "

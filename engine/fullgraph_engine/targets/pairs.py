@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..protocol import Range
-from .source import FileDefinitions, byte_lines, name_range, range_of, required_parameters
+from ..protocol import Range, node_range
+from .source import FileDefinitions, byte_lines, name_range, required_parameters
 
 _BUILD = re.compile(r"_*(build|make|create)(_\w+)?")
 _EXAMPLE = re.compile(r"_*(example|sample)_inputs?(_|$)")
@@ -75,10 +75,10 @@ def _make_pair(
     if builder in source.functions:
         return Pair(builder, example, name_range(source.functions[builder], lines), builder)
     if builder in source.imported_at:
-        return Pair(builder, example, range_of(source.imported_at[builder]), "")
+        return Pair(builder, example, node_range(source.imported_at[builder]), "")
     if place is not None:
         return Pair(builder, example, place, "")
-    return Pair(builder, example, range_of(source.assignments[builder]), "")
+    return Pair(builder, example, node_range(source.assignments[builder]), "")
 
 
 def _defined_names(source: FileDefinitions) -> set[str]:
@@ -163,7 +163,7 @@ def _table_rows(source: FileDefinitions) -> Iterator[tuple[str, str, Range]]:
             for left, right in itertools.pairwise(_row_elements(node)):
                 both = (_name_in_row(source, left, names), _name_in_row(source, right, names))
                 if all(both) and _is_row(*both) and _all_callable(source, both):
-                    yield (*both, range_of(left))
+                    yield (*both, node_range(left))
 
 
 def _table_expressions(source: FileDefinitions) -> Iterator[ast.expr]:

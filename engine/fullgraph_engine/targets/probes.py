@@ -407,9 +407,7 @@ class _WrittenBuilder:
     def bind_method(self, subject: Any, method: str, namespace: Namespace) -> Any:
         if self.target.is_method or method not in ("", self.target.method, self.target.subject):
             return _find_method(self.target, subject, method or self.target.method)
-        found = self.target.kind == "module" and _named_callable(
-            self.target, namespace, self.target.subject
-        )
+        found = self.target.kind == "module" and _named_callable(namespace, self.target.subject)
         if not isinstance(found, type) or _is_module(subject):
             return subject
         for name in (method or self.target.method, "__call__"):
@@ -515,7 +513,7 @@ def _is_module(value: Any) -> bool:
 # -- the thing itself -------------------------------------------------------------------------
 
 
-def _named_callable(target: Target, namespace: Namespace, name: str) -> Any:
+def _named_callable(namespace: Namespace, name: str) -> Any:
     if name not in namespace:
         raise ProbeError(
             f"{name} does not exist after the file has run; "
@@ -536,7 +534,7 @@ def _build_subject(
     ``init`` are the constructor's arguments (None: without any), and ``sizes`` the numbers of
     symbolic sizes in them.
     """
-    found = _named_callable(target, namespace, target.subject)
+    found = _named_callable(namespace, target.subject)
     if not isinstance(found, type):
         if init is not None:
             words = f"{target.name} is no class, so it has no constructor for init(…)."
@@ -761,7 +759,7 @@ class _Attribute:
             )
         args, kwargs = fit_inputs(function, value)
         call = Call(function, args, kwargs, (), shown)
-        # A library's base class may have the attribute, for models of other kinds.
+        # The attribute may come from a library's base class, and apply to other kinds of models.
         call.is_doubtful = True
         return call
 
@@ -821,7 +819,7 @@ class _GetModule:
     }
 
     def __call__(self, namespace: Namespace) -> Call:
-        found = _named_callable(self.target, namespace, self.target.subject)
+        found = _named_callable(namespace, self.target.subject)
         required = _required_init(found)
         unknown = [name for name in required if name not in self.KNOWN]
         if unknown:

@@ -134,8 +134,8 @@ def program_sandbox(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def restore_state(namespace: Namespace) -> Iterator[None]:
-    """Restore the file's globals after the ``with`` block, unless the block ended at the wanted
-    call."""
+    """Restore the file's globals after the ``with`` block, unless :class:`Enough` ended the
+    block."""
     import torch
 
     names = dict(namespace)
@@ -223,7 +223,7 @@ def load_in_process() -> Iterator[None]:
     @functools.wraps(original)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        # The loader's own ``__setattr__`` refuses to change some of them.
+        # Bypass the loader's ``__setattr__``, which refuses to change some of these attributes.
         alone = {"num_workers": 0, "timeout": 0, "prefetch_factor": None}
         vars(self).update(alone, persistent_workers=False, pin_memory=False)
 

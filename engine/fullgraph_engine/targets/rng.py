@@ -11,7 +11,7 @@ from typing import Any
 
 def seed_generators(seed: int = 0) -> None:
     """Seed every random number generator of this process with the same number."""
-    import torch  # targets are discovered without torch
+    import torch  # imported here, because targets are discovered without torch
 
     # ``torch.manual_seed`` stores the whole stack for each missing device type, which takes
     # milliseconds.

@@ -140,7 +140,8 @@ class _Searched:
         before = None
         with contextlib.suppress(NotationError):
             before = notation_parser.parse_probe(known[name]) if name in known else None
-        # The search makes parameters without values, which matters if tensors have data.
+        # The search constructs modules whose parameters lack values. With real tensors, do not
+        # record calls of such modules.
         real = tensors.fake_mode() is None
         with enclosing.ignore_calls() if real else contextlib.nullcontext():
             found = search.run(_search_seconds(), before)
@@ -148,7 +149,7 @@ class _Searched:
             words = f"No inputs were found under which {name} runs; the last try: {found.obstacle}."
             if not placeholder.find_raised_error(
                 words
-            ):  # otherwise another text may have what is missing
+            ):  # otherwise another version of the text may define the missing name
                 unfound[name] = FoundProbe(
                     name, obstacle=words, rests_on=self._search_digest(search)
                 )
@@ -156,7 +157,7 @@ class _Searched:
         unfound.pop(name, None)
         comment = notation.show_notation(found.notation)
         if isinstance(found, CertainError):
-            # The run shows the error at its line.
+            # Run the call anyway, so that the error is reported at its line.
             call = call_of(self.target, found.notation, namespace)
             call.source, call.guess_note = "synthesis", _CERTAIN.format(comment)
             return call
@@ -267,7 +268,7 @@ class _Otherwise:
             cut_short = error.unbuilt or error.cut_short is not None
             mode = tensors.fake_mode()
             if cut_short and mode is not None and getattr(mode, "real_follows", True):
-                raise  # a repetition with real tensors may get further
+                raise  # a repetition with real tensors may execute more of the code
             before = error
         return _build_uncalled(self.search, namespace, f"{before} ")
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ..protocol import Range
-from .source import FileDefinitions, range_of
+from ..protocol import Range, node_range
+from .source import FileDefinitions
 
 Form = Literal["call", "export", "onnx", "trace", "summary", "torchsummary"]
 
@@ -154,7 +154,7 @@ class _SiteFinder:
         if compiled is not None:
             owner = self.owner(compiled)
             self.compiled.append(
-                CompiledName(owner, target.id, range_of(target), ast.unparse(value))
+                CompiledName(owner, target.id, node_range(target), ast.unparse(value))
             )
             self.bound[target.id] = _Bound(owner, compiled=True)
         elif is_compile(self.source, value, self.bound):
@@ -229,7 +229,7 @@ class _SiteFinder:
                 arguments=arguments,
                 owner=owner,
                 explicit=explicit,
-                range=range_of(call),
+                range=node_range(call),
                 text=ast.unparse(call),
             )
         )

@@ -208,7 +208,7 @@ def parse_module(text: str) -> ast.Module:
         return ast.parse(text)
     except SyntaxError:
         raise
-    except ValueError as error:  # raised for null bytes, before Python 3.12
+    except ValueError as error:  # before Python 3.12, null bytes raise ValueError
         raise SyntaxError(str(error)) from None
     except (RecursionError, MemoryError):
         raise SyntaxError("the text is nested too deeply to parse") from None
@@ -364,12 +364,11 @@ def dotted_name(expression: ast.expr) -> str:
     return ".".join([expression.id, *reversed(parts)])
 
 
-def range_of(node: ast.expr | ast.stmt | ast.alias) -> Range:
-    """Return the source range of a syntax node, from its first to its last character."""
-    return Range(
-        Position(node.lineno - 1, node.col_offset),
-        Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or node.col_offset),
-    )
+def last_name(expression: ast.expr) -> str:
+    """Return the last part of a dotted name: ``compile`` of ``torch.compile``; else empty."""
+    if isinstance(expression, ast.Attribute):
+        return expression.attr
+    return expression.id if isinstance(expression, ast.Name) else ""
 
 
 def name_range(node: Function | ast.ClassDef, lines: tuple[bytes, ...]) -> Range:
@@ -379,7 +378,7 @@ def name_range(node: Function | ast.ClassDef, lines: tuple[bytes, ...]) -> Range
     text = lines[line] if line < len(lines) else b""
     keyword = b"class" if isinstance(node, ast.ClassDef) else b"def"
     at = text.find(name, node.col_offset + len(keyword))
-    if at < 0:  # the name is on another line or has other code points
+    if at < 0:  # the name is on another line, or was normalized to other code points
         at = node.col_offset
         name = keyword
     return Range(Position(line, at), Position(line, at + len(name)))

@@ -408,7 +408,7 @@ def _show_tensor(tensor: torch.Tensor, names: dict[tuple[int, int], str]) -> str
     text = f"{dtype}[{', '.join(sizes)}]"
     try:
         device = tensor.device
-    except RuntimeError:  # a tensor subclass without a device
+    except RuntimeError:  # a tensor subclass that has no device
         return text
     text = text if device == torch.device("cpu") else f"{text}@{device}"
     if (id(tensor), -1) not in names:

@@ -29,7 +29,7 @@ def texts_that_call(name: str, path: str) -> list[str]:
     """
     call = re.compile(rb"\b" + re.escape(name.encode()) + rb"\s*\(")
     definition = re.compile(rb"\bclass\s+" + re.escape(name.encode()) + rb"\b")
-    # In a file that defines the name, it refers to another class.
+    # Skip files that define a class with this name, because there the name refers to that class.
     found = (
         text
         for _, text in _matching_texts(path)

@@ -265,7 +265,7 @@ def _source_name(mutation: InputMutation) -> str:
     source = getattr(mutation.node.meta.get("grapharg"), "source", None)
     try:
         name = source.name() if callable(getattr(source, "name", None)) else source.name  # type: ignore[union-attr]
-    except Exception:  # a source of another release may not have a name
+    except Exception:  # in some releases of torch, a source may not have a name
         return ""
     return str(name)
 

@@ -26,7 +26,7 @@ def describe_tensor(tensor: Any) -> str:
     try:
         sizes = ", ".join(str(size) for size in tensor.shape)
         device = tensor.device.type
-    except Exception:  # a subclass that hides its shape
+    except Exception:  # a tensor subclass that hides its shape
         return type(tensor).__name__
     return f"{dtype_name(tensor.dtype)}[{sizes}]" + ("" if device == "cpu" else f"@{device}")
 

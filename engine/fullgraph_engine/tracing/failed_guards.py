@@ -114,7 +114,8 @@ class _FailedGuardSearch:
         else:
             try:
                 value = eval(source, self._scope)
-            except Exception:  # the owner of the value does not have this part any more
+            except Exception:
+                # The object that a guard refers to no longer has this attribute or item.
                 self._add_missing_value(manager, source)
                 return
         for leaf in manager.get_leaf_guards():

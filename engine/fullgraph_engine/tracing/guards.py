@@ -76,7 +76,7 @@ class GuardRecorder:
         if self._trees and guard is not None:
             parts = code_parts if isinstance(code_parts, list) else [code_parts]
             for part, text in zip(parts, texts, strict=False):
-                # Dynamo merges requests from the same line that one leaf checks.
+                # Dynamo merges guards requested by one line into a single leaf of the guard tree.
                 self._trees[-1].requests.setdefault(text, (part, guard))
 
     def note_location(self, location: Any, stack: Stack) -> Any:
@@ -145,7 +145,7 @@ class GuardRecorder:
             if location in self._stacks_by_location:
                 return self._stacks_by_location[location]
             for known, stack in self._stacks_by_location.items() if location else ():
-                if known in location:  # of two bounds each has its own
+                if known in location:  # a lower and an upper bound on one line have separate stacks
                     return stack
         return ()
 
@@ -189,7 +189,7 @@ def _walk_leaves(root: Any) -> Iterator[_Leaf]:
                     if any(leaf is other for other in seen):
                         continue
                     seen.append(leaf)
-                    # A relational guard is a leaf of every value that it relates.
+                    # A guard that relates several values is a leaf at each of these values.
                     yield _Leaf(type(leaf).__name__, "", "", tuple(leaf.verbose_code_parts()))
                     continue
                 parts = tuple(leaf.verbose_code_parts())
@@ -201,7 +201,7 @@ def _walk_leaves(root: Any) -> Iterator[_Leaf]:
         below += node.get_child_managers()
         pending += reversed(below)
     for leaf in getattr(root, "get_epilogue_lambda_guards", list)():
-        # One function checks all conditions on sizes, each from another line.
+        # A single function checks all conditions on sizes, which come from different lines.
         for part in leaf.verbose_code_parts():
             yield _Leaf(type(leaf).__name__, "", "", (part,))
 

@@ -97,7 +97,8 @@ class InstructionListeners:
             for listener in before:
                 try:
                     listener(translator, instruction)
-                except Exception as error:  # it must not change what Dynamo does
+                except Exception as error:
+                    # An error of the listener must not change what Dynamo does.
                     on_loss(error)
             result = original(translator, instruction)
             if after and translator.instruction_pointer is not None:

@@ -82,7 +82,7 @@ def _tensor_sizes(value: Any) -> Sizes | None:
         return None
     try:
         return tuple(str(size) for size in shape), tuple(_size_hint(size) for size in shape)
-    except Exception:  # sizes of nested or sparse tensors may refuse to be read
+    except Exception:  # nested or sparse tensors may raise when their sizes are read
         return None
 
 

@@ -144,13 +144,14 @@ def repeat_calls(packed: str) -> Iterator[None]:
     ``packed`` is a text from :func:`pack_calls`. A call that fails is skipped without an exception.
     """
     global _rules_snapshot
-    drop_outdated_entries()  # code imported since then may have changed a rule
+    # Modules imported since then may have changed a decomposition or fake kernel.
+    drop_outdated_entries()
     try:
         settings, calls = json.loads(packed)
         run_digests = {str(call[-1]) for call in calls}
         steps = [call for call in calls if call[-1] not in _repeated_digests]
         modes = [fake_cache.make_mode(mode_settings) for mode_settings in settings]
-    except Exception:  # user code may have produced the text
+    except Exception:  # user code may have forged the text
         return
     _repeated_digests.update(run_digests)
     rules = _rules_snapshot = _rules_snapshot or fake_cache.FakeRulesSnapshot()
@@ -172,7 +173,8 @@ def _repeat_call(mode: Any, operator: Any, args: Any, kwargs: Any, run_digests: 
     try:
         with warnings.catch_warnings(record=True) as shown_warnings:
             warnings.simplefilter("always")
-            torch.set_warn_always(True)  # by default torch emits its own warnings once per process
+            # By default, torch emits each of its own warnings once per process.
+            torch.set_warn_always(True)
             with mode:
                 positional = [_make_argument(value) for value in args]
                 keywords = {word: _make_argument(value) for word, value in kwargs.items()}
@@ -182,7 +184,7 @@ def _repeat_call(mode: Any, operator: Any, args: Any, kwargs: Any, run_digests: 
         torch.set_warn_always(always)
         torch.set_rng_state(torch_state)
         random.setstate(python_state)
-        for key in list(cache)[before:]:  # new ones are last
+        for key in list(cache)[before:]:  # new entries are at the end of the cache
             # Do not keep an entry whose call warned: a later run must emit the warning itself.
             if not shown_warnings and _entry_digest(key, cache[key]) in run_digests:
                 _kept_keys.add(key)

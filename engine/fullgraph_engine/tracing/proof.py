@@ -96,7 +96,7 @@ def prove() -> tuple[Degraded, ...]:
                 failure = recording.failure
                 loss = f"{failure.kind}: {failure.message}" if failure is not None else ""
                 loss = loss or "; ".join(recording.losses)
-            except Exception as error:  # whatever another release raises
+            except Exception as error:  # other releases of torch may raise any exception
                 recording, loss = Recording(), f"{type(error).__name__}: {error}"
             suffix = f" ({' '.join(loss.split())[:200]})" if loss else ""
             for statement in statements:
@@ -123,7 +123,7 @@ def _silence_logging() -> Iterator[None]:
 def _is_seen(statement: _Statement, recording: Recording) -> bool:
     try:
         return statement.holds(recording)
-    except (IndexError, AttributeError):  # what it is about is not there at all
+    except (IndexError, AttributeError):  # the fact is missing from the recording
         return False
 
 

@@ -243,17 +243,17 @@ class Recorder:
             if getattr(error, "_fullgraph_recorded", False):
                 return
             if hasattr(error, "compile_id") and hasattr(error, "real_stack"):
-                # Breaks raised outside the symbolic interpreter; Dynamo decides by the same
-                # attributes whether to log them. Up to torch 2.10 also breaks inside it that cannot
-                # be resumed from.
+                # A graph break raised outside the symbolic interpreter. Dynamo uses the same
+                # attributes to decide whether to log it. Up to torch 2.10, this also holds for
+                # breaks after which Dynamo cannot resume.
 
                 traced = getattr(error, "_fullgraph_stack", ()) or (
                     stacks.make_frame(code, None, None),
                 )
                 self.record_break(error, "frame-skipped", traced)
                 return
-            # Not a break, because Dynamo had not started a graph: a generator cannot be compiled by
-            # itself.
+            # This is not a graph break, because Dynamo had not started a graph. For example, a
+            # generator cannot be compiled by itself.
             first = causes.cause_chain(error)[0]
             reason = f"{first.kind}: {first.explanation}" if first.explanation else first.kind
         if stacks.is_torch(code.co_filename):

@@ -29,7 +29,7 @@ from .size_names import FrameNames, SizeNames
 from .values import STORES
 from .variables import Content, SeenConstant, SeenNumber, SeenSequence, SeenTensor, UnrealizedValue
 
-# Without columns the expression that an instruction belongs to is unknown.
+# Without column numbers, the expression that an instruction belongs to is unknown.
 _RESULTS = (
     (
         *(name for name in dis.opmap if name.startswith(("BINARY_", "UNARY_", "CALL"))),
@@ -131,7 +131,7 @@ class ShapeRecorder:
         """Record the argument values of the function that a symbolic interpreter runs."""
         code: types.CodeType = translator.f_code
         if frames.original_name(code.co_name) != code.co_name:
-            return  # the parameters of a resume function are not the user's
+            return  # Dynamo adds parameters to a resume function; they are not the user's
         frame_locals = self._current.names.variables if translator.parent is None else None
         for name in variables.parameter_names(code):
             variable = translator.symbolic_locals.get(name)
@@ -243,7 +243,7 @@ class ShapeRecorder:
                 return self._describe_tensor(value, attempt)
             case SeenNumber():
                 text = self._names.format_size(attempt.names, value.value)
-                if text.lstrip("-").isdigit():  # it has been specialized
+                if text.lstrip("-").isdigit():  # Dynamo has specialized the size to a number
                     return ShapeSeen("constant", text)
                 kind = type(value.value).__name__
                 return ShapeSeen("integer", f"{kind} {text}", _hint_text(value.value))

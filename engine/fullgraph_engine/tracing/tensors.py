@@ -171,7 +171,7 @@ class RunTensorMode(FakeTensorMode):
         kwargs = kwargs or {}
         if isinstance(func, HigherOrderOperator) and not fake_tensors.has_fake_function(func):
             return func.python_key_table[FakeTensorMode](self, *args, **kwargs)
-        name = _schema_name(func)
+        name = getattr(getattr(func, "_schema", None), "name", "")
         try:
             out = super().dispatch(func, types, args, kwargs)
         except _UNKNOWN_VALUE_ERRORS:
@@ -324,10 +324,6 @@ def _keep_dynamic(inputs: Any, outputs: Any) -> None:
 
 
 _NO_ANSWER = object()
-
-
-def _schema_name(func: Any) -> str:
-    return getattr(getattr(func, "_schema", None), "name", "")
 
 
 def _reading_frame() -> types.FrameType | None:

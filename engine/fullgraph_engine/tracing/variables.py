@@ -34,7 +34,7 @@ def unwrap_cell(translator: Any, variable: Any) -> Any:
     is."""
     if type(variable) is not upstream.CELL.get():
         return variable
-    # The getter of this dictionary would record that the cell was read.
+    # Read the dictionary directly, because its getter would record that the cell was read.
     attributes = translator.output.side_effects.store_attr_mutations.get(variable, {})
     return attributes.get("cell_contents")
 
@@ -86,9 +86,9 @@ def kind_of_class(kind: type) -> KindOfClass:
 
 _CLASSES: tuple[tuple[KindOfClass, tuple[Internal, ...]], ...] = (
     ("lazy", (upstream.LAZY,)),
-    # Either without a value, or an attribute that Dynamo has not resolved.
+    # Variables without a value, or attributes that Dynamo has not resolved.
     (None, (upstream.NULL, upstream.DELETED, upstream.ATTRIBUTE)),
-    # Tensors for Dynamo, but not for the program.
+    # Dynamo represents these values by tensors, but they are not tensors in the program.
     ("other", (upstream.ARRAY, upstream.NUMBER, upstream.ITEM)),
     ("tensor", (upstream.TENSOR,)),
     ("module", (upstream.MODULE, upstream.USER_MODULE)),

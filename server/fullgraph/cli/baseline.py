@@ -76,7 +76,7 @@ class Baseline:
         """Read a baseline file, or a report of ``fullgraph check --format json``.
 
         Raises:
-            UnreadableFile: The file cannot be read, or is neither.
+            UnreadableFile: The file cannot be read, or has another format.
         """
         try:
             text = path.read_text(encoding="utf-8")

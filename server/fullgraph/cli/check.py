@@ -470,7 +470,7 @@ class _Unfinished(Exception):
     """Raised if a check ends while a file is traced; ``results`` has its results so far."""
 
     def __init__(self, results: Results) -> None:
-        super().__init__("The check ends before the file.")
+        super().__init__("The check ended while a file was traced.")
         self.results = results
 
 

@@ -15,7 +15,7 @@ from fullgraph.cli.exit_status import Interrupted
 from fullgraph.cli.progress import ProgressLine
 from fullgraph.cli.repro import NothingToReproduce, ReproRequest, ReproResult, reproduce_finding
 from fullgraph.cli.sources import UnreadableFile
-from fullgraph.cli.terminal import Color, as_utf8, paint_for, write
+from fullgraph.cli.terminal import Color, as_utf8, write_message
 from fullgraph.domain.phrases import listing
 from fullgraph.engines import AnyEngine
 from fullgraph.render.paint import SEVERITY_STYLES, Style
@@ -157,7 +157,7 @@ class Delivery:
             elif found is not None and self.issue and not unwritable:
                 out.write(issue_text(result.outcome))
             elif found is not None:
-                # Print a script that could not be saved.
+                # If the script could not be saved, print it.
                 text = f"{path}\n" if path else found.script
                 out.write(text if text.endswith("\n") else f"{text}\n")
 
@@ -185,8 +185,7 @@ class Delivery:
             self._print_message(*_WARNING, remark)
 
     def _print_message(self, word: str, style: Style, sentence: str) -> None:
-        paint = paint_for(sys.stderr, self.color)
-        write(sys.stderr, f"{paint(style, f'{word}:')} {sentence}\n")
+        write_message(self.color, word, style, sentence)
 
 
 def _lost_data_warning(result: ReproResult) -> str:

@@ -7,6 +7,7 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
+from fullgraph.domain.phrases import listing
 from fullgraph.engines import Engine, EngineListener, EngineState, sentences
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.operators.lookup import look_up, nearest_names
@@ -84,13 +85,7 @@ async def look_up_pages(name: str, interpreter: Path, folder: Path) -> NamePages
     like = nearest_names(index, name)
     version = f" {index.header.torch}" if index.header.torch else ""
     unknown = f"torch{version} has no name or operator `{name}`"
-    raise UnknownName(f"{unknown}; is it {_join_with_or(like)}?" if like else f"{unknown}.")
-
-
-def _join_with_or(names: tuple[str, ...]) -> str:
-    """Join names with commas and "or": ``a``, ``a or b``, ``a, b or c``."""
-    *head, last = names
-    return f"{', '.join(head)} or {last}" if head else last
+    raise UnknownName(f"{unknown}; is it {listing(like, 'or')}?" if like else f"{unknown}.")
 
 
 async def _load_index(interpreter: Path, folder: Path) -> OperatorIndex:

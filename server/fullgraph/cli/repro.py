@@ -300,10 +300,14 @@ class _FindingSearch:
         request = self._request
         if not names:
             return f"{request.place.file} has no target; `fullgraph check` says what could be one."
-        missing = f"target `{request.target}` in {request.place.file}" if request.target else ""
-        missing = missing or f"one target that is meant by {request.where}"
+        if request.target:
+            problem = f"There is no target `{request.target}` in {request.place.file}"
+        elif request.place.line:
+            problem = f"There is no target above {request.where}"
+        else:
+            problem = f"{request.where} has several targets"
         known = listing([f"`{name}`" for name in dict.fromkeys(names)])
-        return f"There is no {missing}; choose one with --target: {known}."
+        return f"{problem}; choose one with --target: {known}."
 
     def _choose_finding(self, *, certain: bool = False) -> _WantedFinding | None:
         candidates = [
@@ -334,7 +338,7 @@ class _FindingSearch:
         codes_on_line = sorted({item.finding.code for item in self._findings_on_line()})
         if codes_on_line:
             names = listing([f"`{code}`" for code in codes_on_line])
-            return f"A script of its own could not show {names} on {request.where}; {look}."
+            return f"A separate script could not show {names} on {request.where}; {look}."
         what = f"`{request.code}`" if request.code else "finding"
         reproducible_findings = filter(self._is_reproducible, self._merged_findings())
         lines = sorted({item.finding.range.start.line + 1 for item in reproducible_findings})

@@ -42,7 +42,8 @@ def replace_bytes(path: Path, data: bytes) -> None:
     """
     before = path.stat()
     if not before.st_mode & stat.S_IWUSR:
-        # Replacing the file would succeed: it only needs permission to write to the folder.
+        # Replacing a read-only file would succeed, because that only needs permission to write to
+        # the folder.
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     number, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:

@@ -10,7 +10,7 @@ from fullgraph.session.setting_kinds import FlagKind
 from fullgraph.session.settings import Command, list_declarations
 
 _SETTING = "setting:"
-"""Prefix of the attributes of parsed options with the values of settings."""
+"""Prefix of the attributes in which the parsed command line stores values of settings."""
 
 
 def add_settings(parser: Parser, command: Command) -> None:

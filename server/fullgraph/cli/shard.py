@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Shard:
-    """One of ``count`` parts of the files of a check; ``number`` counts from 1."""
+    """One of ``count`` parts into which a check divides its files; ``number`` starts at 1."""
 
     number: int
     count: int

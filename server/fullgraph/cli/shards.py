@@ -240,7 +240,7 @@ def _check_same_run(reports: Mapping[Path, ShardReport]) -> None:
             )
         if other.tree != one.tree:
             raise UnreadableFile(
-                f"{path} is the report of other files than {first}; check all shards with the same "
+                f"{path} reports other files than {first}; check all shards with the same "
                 "paths, on the same revision."
             )
         if other.settings != one.settings:

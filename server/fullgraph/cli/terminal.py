@@ -6,10 +6,11 @@ import contextlib
 import io
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator
 from typing import Literal, TextIO
 
-from fullgraph.render.paint import Paint
+from fullgraph.render.paint import Paint, Style
 
 Color = Literal["auto", "always", "never"]
 Format = Literal["text", "json", "sarif", "github", "gitlab", "junit", "markdown", "html"]
@@ -20,16 +21,21 @@ _WIDEST_PROSE = 100
 _CODE_IN_FILES = 160
 
 
-def paint_for(stream: TextIO, color: Color, env: Mapping[str, str] = os.environ) -> Paint:
+def paint_for(stream: TextIO, color: Color) -> Paint:
     """Return the colors and line width for text on a stream, by the option ``--color`` and the
     environment."""
     terminal = stream.isatty()
     columns = shutil.get_terminal_size((80, 24)).columns if terminal else _CODE_IN_FILES
     return Paint(
-        color=_use_colors(terminal, color, env),
+        color=_use_colors(terminal, color),
         width=min(columns, _WIDEST_PROSE),
         code=columns,
     )
+
+
+def write_message(color: Color, word: str, style: Style, sentence: str) -> None:
+    """Write a sentence to standard error, after a colored word such as ``error``."""
+    write(sys.stderr, f"{paint_for(sys.stderr, color)(style, f'{word}:')} {sentence}\n")
 
 
 def write(stream: TextIO, text: str) -> None:
@@ -60,11 +66,11 @@ def as_utf8(stream: TextIO) -> Iterator[TextIO]:
 _PLAIN = {ord("·"): "-", ord("…"): "...", ord("→"): "->", ord("✓"): "ok", ord("✗"): "no"}
 
 
-def _use_colors(terminal: bool, color: Color, env: Mapping[str, str]) -> bool:
+def _use_colors(terminal: bool, color: Color) -> bool:
     if color != "auto":
         return color == "always"
-    if env.get("NO_COLOR"):
+    if os.environ.get("NO_COLOR"):
         return False
-    if env.get("FORCE_COLOR") or env.get("CLICOLOR_FORCE", "0") != "0":
+    if os.environ.get("FORCE_COLOR") or os.environ.get("CLICOLOR_FORCE", "0") != "0":
         return True
-    return terminal and env.get("TERM") != "dumb"
+    return terminal and os.environ.get("TERM") != "dumb"

@@ -44,8 +44,8 @@ def calls_clause(finding: Finding) -> str:
 
 
 def _is_message_subject(evidence: RecompileEvidence, region: str) -> bool:
-    """Whether the recompiled function, which ``evidence`` names, is the compiled function
-    ``region`` whose calls are counted.
+    """Whether the compiled function ``region`` itself was recompiled, not a function that it
+    calls.
     """
     return region.partition("[")[0].rpartition(".")[2] == evidence.function
 

@@ -464,7 +464,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "compile/no-graph",
         Severity.WARNING,
-        "Nothing of a compiled function was compiled",
+        "A compiled function ran without any graph",
         "The program called this region, and Dynamo captured no graph in it: every call ran in "
         "eager mode.",
     ),
@@ -703,8 +703,8 @@ CODES: tuple[Code, ...] = (
         "schema",
         Severity.ERROR,
         "Something about the definition of an operator",
-        "A finding about operator schemas, and about what the operators lack that the file "
-        "registers.",
+        "A finding about operator schemas, and about operators of the file that lack something, "
+        "such as a fake kernel.",
     ),
     Code(
         "schema/invalid",

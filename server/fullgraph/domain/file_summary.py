@@ -78,7 +78,7 @@ class Obstacle:
     next_step: str = ""
     by_command: bool = False
     in_text: bool = False
-    """True if the text of the file itself shows the reason, as a comment does."""
+    """True if the text of the file shows why nothing was traced, for example by a comment."""
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ def amount(number: int | None, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def listing(parts: Iterable[str]) -> str:
-    """Join parts with commas and "and": ``a``, ``a and b``, ``a, b and c``."""
+def listing(parts: Iterable[str], last_word: str = "and") -> str:
+    """Join parts with commas and "and" or another word: ``a``, ``a and b``, ``a, b and c``."""
     *head, last = list(parts) or [""]
-    return f"{', '.join(head)} and {last}" if head else last
+    return f"{', '.join(head)} {last_word} {last}" if head else last
 
 
 def line_blocks(lines: Sequence[int]) -> str:
@@ -53,7 +53,7 @@ def duration(value: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """Format a duration in seconds, from 1 s with three digits: ``0.25 s``, ``12.3 s``, ``123
+    """Format a duration in seconds: ``0.25 s``; from 1 s on with three digits: ``12.3 s``, ``123
     s``."""
     if value < 10:
         return f"{value:.2f} s"

@@ -100,7 +100,7 @@ class TextPositions:
         if number < 0:
             return 0, 0
         if number >= len(self._lines):
-            # LSP ends a range over a whole text one line after the last line.
+            # In LSP, the range of a whole text may end one line after the last line.
             number = len(self._lines) - 1
             return number, _encoded_length(self._lines[number], encoding)
         line = self._lines[number]

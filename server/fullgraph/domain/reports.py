@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fullgraph_engine.protocol import TargetReport
@@ -16,3 +17,11 @@ class ShownReport:
 
     report: TargetReport
     current: bool
+
+
+def reports_by_target(reports: Iterable[ShownReport]) -> dict[str, list[ShownReport]]:
+    """Group reports by the name of the function or module class."""
+    found: dict[str, list[ShownReport]] = {}
+    for shown in reports:
+        found.setdefault(shown.report.name, []).append(shown)
+    return found

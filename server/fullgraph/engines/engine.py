@@ -354,7 +354,7 @@ class Engine(AnyEngine):
 
     def _handle_event(self, process: EngineProcess, event: Event) -> None:
         if process is not self._process:
-            # The event was sent by an earlier process that was replaced since.
+            # The event comes from an earlier process, which has been replaced.
             return
         if isinstance(event, Starting):
             if event.version != VERSION:

@@ -91,7 +91,8 @@ class Interpreter:
         return f"The torch of {self.path} ({self.how}) is used, since {reasons}." if reasons else ""
 
     def _unused_reasons(self) -> str:
-        # Users do not expect the Python of fullgraph, which often has its own environment.
+        # Leave out fullgraph's own Python: it often has a separate environment, so users do not
+        # expect its packages.
         expected = (passed for passed in self.passed_over if passed.origin != "own")
         return " and ".join(f"{passed.named} {passed.lack.value}" for passed in expected)
 
@@ -152,7 +153,7 @@ def _unique_candidates(
     seen: set[tuple[str, str]] = set()
     for candidate in _named_candidates(root, env, active, own):
         folder, file = candidate.path.parent, os.path.realpath(candidate.path)
-        # Two environments may link to one file but are different interpreters.
+        # Two environments may link to the same Python file, but are different interpreters.
         if (str(folder), file) not in seen:
             seen.add((str(folder), file))
             yield candidate
@@ -241,8 +242,9 @@ def _from_setting(setting: str, root: Path | None, env: Mapping[str, str]) -> Pa
         return python
     if path.is_dir():
         raise InterpreterNotFound(
-            f"The folder {path} of the setting `fullgraph.interpreter` holds no environment with a "
-            "Python that can be executed here: point the setting to a Python executable."
+            f"The folder {path} of the setting `fullgraph.interpreter` does not contain an "
+            "environment with a Python that can be executed here: point the setting to a Python "
+            "executable."
         )
     if not path.is_file():
         raise InterpreterNotFound(

@@ -107,7 +107,7 @@ async def fixed(
             continue
         applied.append(chosen)
         text = chosen.candidate.text
-        # One change may end one of several reasons for a recompile.
+        # If a recompile has several reasons, one change may remove only one of them.
         offered = {
             place: was for place, was in offered.items() if not place[0].startswith("recompile")
         }
@@ -133,7 +133,7 @@ async def fixed_with(
     lines. ``tell`` is called with a message about each further finding.
     """
     chosen: list[Fix] = []
-    # A fix that removes several findings makes the fixes of each of them unnecessary.
+    # A fix that removes several findings makes separate fixes of these findings unnecessary.
     for fix in sorted(fixes, key=lambda one: -len(one.findings)):
         if not any(same(fix.findings[0], ended) for one in chosen for ended in one.findings):
             chosen.append(fix)

@@ -25,8 +25,8 @@ from fullgraph_engine.protocol import (
 )
 
 MIN_GAIN = 1.05
-"""How many times as fast compiled code must be with fixes for the fixes to count as a gain; less
-is within the noise of a measurement."""
+"""Minimum ratio of the speed with fixes to the speed without them, for the fixes to count as a
+gain; a smaller one is within the noise of a measurement."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Timed:
 
     @property
     def gain(self) -> float | None:
-        """How many times as fast compiled code is with the fixes as without; None if one of them
-        was not measured."""
+        """Ratio of compiled code's speed with the fixes to its speed without them; None if one of
+        them was not measured."""
         if self.fixed is None or not self.fixed.compiled or not self.plain.compiled:
             return None
         return self.plain.compiled / self.fixed.compiled

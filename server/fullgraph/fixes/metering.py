@@ -12,8 +12,8 @@ from fullgraph.fixes.tracing import Asked, Tracer
 from fullgraph_engine.protocol import Analyze, Analyzed, Compare, Compared, Event
 
 BUSY_RATIO = 2.5
-"""Ratio of wall time to processor time above which the machine counts as busy: processes wait for a
-processor for most of the time."""
+"""Ratio of wall time to processor time above which the machine counts as busy, because processes
+mostly wait for a processor."""
 LEAST_MEASURED = 1.0
 """Minimum seconds of processor time before the ratio of wall time to it counts."""
 BUSY_NICE = 1
@@ -57,7 +57,7 @@ def is_machine_busy() -> bool:
     """Whether more processes than processors have wanted to run during the last minute."""
     try:
         return os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1)
-    except (AttributeError, OSError):  # not on Windows
+    except (AttributeError, OSError):  # Windows does not report the load
         return False
 
 

@@ -9,26 +9,20 @@ from fullgraph.fixes.candidate import apply_edits
 from fullgraph.fixes.verification import Fix
 from fullgraph.incremental.moves import LineLost
 from fullgraph.incremental.text_maps import AppliedEdit
-from fullgraph_engine.protocol import Finding, Position, Range
+from fullgraph_engine.protocol import Finding, Position, Range, count_equal_ends
 
 
 def changed_lines(before: str, after: str) -> AppliedEdit:
     """Return the edit of whole lines from the first to the last difference of two texts."""
     old, new = TextPositions(before).lines, TextPositions(after).lines
-    shortest = min(len(old), len(new))
-    first = 0
-    while first < shortest and old[first] == new[first]:
-        first += 1
-    last = 0
-    while last < shortest - first and old[-1 - last] == new[-1 - last]:
-        last += 1
+    first, last = count_equal_ends(old, new)
     ends = (Position(len(lines) - last, 0) for lines in (old, new))
     return AppliedEdit(Position(first, 0), *ends)
 
 
 def move_place(place: Range, edit: AppliedEdit) -> Range | None:
     """Return a range of the earlier text in the later text; None if its lines have changed."""
-    if place.end <= edit.start:  # also an insertion where the edit begins, which stays above it
+    if place.end <= edit.start:  # an insertion exactly where the edit begins is also above the edit
         return place
     try:
         return edit.move_range(place)

@@ -13,9 +13,6 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-from fullgraph.domain import codes
-from fullgraph.domain.codes import Severity
-from fullgraph.domain.findings import keep_latest
 from fullgraph.domain.phrases import amount
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.candidate import Candidate, edits_between
@@ -24,7 +21,7 @@ from fullgraph.fixes.outcomes import Fix, Refused, Search
 from fullgraph.fixes.program_values import compare_values
 from fullgraph.fixes.site import Text, Unparsable
 from fullgraph.fixes.step_times import StepTimes
-from fullgraph.fixes.tracing import Judgment, Traced, Tracer, events, same
+from fullgraph.fixes.tracing import Judgment, Traced, Tracer, events, is_serious, same
 from fullgraph.results import Results
 from fullgraph_engine.protocol import (
     Analyze,
@@ -147,13 +144,7 @@ class ProgramVerifier:
             if isinstance(event, ProgramObserved):
                 observed = event
         results.complete_run()
-        traced = Traced(
-            text,
-            keep_latest(results.findings()),
-            tuple(shown.report for shown in results.reports()),
-            results.failure.reason if results.failure is not None else "",
-        )
-        return _Run(traced, observed)
+        return _Run(Traced.from_results(text, results), observed)
 
     async def _try_candidate(
         self, candidate: Candidate, finding: Finding, before: _Run
@@ -236,7 +227,7 @@ def _judge_run(before: _Run, after: _Run, finding: Finding) -> Judgment:
         one
         for one in after.traced.findings
         if new[_cause(one)] > old[_cause(one)]
-        if _is_serious(one) or (one.code == "recompile/size" and not _sizes_in(one) <= known)
+        if is_serious(one) or (one.code == "recompile/size" and not _sizes_in(one) <= known)
     )
     ended = tuple(one for one in before.traced.findings if new[_cause(one)] < old[_cause(one)])
     gone = new[_cause(finding)] < old[_cause(finding)]
@@ -257,10 +248,6 @@ def _sizes_in(finding: Finding) -> set[str]:
     return set(_SIZE.findall(finding.message)) if is_recompile else set()
 
 
-def _is_serious(finding: Finding) -> bool:
-    return codes.effective_severity(finding.code, {}).reaches(Severity.WARNING)
-
-
 def _compare_runs(candidate: Candidate, before: _Run, after: _Run) -> Compared:
     """Compare the values that the original and the rewritten program computed, and the further
     calls of compiled functions with eager mode."""
@@ -277,7 +264,7 @@ def _compare_runs(candidate: Candidate, before: _Run, after: _Run) -> Compared:
         for one in before.traced.findings
     )
     if candidate.is_same_eagerly:
-        lost.add("state")  # compiled code leaves out what the candidate says
+        lost.add("state")  # compiled code does not do what the candidate's code says
     compared = compare_values(
         before.observed.unpack_values(), after.observed.unpack_values(), lost, ended_early=raised
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from fullgraph.domain.findings import keep_latest
 from fullgraph.fixes.tracing import Traced, Tracer, events
 from fullgraph.incremental import ParsedText, align_versions, find_unaffected, parse_text
 from fullgraph.incremental.text_maps import CodeMap
@@ -51,12 +50,7 @@ class Retracer:
         results.complete_run()
         if parsed is not None and results.failure is None:
             self._last[request.parts] = _Version(parsed, results)
-        return Traced(
-            request.text,
-            keep_latest(results.findings()),
-            tuple(shown.report for shown in results.reports()),
-            results.failure.reason if results.failure is not None else "",
-        )
+        return Traced.from_results(request.text, results)
 
 
 def _adopt_results(

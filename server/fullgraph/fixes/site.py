@@ -184,6 +184,10 @@ class Site:
         """Return the source code of a node, without surrounding whitespace."""
         return self.module.code_for_node(node)
 
+    def one_line(self, node: cst.CSTNode) -> str:
+        """Return the source code of a node as one line, with single spaces."""
+        return " ".join(self.code(node).split())
+
     def replaced(
         self,
         changes: Sequence[tuple[cst.CSTNode, Change]],

@@ -13,7 +13,7 @@ from typing import Protocol
 from fullgraph.domain import codes
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import keep_latest
-from fullgraph.results import collect_results
+from fullgraph.results import Results, collect_results
 from fullgraph_engine.protocol import (
     Analyze,
     Compare,
@@ -60,6 +60,16 @@ class Traced:
     problem: str = ""
     """Sentence that explains why the engine could not trace the file; empty otherwise."""
 
+    @classmethod
+    def from_results(cls, text: str, results: Results) -> Traced:
+        """Return the findings and reports in the results of tracing ``text``."""
+        return cls(
+            text,
+            keep_latest(results.findings()),
+            tuple(shown.report for shown in results.reports()),
+            results.failure.reason if results.failure is not None else "",
+        )
+
     def of_run(self, finding: Finding) -> Finding | None:
         """Return this trace's version of ``finding``, which another trace of the same source
         reported; None without one.
@@ -103,18 +113,13 @@ class Traced:
         """Whether this trace has a finding that would be a reason to refuse a rewrite which adds
         it.
         """
-        return any(_is_serious(one) or one.code.startswith("recompile") for one in self.findings)
+        return any(is_serious(one) or one.code.startswith("recompile") for one in self.findings)
 
 
 async def trace_file(tracer: Tracer, request: Analyze) -> Traced:
     """Trace the file of a request with the engine; return the findings and reports."""
     results = await collect_results(events(tracer.analyze(request)))
-    return Traced(
-        request.text,
-        keep_latest(results.findings()),
-        tuple(shown.report for shown in results.reports()),
-        results.failure.reason if results.failure is not None else "",
-    )
+    return Traced.from_results(request.text, results)
 
 
 def same(one: Finding, other: Finding) -> bool:
@@ -167,7 +172,7 @@ class Judgment:
         if self.appeared:
             new = self.appeared[0]
             line = new.range.start.line + 1
-            return f"It brings another finding, on line {line} of the changed text: {new.message}."
+            return f"It adds another finding, on line {line} of the changed text: {new.message}."
         return "" if self.gone else "The finding is still there."
 
 
@@ -213,12 +218,12 @@ def judge_rewrite(before: Traced, after: Traced, finding: Finding) -> Judgment:
         line = lines.get(one.range.start.line, _CHANGED)
         key = _MODULE_FAILS if _is_of_module(one) else (one.code, _finding_words(one), line)
         new[key] += 1
-        if new[key] <= old[key] or not _is_serious(one) or one.code.startswith("recompile"):
+        if new[key] <= old[key] or not is_serious(one) or one.code.startswith("recompile"):
             continue
         opened = line != _CHANGED and (hides or line in untraced)
         # The code ran in eager mode before; now a size in it becomes a constant.
         sized = one.code.startswith("guard/") and (opened or line == finding.range.start.line)
-        # A graph break at this line does not only concern export.
+        # If a graph break is also at this line, the finding does not only concern export.
         known = one.code.startswith("export/") and line in broken
         (revealed if known or sized or (opened and _is_break(one)) else appeared).append(one)
     ended = tuple(
@@ -226,7 +231,7 @@ def judge_rewrite(before: Traced, after: Traced, finding: Finding) -> Judgment:
         for one in _distinct_places(before)
         if new[_finding_key(one, kept)] < old[_finding_key(one, kept)]
     )
-    # If equal lines follow one another, it is unknown which of them is missing.
+    # In a group of equal lines, nobody can tell at which line the finding is gone.
     was = before.text.split("\n")
     gone = _finding_place(finding, was) in (_finding_place(one, was) for one in ended)
     more = len(_recompiles(after)) - len(_recompiles(before))
@@ -281,7 +286,8 @@ def _finding_place(finding: Finding, lines: Sequence[str]) -> tuple[str, str, in
     """Return code, title or message, and line of a finding, which identify it in a version of the
     file.
 
-    If equal lines follow one another, it is the first of them. ``lines`` are the lines of the file.
+    For a finding in a group of equal lines, return the first line of the group. ``lines`` are the
+    lines of the file.
     """
     number = finding.range.start.line
     while 0 < number < len(lines) and lines[number] == lines[number - 1]:
@@ -294,7 +300,8 @@ def _distinct_places(traced: Traced) -> tuple[Finding, ...]:
     return tuple({(one.code, one.message, one.range): one for one in traced.findings}.values())
 
 
-def _is_serious(finding: Finding) -> bool:
+def is_serious(finding: Finding) -> bool:
+    """Whether the default severity of a finding's code is at least a warning."""
     return codes.effective_severity(finding.code, {}).reaches(Severity.WARNING)
 
 

@@ -376,7 +376,7 @@ class Verifier:
         pins = (*judgment.appeared, *further.appeared)
         grade, doubt = _grade_candidate(candidate, compared)
         if pins and grade != "suggestion":
-            grade, doubt = "unsafe", f"What is compiled now has a guard: {pins[0].message}."
+            grade, doubt = "unsafe", f"The newly compiled code has a guard: {pins[0].message}."
         if uncompiled and grade == "safe":
             grade, doubt = "unsafe", uncompiled
         ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
@@ -416,7 +416,8 @@ class Verifier:
         Such findings are sizes that become constants, and state that changes for the next call.
         """
         before, after = self._request.text.split("\n"), candidate.text.split("\n")
-        # Disabled code was not compiled at all, so its guards are new.
+        # Guards of code under ``torch.compiler.disable`` are all new, because it was not compiled
+        # before.
         whole = "disable" not in getattr(finding.evidence, "title", "")
         for one in judgment.appeared:
             line = one.range.start.line
@@ -575,7 +576,8 @@ class Verifier:
         not be compiled, or "".
         """
         doubt = ""
-        pairs = zip(targets, compared, strict=False)  # a suggestion was not compared
+        # Suggestions were not compared, so ``compared`` may be shorter.
+        pairs = zip(targets, compared, strict=False)
         for (target, eager), method in itertools.product(pairs, self._compilations):
             if not any(eager.packed_cases):
                 continue
@@ -715,7 +717,7 @@ def _may_differ(candidate: Candidate, compared: Compared) -> bool:
         extended = candidate.extends and (odd or case.outcome != "returned")
         odd = odd or _do_not_fit(case.inputs, first)
         fits = candidate.computes_more and odd and set(case.aspects) <= {"outcome", *lost}
-        # The two values have different dtypes, and the original computes only one of them.
+        # The branches have values of different dtypes, and the original computes only one of them.
         other = candidate.computes_more and case.conditions.startswith("dtype")
         restricted = candidate.restricts and case is not compared.cases[0]
         if restricted and set(case.aspects) <= {"outcome", *lost}:
@@ -779,9 +781,12 @@ def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tupl
     if candidate.gives_up:
         return "unsafe", candidate.gives_up
     if any(one.other_settings for one in compared):
-        return "unsafe", "Other settings of the object, which lead elsewhere, were not tried."
+        return (
+            "unsafe",
+            "Other attribute values of the object, which select other branches, were not tried.",
+        )
     if not candidate.preserves:
-        return "unsafe", "It does the same on the inputs that were tried; others may differ."
+        return "unsafe", "It does the same for the inputs that were tried; other inputs may differ."
     if not all(one.exact for one in compared):
         return "unsafe", "Its results differ from the original's in rounding."
     return "safe", ""

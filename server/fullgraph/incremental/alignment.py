@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 
 from fullgraph.incremental.moves import Moves, Rewritten, Shifted
 from fullgraph.incremental.statements import ParsedText, Statement
+from fullgraph_engine.protocol import count_equal_ends
 from fullgraph_engine.protocol.comments import RUN
 
 
@@ -96,7 +97,7 @@ def same_code(before: ParsedText, after: Sequence[str]) -> Moves | None:
     Both are versions of a file. Only statements near the difference are parsed.
     """
     old = before.lines
-    head, tail = _equal_ends(old, after)
+    head, tail = count_equal_ends(old, after)
     if head == len(old) == len(after):
         return Moves([(0, len(old), Shifted(0))])
     if not may_be_same_code(old, after):
@@ -127,19 +128,9 @@ def may_be_same_code(before: Sequence[str], after: Sequence[str]) -> bool:
 
     If the result is False, :func:`same_code` would certainly return None.
     """
-    head, tail = _equal_ends(before, after)
+    head, tail = count_equal_ends(before, after)
     changed = _text_without_layout(before[head : len(before) - tail])
     return changed == _text_without_layout(after[head : len(after) - tail])
-
-
-def _equal_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
-    """Return the number of equal lines at the beginning of both versions, and the number at their
-    end.
-    """
-    most = min(len(before), len(after))
-    head = next((n for n in range(most) if before[n] != after[n]), most)
-    tail = next((n for n in range(most - head) if before[-1 - n] != after[-1 - n]), most - head)
-    return head, tail
 
 
 _LAYOUT = re.compile(r"#.*|[\s(),'\"\\]+")

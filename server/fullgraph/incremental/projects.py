@@ -316,7 +316,7 @@ def _changed_names(change: ChangedFile) -> _Affected | None:
 def _imports_in(node: ast.stmt, statement: int) -> Iterator[_Import]:
     inner = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-        return  # these imports are not executed
+        return  # imports under ``if TYPE_CHECKING`` are not executed
     for child in ast.walk(node):
         if isinstance(child, ast.Import):
             for alias in child.names:

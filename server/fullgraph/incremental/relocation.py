@@ -109,7 +109,8 @@ class Relocation:
         if kind is Range:
             return self._map.move_range(value) if here else value
         if kind is BreakCause and not value.path:
-            return value  # it is at the finding, which contains the range
+            # A cause without a path is at the finding itself, which contains the range.
+            return value
         special = _SPECIAL.get(kind)
         return special(self, value) if special is not None else self._relocate_fields(value, here)
 
@@ -133,7 +134,7 @@ class Relocation:
         """
         kind: Any = type(value)
         path = getattr(value, "path", "")
-        if path and isinstance(path, str):  # a finding has an execution path
+        if path and isinstance(path, str):  # only findings have an execution path
             here = path == self._path
         changed: dict[str, Any] = {}
         for name in _place_fields(kind):

@@ -24,7 +24,8 @@ Role = Literal["definition", "import", "main", "other"]
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _SAID = re.compile(r"#.*\bfullgraph\b(.*)")
-"""Pattern of a ``fullgraph`` comment, which may describe inputs by names of the file."""
+"""Pattern of a comment that mentions ``fullgraph``, which may describe inputs by names of the
+file."""
 _NAMED = re.compile(r"[\w.\[\], |]{1,100}")
 """Pattern of a string constant that may name a definition, such as an annotation, a registry key or
 an attribute.

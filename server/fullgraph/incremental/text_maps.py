@@ -170,7 +170,7 @@ class CodeMap:
 
     def line_text(self, line: int) -> str | None:
         if line >= len(self._lines):
-            raise LineLost(line)  # the line belongs to another text with the same path
+            raise LineLost(line)  # the line number refers to another text with the same path
         return self._lines[line]
 
 

@@ -226,7 +226,7 @@ def _only_target(unit: AnalysisUnit) -> str:
     if len(names) == 1:
         return names[0]
     known = f"one of {', '.join(names)}" if names else "none is known in this file yet"
-    raise JsonRpcInvalidParams(f"Name the target that is meant: {known}.")
+    raise JsonRpcInvalidParams(f"Name one target: {known}.")
 
 
 def _file_facts(context: ServerContext, unit: AnalysisUnit) -> dict[str, Any]:

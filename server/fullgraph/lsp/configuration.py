@@ -71,7 +71,7 @@ class Configuration:
             used = "its earlier settings" if self._settings else "the settings of the project"
             self._connection.log(f"Cannot read the settings of the editor ({why}); {used} apply.")
         if folders != self._session.workspace.folders:
-            # Another request is under way: the handler that changed the folders has sent it.
+            # The handler that changed the folders has already requested the configuration again.
             return
         # Answers can arrive in another order than their requests; ignore an outdated one.
         if isinstance(answers, (list, tuple)) and request_number > self._last_answered:

@@ -161,9 +161,7 @@ class NotebookTranslator:
 
     def _open_cells(self, items: Sequence[Json]) -> dict[str, Document]:
         return {
-            one["uri"]: Document(
-                one["uri"], one["text"], one["version"], one["languageId"], self.encoding
-            )
+            one["uri"]: Document(one["uri"], one["text"], one["version"], self.encoding)
             for one in items
             if one["languageId"] == "python"
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,12 @@ def range_json(range_: types.Range) -> dict[str, Any]:
         "start": {"line": range_.start.line, "character": range_.start.character},
         "end": {"line": range_.end.line, "character": range_.end.character},
     }
+
+
+def data_value(data: Any, key: str) -> Any:
+    """Return the value under ``key`` in an item's data, which clients send back unchanged; None if
+    it is missing."""
+    return data.get(key) if isinstance(data, Mapping) else getattr(data, key, None)
 
 
 def position_key(position: types.Position) -> tuple[int, int]:

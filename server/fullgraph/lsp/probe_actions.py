@@ -25,7 +25,8 @@ def probe_fixes(unit: AnalysisUnit, params: types.CodeActionParams) -> Iterator[
         line = range_in(unit.document, range_).start.line
         if probe is None or not probe.comment or line != params.range.start.line:
             continue
-        if probe.origin == "comment":  # another one than it says is offered where it does not fit
+        if probe.origin == "comment":
+            # For a probe comment that does not fit, another action offers other inputs.
             continue
         edit = _complete_comment(unit.document, line, probe.comment)
         if edit is None:

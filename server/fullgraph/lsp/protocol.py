@@ -94,7 +94,8 @@ class Protocol(LanguageServerProtocol):
         super()._handle_notification(method_name, params)
 
     def _handle_cancel_notification(self, msg_id: int | str) -> None:
-        # The same table has the ids of requests by the server, which the client must not cancel.
+        # ``_request_futures`` also has the requests of the server, which the client must not
+        # cancel.
         if msg_id in self._open_requests and msg_id in self._request_futures:
             super()._handle_cancel_notification(msg_id)
 
@@ -163,7 +164,7 @@ class Protocol(LanguageServerProtocol):
                 _INTERNAL_ERROR, "Internal error of fullgraph; the log has the details."
             )
         if error is None and isinstance(result, dict):
-            # Plain data is already in JSON form; converting it would visit each value.
+            # The result is already JSON data; converting it would visit each value.
             self._send_data({"jsonrpc": self.VERSION, "id": msg_id, "result": result})
         else:
             super()._send_response(msg_id, result, error)

@@ -237,7 +237,7 @@ def _find_target(unit: AnalysisUnit, argument: Mapping[str, Any]) -> Wanted:
     report = reports.get(str(argument.get("target", "")))
     if report is None:
         known = ", ".join(reports) or "none is known yet"
-        raise JsonRpcInvalidParams(f"Name the target that is meant: {known}.")
+        raise JsonRpcInvalidParams(f"Name one target: {known}.")
     for backend in BACKENDS:
         if backend == argument["backend"]:
             target = TargetInfo(report.name, report.kind, report.range)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guards import guard_sentences
-from fullgraph.domain.reports import ShownReport
+from fullgraph.domain.reports import ShownReport, reports_by_target
 from fullgraph.domain.shapes import brief_values
 from fullgraph.domain.wording import explanation, message_lines
 from fullgraph.lsp.edits import text_edits
@@ -131,12 +131,9 @@ def trace_content(
 
 def _list_targets(unit: AnalysisUnit) -> list[_TraceTarget]:
     """Return all traced functions of a file in the order of the text."""
-    runs: dict[str, list[ShownReport]] = defaultdict(list)
-    for shown in unit.view.reports():
-        runs[shown.report.name].append(shown)
     subjects = [
         _TraceTarget(name, target_runs[0].report.range, tuple(target_runs))
-        for name, target_runs in runs.items()
+        for name, target_runs in reports_by_target(unit.view.reports()).items()
     ]
     if _is_busy(unit):
         subjects += [

@@ -135,17 +135,17 @@ class ExpressionEvaluator:
 
     # -- names --------------------------------------------------------------------------------
 
-    def evaluate_name(self, place: TextPlace, token: int, *, guess: bool = True) -> TorchValue:
+    def evaluate_name(self, place: TextPlace, token: int) -> TorchValue:
         """Return the type of the value of a name such as ``x`` or ``x.y``, as far as it is known.
 
-        ``token`` is the index of the last token of the name in the tokens of the file. With
-        ``guess``, an unknown ``x`` is assumed to be a tensor if tensors have a member ``y``.
+        ``token`` is the index of the last token of the name in the tokens of the file. An unknown
+        ``x`` is assumed to be a tensor if tensors have a member ``y``.
         """
         code = place.code
         if code.token_or_empty(token - 1) != ".":
             return self._evaluate_root(place, token, 0)
         receiver = self.evaluate_receiver(place, token - 1)
-        return self._member_of(receiver, code.tokens[token], guess=guess)
+        return self._member_of(receiver, code.tokens[token], guess=True)
 
     def evaluate_receiver(self, place: TextPlace, dot: int) -> TorchValue:
         """Evaluate the expression before the dot with the token index ``dot``."""
@@ -216,7 +216,7 @@ class ExpressionEvaluator:
         values = []
         for low, high in zip([first - 1, *operators], [*operators, last + 1], strict=True):
             if low + 1 > high - 1:
-                continue  # a unary sign
+                continue  # the operator is a unary sign
             if code.operand_start(high - 1) == low + 1:
                 values.append(self._evaluate_operand(place, high - 1, depth + 1))
             else:

@@ -45,19 +45,19 @@ def look_up(index: OperatorIndex, written: str) -> tuple[Subject, ...]:
     ) or tuple(_find_name(index, written))
 
 
-def nearest_names(index: OperatorIndex, written: str, limit: int = 3) -> tuple[str, ...]:
-    """Return at most ``limit`` similar names, for a name ``written`` that does not exist."""
+def nearest_names(index: OperatorIndex, written: str) -> tuple[str, ...]:
+    """Return at most three similar names, for a name ``written`` that does not exist."""
     if "::" in written:
         namespace, _, rest = written.partition("::")
         return tuple(
             difflib.get_close_matches(
                 f"{namespace}::{rest.partition('.')[0]}",
                 [entry.key for entry in index.operators(namespace)],
-                limit,
+                n=3,
             )
         )
     leaf = written.strip().rpartition(".")[2]
-    close = difflib.get_close_matches(leaf, index.leaves, limit, cutoff=0.7)
+    close = difflib.get_close_matches(leaf, index.leaves, n=3, cutoff=0.7)
     return tuple(s.path for name in close for s in tuple(_find_by_leaf(index, name))[:1])
 
 

@@ -449,7 +449,9 @@ def is_bound_inside(code: StatementTokens, token: int, name: str) -> bool:
             continue
         if spelled == "for":
             if opener < 0:
-                continue  # a `for` statement binds its targets in the scope
+                # A `for` outside brackets is a statement, which binds its targets in the enclosing
+                # scope.
+                continue
             for target in range(index + 1, len(code)):
                 if code.tokens[target] == "in" and code.parent[target] == opener:
                     break

@@ -11,7 +11,8 @@ from fullgraph_engine.protocol import SeenKind
 
 @dataclass(frozen=True)
 class SeenSpan:
-    """The type that a trace recorded for the expression between two offsets of the current text."""
+    """The type that a trace recorded for an expression, given by its start and end offset in the
+    current text."""
 
     start: int
     end: int

@@ -190,7 +190,7 @@ class StatementTokens:
                 index = opener - 1
             elif self.token_or_empty(index - 1) == "." and token.isidentifier():
                 if not self.ends_operand(index - 2):
-                    # `1.real` and `....x` are not members of a name.
+                    # `1.real` and `....x` are not attributes of a name.
                     return None
                 index -= 2
             else:
@@ -401,7 +401,8 @@ class TokenizedText:
         firsts.clear()
         stops.clear()
         columns.clear()
-        stack: list[tuple[int, int]] = []  # pairs of a bracket and the line end before its line
+        # Pairs of an open bracket and the end of the line before it.
+        stack: list[tuple[int, int]] = []
         unclosed_brackets: set[int] = set()
         line = -1
         column = 0

@@ -81,7 +81,7 @@ def comments_of(positions: TextPositions, line: int) -> tuple[ProbeComment, ...]
         text = positions.line(at)
         stripped = text.lstrip()
         if at != line and not stripped.startswith("#"):
-            # Read upwards, a decorator over several lines begins with its closing bracket.
+            # When reading upwards, a decorator over several lines begins with its closing bracket.
             depth += _count_closing(text)
             if not depth and not stripped.startswith("@"):
                 break

@@ -70,7 +70,7 @@ def crop(line: str, start: int, limit: int) -> Cropped:
     cells."""
     if width(line) <= limit:
         return Cropped(line, 0, False, False)
-    # At most a third of the cells shows text before ``start``.
+    # Reserve at most a third of the width for text before ``start``.
     first, room = min(start, len(line)), limit // 3
     while first > 0 and width(line[first - 1 : start]) <= room:
         first -= 1

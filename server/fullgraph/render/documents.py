@@ -44,8 +44,9 @@ TITLES: dict[DocumentKind, str] = {
 
 _ABOUT: dict[DocumentKind, str] = {
     "graph": "Graphs of `{target}`: what torch.compile captured, in this order",
-    "guards": "Guards of `{target}`: what is checked before what was compiled is used again",
-    "events": "Shape events of `{target}`: what was assumed of symbolic sizes, in this order",
+    "guards": "Guards of `{target}`: conditions that are checked before compiled code is used "
+    "again",
+    "events": "Shape events of `{target}`: assumptions about symbolic sizes, in this order",
     "bytecode": "Bytecode of `{target}`, function by function, before and after Dynamo",
 }
 
@@ -275,5 +276,5 @@ def _run_troubles(reports: list[TargetReport], *, written: bool = False) -> Iter
             )
         elif report.status != "traced":
             error = (report.error or report.status).strip().split("\n", 1)[0].rstrip(".")
-            before = "The run did not end well, so something may be missing" if written else ""
-            yield f"{before}: {error}." if before else f"The run did not end well: {error}."
+            before = "The run failed, so something may be missing" if written else ""
+            yield f"{before}: {error}." if before else f"The run failed: {error}."

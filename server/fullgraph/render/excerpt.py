@@ -67,7 +67,7 @@ class Excerpt:
         tail = text.line(last)[text.column(edit.range.end) :]
         before = [text.line(number) for number in range(first, last + 1)]
         after = (head + edit.text + tail).split("\n")
-        # Lines that the edit leaves unchanged at both ends are drawn as context.
+        # Draw lines that the edit leaves unchanged at both ends as context.
         start = 0
         while before and after and before[0] == after[0]:
             del before[0], after[0]

@@ -66,7 +66,7 @@ def _result_lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]
             if fix.doubt:
                 yield f"    {fix.doubt}"
         if not offered.search.fixes:
-            yield "  No rewrite was found that ends it and does the same."
+            yield "  No rewrite was found that removes it and behaves the same."
             reasons = {refused.why for refused in offered.search.refused}
             if finding.calls and len(reasons) == 1:
                 yield from (f"  {reason}" for reason in reasons)

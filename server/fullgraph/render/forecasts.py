@@ -41,7 +41,7 @@ def forecast_page(
     is false if the forecast is from a trace before the last one.
     """
     age = "" if fresh else " (before the last trace)"
-    lines = [f"**Calls of `{target}` with something else**{age}", ""]
+    lines = [f"**Calls of `{target}` with changed arguments**{age}", ""]
     lines += [f"- {_row_words(row)}" for row in rows]
     if rows and notes:
         lines.append("")

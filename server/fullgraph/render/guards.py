@@ -167,7 +167,7 @@ def answer_markdown(query: GuardQuery, answer: GuardAnswer) -> str:
     if len(counted) > _MOST_SHOWN:
         lines.append(f"- … and {len(counted) - _MOST_SHOWN} more")
     if answer.nested:
-        lines.append(f"- {amount(answer.nested, 'guard')} on what it holds")
+        lines.append(f"- {amount(answer.nested, 'guard')} on its attributes and items")
     entered = {
         f"`{frame.function}` [{frame.compile_id}] was entered {amount(frame.entered, 'time')}"
         for frame, _ in answer.guards

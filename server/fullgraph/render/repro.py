@@ -33,7 +33,7 @@ def reduction_words(state: ReductionState) -> str:
     if last is None:
         return "Starting"
     if last.stage == "looking" or not last.lines:
-        words = ["looking for a program that shows it"]
+        words = ["looking for a program that shows the finding"]
     elif state.first_lines > last.lines:
         words = [f"{state.first_lines} → {amount(last.lines, 'line')}"]
     else:
@@ -85,7 +85,7 @@ def issue_text(outcome: ReproOutcome) -> str:
         parts.append(_fence_text(found.script, "python"))
         if found.data:
             listed = listing([f"`{DATA}/{name}`" for name in found.data])
-            parts.append(f"It needs what is attached: {listed}.")
+            parts.append(f"The script needs the attached data: {listed}.")
         if found.output.strip():
             parts += ["It prints:", _fence_text(found.output)]
         if found.environment.strip():

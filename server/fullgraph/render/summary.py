@@ -192,7 +192,8 @@ def probe_words(probe: ProbeInfo) -> str:
 
 
 def _with_source(probe: ProbeInfo, inputs: str) -> str:
-    if probe.origin == "harvest":  # its source says that it happened, not where it stands
+    if probe.origin == "harvest":
+        # Such a source only says that the inputs were found in the file, without a place.
         words = f"{inputs} {probe.source}"
     elif probe.origin == "synthesis":
         words = f"{_guess_words(probe)}: {inputs}" if probe.inputs else "guessed inputs"

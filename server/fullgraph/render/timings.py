@@ -25,7 +25,7 @@ _PHASES: dict[Phase, str] = {
     "process": "starting or forking the process",
     "reading": "parsing the text and looking for targets",
     "imports": "executing the imports at the top of the file",
-    "staying": "preparing a process for later texts with the same imports",
+    "staying": "preparing a process for later versions of the file",
     "module": "executing the rest of the file",
     "planning": "looking for probes",
     "inputs": "making the inputs of a target",

@@ -625,11 +625,8 @@ async def collect_results(
 
 
 def _is_through(name: str, old: _TargetPart, new: _TargetPart) -> bool:
-    """Return whether the current run has sent as many reports of a target (``new``) as the last run
-    (``old``).
-
-    There is one report for each set of example inputs of the target.
-    """
+    """Return whether the current run has sent as many reports (``new``) of a target as the last run
+    (``old``). There is one report for each set of example inputs of the target."""
     return name != _FILE and len(new.reports) >= max(1, len(old.reports))
 
 

@@ -39,7 +39,7 @@ class TargetForecast:
 
 
 class Forecasts:
-    """The latest forecast of each target; it stays visible until its update arrives."""
+    """The latest forecast of each target; a forecast stays visible until the next one arrives."""
 
     def __init__(self) -> None:
         self._by_target: Mapping[str, Located[TargetForecast]] = {}

@@ -24,7 +24,8 @@ class Located(Generic[T]):
 
     @classmethod
     def wrap(cls, facts: T) -> Located[T]:
-        """Wrap results (``facts``) whose source ranges are already in the current text."""
+        """Return an object for results (``facts``) whose source ranges are already in the current
+        text."""
         return cls(lambda: facts)
 
     @cached_property

@@ -42,8 +42,6 @@ class ClientCapabilities:
     apply_edit: bool = False
     code_lens_refresh: bool = False
     inlay_hint_refresh: bool = False
-    inlay_hint_resolve: frozenset[str] = frozenset()
-    """Properties of inlay hints that the client can resolve later."""
     completion_defaults: frozenset[str] = frozenset()
     """Properties of completion items that a completion list can set once for all items."""
     completion_resolve: frozenset[str] = frozenset()
@@ -136,7 +134,6 @@ class ClientCapabilities:
             document_changes=is_true("workspace.workspaceEdit.documentChanges"),
             code_lens_refresh=is_true("workspace.codeLens.refreshSupport"),
             inlay_hint_refresh=is_true("workspace.inlayHint.refreshSupport"),
-            inlay_hint_resolve=get_strings("textDocument.inlayHint.resolveSupport.properties"),
             completion_defaults=get_strings(f"{completion}.completionList.itemDefaults"),
             completion_resolve=get_strings(f"{item}.resolveSupport.properties"),
             completion_label_details=is_true(f"{item}.labelDetailsSupport"),

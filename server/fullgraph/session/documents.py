@@ -34,11 +34,8 @@ class TextChange:
 class Document:
     """An open document of the editor; its text changes only by notifications of the editor."""
 
-    def __init__(
-        self, uri: str, text: str, version: int, language: str, encoding: Encoding
-    ) -> None:
+    def __init__(self, uri: str, text: str, version: int, encoding: Encoding) -> None:
         self.uri = uri
-        self.language = language
         self.version = version
         self.encoding = encoding
         self.focus = 0

@@ -179,11 +179,6 @@ class EnginePool:
             *(engine.close() for engine in self._all_engines()), return_exceptions=True
         )
 
-    def kill_all(self) -> None:
-        """Kill all engines immediately, without an event loop."""
-        for engine in self._all_engines():
-            engine.kill()
-
     def _all_engines(self) -> tuple[AnyEngine, ...]:
         early = (self._early.engine,) if self._early is not None else ()
         return (*self._engines.values(), *early)

@@ -112,8 +112,8 @@ class FileTraces:
 
     @property
     def complete(self) -> StoredRun | None:
-        """The latest run that was not interrupted, whether it traced this text or an earlier one;
-        None without one.
+        """The latest run that was not interrupted, of this text or an earlier one; None if no such
+        run exists.
         """
         return self.store.latest
 
@@ -250,7 +250,7 @@ class FileTraces:
             return
         results = self.shown.current
         request, files = begin_run(results, request, reused)
-        # Ask for timings in every run, because they add only one event.
+        # Request timings in every run, because they add only one event.
         analysis = engine.analyze(dataclasses.replace(request, timings=True))
         self.run = UnitRun(self, analysis, basis, files)
         self._schedule.run_started(self.run)
@@ -322,7 +322,7 @@ class FileTraces:
 
     def run_ended(self, run: UnitRun, last: Analyzed | Failed, seconds: float) -> None:
         self.run = None
-        # Read this before the run is completed below, which changes it.
+        # Read this before ``complete`` below changes the state.
         unparsed = not run.obsolete and self.shown.current.unparsed
         completed = isinstance(last, Analyzed) and not last.cancelled and not run.obsolete
         if completed:

@@ -475,7 +475,7 @@ class _FixSearch:
 
     def _next_finding(self) -> FileFinding | None:
         """Return the next finding to search fixes for: findings at the cursor first, then findings
-        without any fix yet, second tries last."""
+        without any fix yet, and findings whose first search failed last."""
         attempt, wanted = self._attempt, self._wanted
         left = [key for key in wanted if key not in attempt.fixes]
         removed = {key for key in left if attempt.find_fixes(wanted[key])}

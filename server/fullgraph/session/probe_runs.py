@@ -5,12 +5,11 @@ findings about wrong inputs to the comment.
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fullgraph.domain.positions import TextPositions
-from fullgraph.domain.reports import ShownReport
+from fullgraph.domain.reports import ShownReport, reports_by_target
 from fullgraph.probes import ProbeComment, comment_on, comments_of
 from fullgraph_engine.protocol import Finding, Fix, Range, Related, RunId, TextEdit
 
@@ -47,10 +46,7 @@ def run_of_comment(
     """Return the report of the run whose inputs are in ``comment``, among ``runs`` of all targets;
     None without one.
     """
-    by_target: dict[str, list[ShownReport]] = defaultdict(list)
-    for shown in runs:
-        by_target[shown.report.name].append(shown)
-    for its in by_target.values():
+    for its in reports_by_target(runs).values():
         comments = comments_of_runs(positions, its)
         for shown in its:
             said = comments.get(shown.report.probe_number)
@@ -106,12 +102,9 @@ class _Probes:
 
     @classmethod
     def from_runs(cls, runs: Sequence[ShownReport], positions: TextPositions) -> _Probes:
-        by_target: dict[str, list[ShownReport]] = defaultdict(list)
-        for shown in runs:
-            by_target[shown.report.name].append(shown)
         comments = {
             (name, number): comment
-            for name, its in by_target.items()
+            for name, its in reports_by_target(runs).items()
             for number, comment in comments_of_runs(positions, its).items()
         }
         reports = [shown.report for shown in runs]

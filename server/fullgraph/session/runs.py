@@ -225,9 +225,9 @@ class UnitRun:
         except Exception as error:
             # Without a last event the file would be shown as being traced forever.
             request = self._analysis.request
-            logger.exception("What a run of %s told could not be taken", request.path)
+            logger.exception("An event of a run of %s could not be processed", request.path)
             self._analysis.cancel()
-            reason = f"What the run told could not be taken ({type(error).__name__}: {error})"
+            reason = f"An event of the run could not be processed ({type(error).__name__}: {error})"
             failed = Failed(request.request, reason, _REPORT)
             self._owner.run_ended(self, failed, 0.0)
 

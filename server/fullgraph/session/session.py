@@ -163,7 +163,7 @@ class Session:
         self.close_text(uri)
         if language.lower() != "python" or uri.startswith(("vscode-notebook-cell:", "fullgraph:")):
             return
-        unit = self.files.add(Document(uri, text, version, language, self.client.encoding))
+        unit = self.files.add(Document(uri, text, version, self.client.encoding))
         if self.permission.configured.is_set():
             self._open_unit(unit)
 

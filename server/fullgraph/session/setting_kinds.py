@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fullgraph.domain.codes import Severity, is_known_selector
+from fullgraph.domain.phrases import listing
 from fullgraph.session import allowances
 from fullgraph_engine.protocol import Allowance
 
@@ -294,5 +295,4 @@ def _check_selectors(selectors: Iterable[str]) -> None:
 
 
 def _join_alternatives(words: Iterable[str]) -> str:
-    *head, last = [f'"{word}"' for word in words]
-    return f"{', '.join(head)} or {last}" if head else last
+    return listing((f'"{word}"' for word in words), "or")

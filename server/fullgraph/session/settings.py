@@ -160,7 +160,7 @@ def _setting(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-# Commands that trace: one target, also files that they change, and files only.
+# The commands that a setting applies to: all that trace, all that trace whole files, and so on.
 _ALL: tuple[Command, ...] = ("check", "diff", "fix", "mcp", "show", "repro")
 _FILES: tuple[Command, ...] = ("check", "diff", "fix")
 _CHECKS: tuple[Command, ...] = ("check", "diff")

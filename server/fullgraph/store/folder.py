@@ -29,10 +29,10 @@ def results_folder(env: Mapping[str, str] | None = None) -> Path:
     return base / "fullgraph" / "results"
 
 
-def any_results(env: Mapping[str, str] | None = None) -> bool:
+def any_results() -> bool:
     """Return whether any results are stored on this machine for the user."""
     try:
-        with os.scandir(results_folder(env)) as entries:
+        with os.scandir(results_folder()) as entries:
             return any(entry.name.endswith(SUFFIX) for entry in entries)
     except (OSError, RuntimeError):
         return False

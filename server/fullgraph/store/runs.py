@@ -60,9 +60,8 @@ class TraceBasis:
         return (self.positions or TextPositions(self.text)).lines
 
     def is_as(self, now: TraceBasis) -> bool:
-        """Whether ``now`` has the same text, targets, settings and other open files, so that a run
-        would repeat the results.
-        """
+        """Whether ``now`` equals these inputs (text, targets, settings and other open files), so
+        that a run would repeat the results."""
         same_text = (self.text, self.only) == (now.text, now.only)
         return same_text and self.differs_in_text_only(now)
 
@@ -88,7 +87,7 @@ class TraceBasis:
 
         None if the code differs or the text cannot be parsed.
         """
-        may_be = may_be_same_code(self.lines, lines)  # without parsing this text
+        may_be = may_be_same_code(self.lines, lines)  # this comparison does not parse the text
         return same_code(self.parsed, lines) if may_be and self.parsed is not None else None
 
 

@@ -253,7 +253,8 @@ def observed_test(test: Callable[..., Any], run: TestRun, expected: Expected) ->
 class _Verdict:
     """Decides whether one check of a test passes.
 
-    ``number`` counts the checks with a file of expectations in the test, from 1.
+    ``number`` is the number of this check among the test's checks with a file of expectations,
+    from 1.
     """
 
     def __init__(self, run: TestRun, expected: Expected, number: int = 1) -> None:

@@ -250,7 +250,8 @@ def _order(one: Expectation) -> tuple[str, ...]:
 
 
 def missing_text(missing: Iterable[Expectation], file: str) -> str:
-    """Return the sentences about expected causes that did not occur; ``file`` is their file."""
+    """Return sentences for the user about expected causes that did not occur; ``file`` contains the
+    expectations."""
     return "\n".join(
         f"{file} expects {one.cause.words}, and it did not occur. Remove it with `{UPDATE}`, or "
         'give it `"may": true` if it does not always occur.'

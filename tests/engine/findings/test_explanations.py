@@ -103,7 +103,7 @@ def failing(*_: object) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("EVENTS", 2, "too much happened to sizes"),
+        ("EVENTS", 2, "too many operations on sizes"),
         ("SECONDS", 0.0, "it would take too long"),
         ("explain_symbol", failing, "no way."),
     ],

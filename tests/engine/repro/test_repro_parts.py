@@ -20,13 +20,13 @@ from fullgraph_engine.protocol import Finding, Frame, Position, Range, RunId, Wa
 from fullgraph_engine.protocol.evidence import BreakEvidence, FailureEvidence, RecompileEvidence
 from fullgraph_engine.repro.candidate import Candidates, ReproCandidate
 from fullgraph_engine.repro.emit.program import ProgramDraft
-from fullgraph_engine.repro.emit.script import assemble_script, lines_of_code
+from fullgraph_engine.repro.emit.script import assemble_script
 from fullgraph_engine.repro.extract import capture, invocation, parts
 from fullgraph_engine.repro.extract.candidates import count_calls_with
 from fullgraph_engine.repro.extract.repeated_calls import repeated_calls_of
 from fullgraph_engine.repro.extract.statements import function_around, layers_around
 from fullgraph_engine.repro.job import MinimizationJob, Surroundings
-from fullgraph_engine.repro.reduce import minimize
+from fullgraph_engine.repro.reduce import count_lines, minimize
 from fullgraph_engine.repro.verify import rng
 from fullgraph_engine.repro.verify.check import ScriptCheck, assemble_check
 from fullgraph_engine.repro.verify.finding_signature import FindingSignature, own_names
@@ -275,7 +275,7 @@ def test_the_header_holds_any_words_and_counts_as_no_code() -> None:
     compile(text, "script", "exec")
     assert comments.file_off(comments.read_comments(text), ast.parse(text)) is not None
     plain = assemble_script("import torch\nf()", candidates(BREAK))
-    assert lines_of_code(text) == lines_of_code(plain) == 8
+    assert count_lines(text) == count_lines(plain) == 8
 
 
 def test_header_and_check_are_a_few_lines() -> None:

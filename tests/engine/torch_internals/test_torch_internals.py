@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from fullgraph_engine.protocol.facts import CODES, Degraded
 from fullgraph_engine.torch_internals import census, frames, releases
 from fullgraph_engine.torch_internals.binding import Internal, Spelling
 
@@ -173,14 +172,6 @@ def test_the_newest_spelling_that_exists_is_taken() -> None:
     neither = Internal("breaks", "nothing", (Spelling("os.path", "nowhere"),))
     assert neither.name == "os.path.nowhere" and neither.get() is None
     assert neither.replace(1) is None and neither.wrap(lambda original: original) is None
-
-
-def test_a_fact_hides_the_findings_that_rest_on_it() -> None:
-    assert Degraded("breaks", "").hides_code("graph-break/GB0059")
-    assert not Degraded("breaks", "").hides_code("recompile/value")
-    assert Degraded("graphs", "").hides_code("recompile/value")
-    assert not Degraded("speed", "").hides_code("graph-break/GB0059")
-    assert "speed" not in CODES
 
 
 def test_releases() -> None:

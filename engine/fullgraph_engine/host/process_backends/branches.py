@@ -15,7 +15,7 @@ from ... import texts
 from ..wire import BranchAnswer, BranchBegun
 from . import descriptors, limits, processes
 
-# Saved now, as user code may replace them later in the same process.
+# Save these functions at import, because user code may replace them later in this process.
 _fork, _waitpid, _exit, _pipe = os.fork, os.waitpid, os._exit, os.pipe
 _read, _close, _getpid = os.read, os.close, os.getpid
 _open, _dup2 = os.open, os.dup2
@@ -38,7 +38,7 @@ class BranchResult(Generic[T]):
     """True if the time limit was reached before the function returned."""
     used: float = 0.0
     """Seconds of processor time that the function used in another run; 0 if a child of this process
-    evaluated it, whose time the system adds."""
+    evaluated it, because the system counts the time of children already."""
 
 
 class Branches:
@@ -217,5 +217,5 @@ def _receive_all(descriptor: int, until: float) -> bytes | None:
 def _wait_status(pid: int) -> int:
     try:
         return _waitpid(pid, 0)[1]
-    except OSError:  # a thread of user code waits for any child
+    except OSError:  # a thread of user code has waited for this child
         return 0

@@ -24,7 +24,7 @@ from ..wire import (
 from . import descriptors, packets, processes
 from .channels import ProcessEnds
 
-# Saved now, as user code may replace them later in the same process.
+# Save these functions at import, because user code may replace them later in this process.
 _fork, _waitpid, _exit, _poll = os.fork, os.waitpid, os._exit, select.poll
 _getpid, _setsid = os.getpid, os.setsid
 _WITHOUT_PIDFD = 20
@@ -154,7 +154,8 @@ class ForkServer:
         if pid == 0:
             _setsid()
             processes.die_with(parent)
-            self._report_child(ChildForked(command.number))  # the kernel adds the pid
+            # The kernel adds this process's pid to the message.
+            self._report_child(ChildForked(command.number))
             self._disown()
             return True
         if ends is not None:
@@ -172,7 +173,7 @@ class ForkServer:
             try:
                 found, status = _waitpid(pid, os.WNOHANG)
                 code = os.waitstatus_to_exitcode(status)
-            except OSError:  # a thread of user code waits for any child
+            except OSError:  # a thread of user code has waited for this child
                 found, code = pid, None
             if found == 0:
                 continue

@@ -27,7 +27,7 @@ _NET = 0b11  # bind and connect TCP, ABI 4
 _SCOPED = 0b11  # abstract sockets and signals, ABI 6
 _ONLY_SCOPED = struct.pack("QQQ", 0, 0, _SCOPED)
 
-# Saved now, as user code may replace them later in the same process.
+# Save these functions at import, because user code may replace them later in this process.
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
 _close = os.close
 

@@ -84,7 +84,7 @@ def reset_signals(interrupted: Callable[[int, FrameType | None], None]) -> None:
     """
     _setitimer(signal.ITIMER_REAL, 0)
     for number in _valid - _FIXED:
-        _signal(number, signal.SIG_IGN)  # this discards pending signals
+        _signal(number, signal.SIG_IGN)  # ignoring a signal discards pending ones
     _sigmask(signal.SIG_SETMASK, ())
     for number in _valid - _FIXED - _IGNORED:
         _signal(number, signal.SIG_DFL)

@@ -142,7 +142,7 @@ def start_collector() -> int:
         try:
             os.setsid()
             processes.die_with(parent)
-            os.write(ready, b"!")  # raises if the parent process has ended before
+            os.write(ready, b"!")  # the write raises if the parent process has already ended
             _collect_orphans()
         finally:
             os._exit(0)

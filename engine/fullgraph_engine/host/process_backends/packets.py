@@ -43,7 +43,7 @@ def read_report(descriptor: int, most: int) -> tuple[bytes, int]:
         return os.read(descriptor, most), 0
     try:
         channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=descriptor)
-    except OSError:  # the channel is a pipe
+    except OSError:  # the channel is a pipe, not a socket
         return os.read(descriptor, most), 0
     try:
         data, rights, _, _ = channel.recvmsg(most, socket.CMSG_SPACE(_CREDENTIALS.size))

@@ -30,7 +30,7 @@ _PROC = Path("/proc")
 _LOOK_EVERY = 1.0
 _PS_SECONDS = 5.0
 
-# Saved now, as user code may replace them later in the same process.
+# Save these functions at import, because user code may replace them later in this process.
 _kill, _getppid, _exit, _listdir, _getpid = os.kill, os.getppid, os._exit, os.listdir, os.getpid
 _sleep = time.sleep
 _prctl = ctypes.CDLL(None).prctl if _LINUX else None
@@ -360,7 +360,7 @@ def read_processor_time(pid: int) -> ProcessorTime | None:
         return None
     try:
         waited: float | None = int((folder / "schedstat").read_bytes().split()[1]) / 1e9
-    except (OSError, ValueError, IndexError):  # the kernel was built without it
+    except (OSError, ValueError, IndexError):  # the kernel was built without scheduler statistics
         waited = None
     return ProcessorTime(used, waited)
 

@@ -83,7 +83,7 @@ _RULES: dict[str, Rule] = {
     # Other processes: a filter cannot know which pids belong to the caller and its children.
     # Landlock and the pid namespace restrict the rest of kill(2).
     "kill": ((Is(0, (0xFFFFFFFF,), negated=True),),),
-    # If a process could limit its forks, the next run could not start.
+    # If a process could lower the limit on processes, the next run could not be forked.
     "prlimit64": ((*_ITSELF[0], Is(1, (_RLIMIT_NPROC,), negated=True)), _null_pointer(2)),
     "setrlimit": ((Is(0, (_RLIMIT_NPROC,), negated=True),),),
     "setpriority": ((Is(0, (0,)), Is(1, (0,))),),
@@ -134,7 +134,7 @@ _RULES: dict[str, Rule] = {
     "personality": ((Is(0, (0xFFFFFFFF,)),),),
     **dict.fromkeys(
         (
-            # other processes
+            # act on other processes
             "kcmp",
             "migrate_pages",
             "pidfd_getfd",
@@ -146,12 +146,12 @@ _RULES: dict[str, Rule] = {
             "ptrace",
             "rt_sigqueueinfo",
             "rt_tgsigqueueinfo",
-            # sockets
+            # create or use sockets
             "bind",
             "connect",
             "listen",
             "socket",
-            # objects that outlive a process, or files that Landlock does not cover
+            # create objects that outlive a process, or files that Landlock does not cover
             "mq_open",
             "mq_unlink",
             "msgctl",
@@ -165,12 +165,12 @@ _RULES: dict[str, Rule] = {
             "shmat",
             "shmctl",
             "shmget",
-            # other ways to access files
+            # access files in other ways
             "io_uring_enter",
             "io_uring_register",
             "io_uring_setup",
             "open_by_handle_at",
-            # the system
+            # change the system
             "acct",
             "add_key",
             "adjtimex",
@@ -290,7 +290,7 @@ def restrict_calls(*, programs: bool, metadata: bool, network: bool = False) -> 
     return ""
 
 
-@functools.cache  # forked processes use it too
+@functools.cache  # cached, because forked processes use the filter too
 def filter_program(machine: str, *, programs: bool, metadata: bool, network: bool = False) -> bytes:
     """Return the BPF program that allows or denies system calls, for a machine such as "x86_64".
 

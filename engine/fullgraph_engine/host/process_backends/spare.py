@@ -112,7 +112,8 @@ class Starter:
             raise
         options = descriptors.prepare_inheritance(given.open_descriptors())
         environment = {**os.environ, **self._own}
-        environment.pop("PYTHONPYCACHEPREFIX", None)  # otherwise all of torch would be compiled
+        # With another bytecode cache, Python would compile all of torch's modules.
+        environment.pop("PYTHONPYCACHEPREFIX", None)
         own = tuple(self._own)
         beginning = Beginning(options.numbers, os.getpid(), own, self._permissions)
         command = [sys.executable, str(_BOOT), "--spare", json.dumps(to_plain(beginning))]
@@ -133,7 +134,8 @@ class Starter:
         finally:
             self.forking(False)
             given.close()
-        process.returncode = 0  # the owner waits for the process, not the Popen object
+        # Mark as ended: the owner waits for the process itself, without this Popen object.
+        process.returncode = 0
         return Spare(process.pid, ours, control)
 
 

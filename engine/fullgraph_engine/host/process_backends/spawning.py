@@ -120,7 +120,7 @@ class Spawning:
         try:
             spare.send_order(order, folder)
         except OSError:
-            spare.close()  # the spare then ends
+            spare.close()  # closing the channel ends the spare interpreter
             spare.channels.close()
             raise
         self.host.watch_child(spare.pid, owner.handle_end)
@@ -133,7 +133,7 @@ class Spawning:
         while len(self._spares) < most and not self._broken:
             try:
                 self._keep_spare(self._spares.add())
-            except OSError:  # the request that needs a spare reports the error
+            except OSError:  # a request that needs a spare interpreter will report the error
                 self._broken = True
 
     def _keep_spare(self, spare: Spare) -> None:

@@ -16,7 +16,7 @@ from . import descriptors, limits, processes
 from .branches import silence_output
 from .spawning import Spares
 
-# Saved now, as modules imported for a text may replace them later.
+# Save these functions at import, because modules that a text imports may replace them later.
 _fork, _waitpid, _exit, _pipe = os.fork, os.waitpid, os._exit, os.pipe
 _read, _write, _close, _getpid, _setsid = os.read, os.write, os.close, os.getpid, os.setsid
 _select, _monotonic = select.select, time.monotonic

@@ -264,7 +264,7 @@ def _copy_definition(
         code = wanted.thing.__code__
         here = home.text.function(code) if home.text.path == code.co_filename else None
         if here is not None and not home.text.enclosing_definitions(here):
-            return False  # an assignment bound it
+            return False  # the name was bound by an assignment, not by a definition
     if not exact and not nodes:
         return False
     original = (exact or nodes)[-1]
@@ -344,14 +344,14 @@ def _take_from_live(
     node.decorator_list = []
     if any(context.find(use) is None for base in node.bases for use in _read_names(base)):
         bases = [base for base in cls.__bases__ if base is not object]
-        node.bases = [_parse_expression(program.refer_to(base)) for base in bases]
+        node.bases = [parse_expression(program.refer_to(base)) for base in bases]
     for statement in node.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             target = statement.targets[0].id
             missing = [name for name in _read_names(statement.value) if context.find(name) is None]
             inside = bound_names(node.body)
             if target in vars(cls) and any(name not in inside for name in missing):
-                statement.value = _parse_expression(program.expression(vars(cls)[target], target))
+                statement.value = parse_expression(program.expression(vars(cls)[target], target))
 
 
 def _read_names(node: ast.expr) -> set[str]:
@@ -371,7 +371,7 @@ def _set_defaults(
         node.args.defaults = [
             default
             if isinstance(default, ast.Constant)
-            else _parse_expression(program.expression(value, name))
+            else parse_expression(program.expression(value, name))
             for default, value, name in zip(node.args.defaults, values, names, strict=False)
         ]
     by_name = function.__kwdefaults__ or {}
@@ -380,7 +380,7 @@ def _set_defaults(
         computed = default is not None and not isinstance(default, ast.Constant)
         if computed and parameter.arg in by_name:
             written = program.expression(by_name[parameter.arg], parameter.arg)
-            node.args.kw_defaults[index] = _parse_expression(written)
+            node.args.kw_defaults[index] = parse_expression(written)
 
 
 def _closure_cells(functions: Iterable[types.FunctionType]) -> dict[str, types.CellType]:
@@ -675,7 +675,7 @@ class _NameRewriter(ast.NodeTransformer):
         if found is None:
             return node
         path, covered = self._program.path(found, attributes, use.hidden)
-        result = _parse_expression(path)
+        result = parse_expression(path)
         for attribute in attributes[covered:]:
             result = ast.Attribute(result, attribute, ast.Load())
         return result
@@ -715,5 +715,6 @@ class _NameRewriter(ast.NodeTransformer):
         return node
 
 
-def _parse_expression(text: str) -> ast.expr:
+def parse_expression(text: str) -> ast.expr:
+    """Return the syntax tree of an expression."""
     return ast.parse(text, mode="eval").body

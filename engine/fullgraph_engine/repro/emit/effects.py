@@ -85,7 +85,7 @@ def has_needed_effect(
             continue
         if path.startswith("torch."):
             if is_definition:
-                continue  # copied with the function if that is used
+                continue  # a definition is copied with the function that uses it
             if isinstance(node, (ast.Assign, ast.AugAssign)):
                 return True
             if path.startswith(_CALLS):

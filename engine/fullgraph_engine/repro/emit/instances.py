@@ -7,6 +7,7 @@ assigns the attributes of the live instance that the remaining methods use.
 from __future__ import annotations
 
 import re
+import textwrap
 import types
 
 from ...object_state import instance_state
@@ -151,7 +152,7 @@ def _add_class(
     with program.alias(owner, _ITSELF):
         for member in kept:
             if member.is_code:
-                code.append(_indent_lines(program.method(member.owner, member.name)))
+                code.append(textwrap.indent(program.method(member.owner, member.name), "    "))
             else:
                 plain = _plain_member(program, member)
                 if plain is not None:
@@ -184,7 +185,3 @@ def _plain_member(program: ProgramBuilder, member: Member) -> str | None:
     except UnwritableValue as error:
         program.note(f"leaves out {member.owner.__name__}.{member.name}: {error.reason}")
         return None
-
-
-def _indent_lines(text: str) -> str:
-    return "\n".join(f"    {line}" if line.strip() else line for line in text.splitlines())

@@ -81,15 +81,6 @@ def super_init_call(
     return printer.call_text("super().__init__", call.positional, call.named), frozenset(done)
 
 
-def make_twin(value: Any, kind: type | None = None) -> Any:
-    """Create an object equal to ``value`` on the meta device; return None if that fails.
-
-    ``kind`` is the class to create, by default the class of ``value``.
-    """
-    found = _find_constructor_call(value, kind or type(value))
-    return None if found is None else found[1]
-
-
 def _find_constructor_call(value: Any, kind: type) -> tuple[ConstructorCall, Any] | None:
     for call in _candidate_calls(value, kind):
         with _without_memory():
@@ -108,7 +99,8 @@ def _find_constructor_call(value: Any, kind: type) -> tuple[ConstructorCall, Any
 def _copy_without_memory(value: Any) -> Any:
     """Return a copy of a module on the meta device; return other values unchanged."""
     if isinstance(value, torch.nn.Module):
-        other = make_twin(value)
+        found = _find_constructor_call(value, type(value))
+        other = None if found is None else found[1]
         if other is None:
             raise UnwritableValue("")
         return other

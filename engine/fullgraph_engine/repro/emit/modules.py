@@ -269,7 +269,7 @@ def _write_hooks(printer: Printer, module: torch.nn.Module, place: str | None) -
     for holder, register, flags in _HOOKS:
         for key, hook in getattr(module, holder, {}).items():
             if getattr(hook, "__self__", None) is module and reachability.is_library(hook):
-                continue  # lazy modules register it themselves
+                continue  # lazy modules register this hook themselves
             with_kwargs = key in getattr(module, flags, {}) if flags else False
             flag = ", with_kwargs=True" if with_kwargs else ""
             try:

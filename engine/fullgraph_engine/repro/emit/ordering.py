@@ -142,7 +142,7 @@ def _dependencies(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int
             for name in (part.binds | part.eager) & variables:
                 if name in last:
                     at_once.add(last[name])
-                if binding[name] <= index:  # otherwise it follows the binding
+                if binding[name] <= index:  # otherwise this statement follows the binding
                     last[name] = index
         if part.is_effect:
             at_once |= effects

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class _LineLimitExceeded(Exception):
-    """Raised when a definition needs more than ``THIRD_PARTY_LINES`` of a third-party package."""
+    """Raised if a definition needs more than ``THIRD_PARTY_LINES`` lines of its package."""
 
 
 class ProgramDraft(ProgramBuilder):

@@ -242,7 +242,7 @@ def words_within(values: Iterable[object], words: frozenset[str]) -> frozenset[s
     for method in methods:
         words |= words_of(method) | {method.__func__.__name__}
     if not words and not any(issubclass(kind, torch.nn.Module) for kind in kinds):
-        return words  # without words everything may be used
+        return words  # the names used are unknown, so any member may be used
     while True:
         before = words
         for kind in kinds:

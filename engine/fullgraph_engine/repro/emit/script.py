@@ -32,7 +32,7 @@ def header_lines(candidates: Candidates, notes: Sequence[str] = ()) -> list[str]
     The lines link to the finding's documentation page if there is one. ``notes`` are further lines.
     """
     all_notes = [*notes, *([candidates.flaky] if candidates.flaky else [])]
-    # The documentation page explains the part after the semicolon.
+    # Cut the title at the semicolon: the documentation page explains the rest.
     title = candidates.title.partition(";")[0] if candidates.href else candidates.title
     return [
         *_wrap_lines(" ".join(title.split())),
@@ -54,12 +54,6 @@ def environment_lines() -> tuple[str, ...]:
     if sys.flags.optimize:
         lines.append(f"python -O{'O' * (sys.flags.optimize - 1)}")
     return tuple(lines)
-
-
-def lines_of_code(script: str) -> int:
-    """Count the lines of code of a script, without blank lines and comments."""
-    lines = [line.strip() for line in script.split("\n")]
-    return sum(bool(line) and not line.startswith("#") for line in lines)
 
 
 def _wrap_lines(words: str) -> list[str]:

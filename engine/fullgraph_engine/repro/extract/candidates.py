@@ -193,7 +193,8 @@ def _pack_candidates(
 def _extract_graphs(tracee: Tracee, wanted: Wanted) -> ExtractionOutcome:
     if tracee.fake:
         return ExtractionOutcome(needs_real=f"`{wanted.backend}` compiles for real tensors.")
-    from .. import graphs  # nothing else needs its imports of torch
+    # Imported here, because only this function needs this module and its imports of torch.
+    from .. import graphs
 
     found = graphs.extract_graphs(tracee, wanted)
     return (

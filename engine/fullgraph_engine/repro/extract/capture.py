@@ -101,17 +101,14 @@ def find_capturable_frames(frames: Sequence[Frame]) -> list[CapturedFrame]:
     return found
 
 
-def find_functions(call: Callable[[], Any], most: int = 24) -> list[Frame]:
-    """Return frames at the first lines of the user's functions that a call enters, in order.
-
-    ``most`` is the maximum number of frames.
-    """
+def find_functions(call: Callable[[], Any]) -> list[Frame]:
+    """Return frames at the first lines of the first 24 functions of the user that a call enters."""
     found: dict[CodeType, Frame] = {}
 
     def on_frame(frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code
         path, line = code.co_filename, code.co_firstlineno - 1
-        if len(found) < most and not is_torch(path) and not is_machinery(path):
+        if len(found) < 24 and not is_torch(path) and not is_machinery(path):
             found.setdefault(code, Frame(path, code.co_name, line))
 
     _call_traced(call, on_frame)
@@ -209,7 +206,7 @@ class _FrameWatcher:
 
 
 def _lines_ahead(captured: CapturedFrame) -> dict[int, tuple[int, int]]:
-    """Map the first line of each preceding statement to the key for its captured variables."""
+    """Map the line of each preceding statement to the key of its captured variables."""
     return {
         beginning_lines(layer.statements_from(many)[0])[0]: (depth, many)
         for depth, layer in enumerate(captured.layers[:_DEEPEST])

@@ -103,10 +103,11 @@ class CandidatePrograms:
     def _candidates_of_last_calls(
         self, inner: Sequence[CapturedFrame], outer: Sequence[CapturedFrame], most: int
     ) -> Iterator[ReproCandidate]:
-        """Yield programs with at most ``most`` of the last calls of a function.
+        """Yield programs that repeat the last calls of a user's function, at most ``most`` calls
+        each.
 
-        ``inner`` are the frames of the code that causes the recompile, ``outer`` the frames of the
-        guarded function.
+        ``inner`` are the stack frames of the code that causes the recompile, and ``outer`` the
+        frames of the function that is recompiled.
         """
         for captured in inner:
             if captured.layers:
@@ -170,7 +171,8 @@ class CandidatePrograms:
             yield from self._write_candidates("statement", write)
 
     def _target_unit(self, program: ProgramDraft) -> CallableUnit:
-        call = self.tracee.call()  # a new object, because calls may have changed the previous one
+        # Build a new object, because calls may have changed the previous one.
+        call = self.tracee.call()
         return CallableUnit(program.expression(call.function), self._calls_to_make(call))
 
     def _calls_to_make(self, call: Call) -> tuple[invocation.CallInputs, ...]:

@@ -125,7 +125,8 @@ class _Graphs:
             except UnwritableValue as error:
                 self.left_out.append(f"graph {self._count}: {error.reason}")
                 continue
-            except Exception as error:  # user objects may raise anything, and so may our bugs
+            except Exception as error:
+                # User objects may raise anything, and this code may have bugs.
                 self.left_out.append(f"graph {self._count}: {type(error).__name__}: {error}")
                 continue
             self.programs.append(

@@ -139,7 +139,7 @@ def comparison_check(
     text = text.replace("EXACT", _RANDOM if is_random else _EXACT)
     imports = (*_IMPORTS, *imports)
     if is_random and backend.name == "inductor":
-        # Inductor draws the same random numbers as eager only with this setting.
+        # Inductor uses the same random numbers as eager mode only with this setting.
         imports = ("import torch._inductor.config", *imports)
         before = (*before, "torch._inductor.config.fallback_random = True")
     what = f"results of {backend.name} that rounding does not explain"

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ..candidate import Backend, ReproCandidate
+from ..emit.definitions import parse_expression
 from ..emit.program import ProgramDraft
 from ..inputs import TensorStore
 from . import capture, comparison
@@ -134,7 +135,8 @@ class _GraphFunction(ast.NodeTransformer):
             node = ast.Assign([node.target], node.value)
         if isinstance(node, ast.Assign):
             if isinstance(node.value, ast.Constant) and node.value.value is None:
-                return []  # it only frees a value that is no longer needed
+                # Skip the assignment of None, which only frees the memory of an unused value.
+                return []
             target = node.targets[0]
             if isinstance(target, ast.Name) and self._is_number(node.value):
                 assert isinstance(node.value, ast.Call)
@@ -167,7 +169,7 @@ class _GraphFunction(ast.NodeTransformer):
         if node.id in self._new_names:
             return ast.Name(self._new_names[node.id], node.ctx)
         if node.id in self._globals and node.id != "torch":
-            return _parse_expression(self._draft.expression(self._globals[node.id]))
+            return parse_expression(self._draft.expression(self._globals[node.id]))
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -180,7 +182,7 @@ class _GraphFunction(ast.NodeTransformer):
             return owned
         text = ast.unparse(node)
         if text.startswith("torch._C._nn."):
-            return _parse_expression(self._draft.refer_to(eval(text, {"torch": torch})))
+            return parse_expression(self._draft.refer_to(eval(text, {"torch": torch})))
         return self._visit_children(node)
 
     def _visit_children(self, node: ast.expr) -> ast.expr:
@@ -218,7 +220,3 @@ def _drop_unread_name(node: ast.stmt, read: set[str]) -> ast.stmt:
         if isinstance(target, ast.Name) and target.id not in read:
             return ast.Expr(node.value)
     return node
-
-
-def _parse_expression(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body

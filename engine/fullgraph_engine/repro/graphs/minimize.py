@@ -17,9 +17,8 @@ import torch
 from ...torch_internals import backends, dynamo
 from ...tracing import drive
 from ..candidate import Backend, Candidates, ReproCandidate
-from ..emit.script import lines_of_code
 from ..job import Surroundings
-from ..reduce import minimize
+from ..reduce import count_lines, minimize
 from ..verify.check import ScriptCheck
 from ..verify.oracle import Requirement, ShownFinding
 from . import minifier, oracle
@@ -139,7 +138,7 @@ class GraphMinimizer(minimize.ProgramMinimizer):
                     if smaller not in tested:
                         tested[smaller] = self.shows(smaller, trials)
                     shown = tested[smaller]
-                    if shown and lines_of_code(smaller) <= lines_of_code(text):
+                    if shown and count_lines(smaller) <= count_lines(text):
                         text = smaller
                         self.history.append(text)
                         if self.is_shorter(text):

@@ -89,7 +89,7 @@ def _judge_failure(
 def _describe_error(error: BaseException) -> Failure:
     try:
         return drive.failure_of(error)
-    except Exception:  # an exception that raises when it is described
+    except Exception:  # the exception itself raises when it is described
         return Failure("eager", type(error).__name__, "", ())
 
 

@@ -54,6 +54,7 @@ class _Inlining(ast.NodeTransformer):
             known = torch.frombuffer(content, dtype=made.dtype)[: made.numel()].view(made.shape)
             tensor = known.clone().requires_grad_(made.requires_grad)
             text = ProgramDraft(TensorStore(self._folder / DATA)).expression(tensor)
-        except Exception:  # the reducer may have broken it; the program still shows the finding
+        except Exception:
+            # The reducer may have broken the expression; the program still shows the finding.
             return None
         return ast.parse(text, mode="eval").body

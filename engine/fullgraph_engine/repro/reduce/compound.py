@@ -64,7 +64,7 @@ def _block_choices(node: ast.AST) -> Iterator[Replacement]:
         case ast.For():
             yield tuple(node.body)
             for first in _first_items(node.iter):
-                yield (_make_assignment(node.target, first), *node.body)
+                yield (ast.Assign(targets=[node.target], value=first), *node.body)
         case ast.While() | ast.With() | ast.AsyncWith():
             yield tuple(node.body)
         case ast.Try():
@@ -81,10 +81,6 @@ def _block_choices(node: ast.AST) -> Iterator[Replacement]:
         case ast.With(items=[_, _, *_]):
             for item in node.items:
                 yield ast.With(items=[item], body=node.body)
-
-
-def _make_assignment(target: ast.expr, value: ast.expr) -> ast.stmt:
-    return ast.Assign(targets=[target], value=value)
 
 
 def _first_items(iterable: ast.expr) -> Iterator[ast.expr]:

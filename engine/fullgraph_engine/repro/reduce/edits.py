@@ -129,7 +129,7 @@ class _Rebuild:
             if isinstance(value, ast.expr):
                 made.defaults.append(value)
             elif made.defaults:
-                raise Incomplete  # a parameter without a default after one with
+                raise Incomplete  # a parameter without a default would follow a parameter with one
         for argument, default in zip(node.kwonlyargs, node.kw_defaults, strict=True):
             new = self._rebuild_one(argument)
             if isinstance(new, ast.arg):

@@ -154,7 +154,7 @@ def _direct_expressions(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _inner_expressions(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield the expressions directly inside a node, except the numbers of data lists."""
+    """Yield the expressions directly inside a node; none for a list of constants."""
     if is_data(node):
         return
     for child in ast.iter_child_nodes(node):

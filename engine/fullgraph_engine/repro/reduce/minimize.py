@@ -18,7 +18,7 @@ from ...protocol import Log, Reproduced, ReproFound, ReproProgress, from_plain, 
 from ...protocol.repro import ReproStage
 from .. import inputs, reduce
 from ..candidate import Candidates, ReproCandidate
-from ..emit.script import assemble_script, environment_lines, lines_of_code
+from ..emit.script import assemble_script, environment_lines
 from ..inputs.inlining import inline_small_tensors
 from ..job import GRACE, TRIAL_SECONDS, VERIFYING, MinimizationJob, Say, Surroundings, TrialRunner
 from ..verify import oracle, rng
@@ -26,6 +26,7 @@ from ..verify.check import LOOKED_FOR
 from ..verify.finding_signature import own_names
 from ..verify.fresh_python import FreshPython, ScriptOutcome
 from ..verify.oracle import Requirement, ShownFinding, Verdict
+from .program import count_lines
 
 _TELL_EVERY = 0.2
 _BACKWARDS = 3
@@ -329,12 +330,12 @@ class ProgramMinimizer:
     # -- progress reports ---------------------------------------------------------------------
 
     def is_shorter(self, program: str) -> bool:
-        return lines_of_code(assemble_script(program, self.candidates)) < self.lines
+        return count_lines(assemble_script(program, self.candidates)) < self.lines
 
     def report_program(self, program: str) -> None:
         """Report a smaller program to the user; after a verified script, report only its size."""
         if self.verified:
-            self.lines = lines_of_code(assemble_script(program, self.candidates, self.notes))
+            self.lines = count_lines(assemble_script(program, self.candidates, self.notes))
         else:
             self.report_script(program, (*self.notes, _UNVERIFIED))
 
@@ -344,7 +345,7 @@ class ProgramMinimizer:
         self.verified |= verified
         notes = (*notes, *inputs.data_note(program, Path(self.around.scratch)))
         text = assemble_script(program, self.candidates, notes)
-        self.lines = lines_of_code(text)
+        self.lines = count_lines(text)
         about = "\n".join(environment_lines())
         data = inputs.needed_files(program)
         self.emit(ReproFound(self.request, text, self.lines, verified, notes, output, about, data))

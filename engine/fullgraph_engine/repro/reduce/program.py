@@ -13,9 +13,9 @@ WIDTH = 88
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
-# ``torch.ones`` is as short and shows that the contents do not matter.
+# These calls become ``torch.ones``, which is as short and shows that the contents do not matter.
 _RANDOM = frozenset({"rand", "randn", "randint", "empty", "full", "zeros"})
-# Larger numbers all count the same.
+# Numbers above this limit all count as equally large.
 _LARGE = 1 << 20
 
 

@@ -18,6 +18,7 @@ from itertools import takewhile
 from time import monotonic
 from typing import Protocol
 
+from ...protocol import count_equal_ends
 from .edits import Conflict, Incomplete, TreeEdit, apply_edits
 from .endless import has_endless_loop
 from .program import ParsedProgram, format_tree
@@ -331,12 +332,7 @@ def _change_key(name: str, before: ParsedProgram, after: ParsedProgram) -> objec
     because a change that fails also fails for other sizes.
     """
     old, new = before.text.splitlines(), after.text.splitlines()
-    first = 0
-    while first < min(len(old), len(new)) and old[first] == new[first]:
-        first += 1
-    last = 0
-    while last < min(len(old), len(new)) - first and old[-1 - last] == new[-1 - last]:
-        last += 1
+    first, last = count_equal_ends(old, new)
     changed = "\n".join(old[first : len(old) - last]), "\n".join(new[first : len(new) - last])
     alike = [_NUMBER.sub("0", text) for text in changed]
     if alike[0] == alike[1]:

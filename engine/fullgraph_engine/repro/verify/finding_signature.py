@@ -172,7 +172,7 @@ def _construct_and_callee(frame: Frame | None) -> tuple[str, str]:
         except (SyntaxError, ValueError, IndexError):
             return "", ""
     if isinstance(node, (ast.Name, ast.Attribute, ast.Constant)):
-        return "value", ""  # a smaller program may replace one by another
+        return "value", ""  # a smaller program may replace a name or attribute by a constant
     return type(node).__name__, _callee_name(node)
 
 

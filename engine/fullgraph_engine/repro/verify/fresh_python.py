@@ -53,7 +53,7 @@ class FreshPython:
         into, self._go = os.pipe()
         self._output, self._seen, self._path = come, bytearray(), ""
         environment = {**os.environ, "TMPDIR": scratch}
-        # With another cache folder the process would compile all of torch's modules.
+        # With another bytecode cache, the process would compile all of torch's modules.
         for name in ("PYTHONPATH", "PYTHONSTARTUP", "PYTHONPYCACHEPREFIX"):
             environment.pop(name, None)
         actions = [
@@ -83,7 +83,7 @@ class FreshPython:
         with contextlib.suppress(OSError):
             _write(self._go, f"{path}\n".encode())
         os.close(self._go)
-        self._go = -1  # the number will be reused for another descriptor
+        self._go = -1  # the system will reuse the number for another descriptor
 
     def wait(self, seconds: float) -> ScriptOutcome | None:
         """Return the outcome of the script, or None if it still runs after ``seconds``."""

@@ -144,7 +144,7 @@ def _describe_failure(error: BaseException | None) -> Failure | None:
         return None
     try:
         return drive.failure_of(error)
-    except Exception:  # an exception that raises when it is described
+    except Exception:  # the exception itself raises when it is described
         return None
 
 

@@ -48,7 +48,7 @@ def _literal_default(given: dict[str | None, ast.expr]) -> Value | None:
             value = ast.literal_eval(written)
             kind = given.get("type")
             if isinstance(value, str) and kind is not None and ast.unparse(kind) != "str":
-                value = ast.literal_eval(value)  # a parser gets a text as default
+                value = ast.literal_eval(value)  # the default of a command-line option is a text
         elif "choices" in given:
             value = next(iter(ast.literal_eval(given["choices"])))
         elif isinstance(action := given.get("action"), ast.Constant):

@@ -138,7 +138,8 @@ def _evaluate_annotation(annotation: Any, function: Any) -> Any:
         names = getattr(inspect.unwrap(function), "__globals__", {})
         try:
             return eval(annotation, dict(names))
-        except Exception:  # only type checkers import the name, or it is just text
+        except Exception:
+            # The name is imported only for type checkers, or the annotation is just text.
             return annotation
     return annotation
 
@@ -187,7 +188,7 @@ class Guesses:
 
     def _guess_by_name(self, parameter: SignatureParameter, depth: int = 0) -> Iterator[Value]:
         name = parameter.name.lower()
-        # How the class uses its own arguments does not concern parameters of nested objects.
+        # Uses of the class's own arguments do not apply to parameters of nested objects.
         read = self._read.get(parameter.name, frozenset()) if depth == 0 else frozenset()
         untyped = parameter.annotation is None and bool(read)
         if re.fullmatch(_BAG, name) or (untyped and not any(map(_is_of_torch, read))):

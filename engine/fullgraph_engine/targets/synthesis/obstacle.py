@@ -188,7 +188,8 @@ def _named_choices(outcome: TrialOutcome, text: str) -> Iterator[Obstacle]:
 
 
 _PAIRS = (
-    # Two numbers that should be equal: (met in the data, wanted by the code).
+    # Patterns for two numbers that should be equal: the number in the data, then the number that
+    # the code requires.
     r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)",
     r"\(\d+x(\d+) and (\d+)x\d+\)",
     r"same reduction dim, but got \[[^\]]*?(\d+)\] X \[(\d+),",
@@ -200,7 +201,7 @@ _PAIRS = (
     r"has size (\d+) for operand \d+ which does not broadcast with previously seen size (\d+)",
 )
 _PAIRS_TURNED = (
-    # (wanted, met)
+    # Here the required number comes first, then the number in the data.
     r"Expected (\d+) in dimension \d+ but got (\d+)",
     r"to have (\d+) channels, but got (\d+)",
     r"expecting embedding dimension of (\d+), but got (\d+)",

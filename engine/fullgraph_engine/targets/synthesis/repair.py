@@ -54,7 +54,8 @@ def _remove_obstacle(
     candidate = outcome.candidate
     match obstacle:
         case Unequal(met, wanted):
-            # The size of an image does not change how many channels it has.
+            # If a convolution failed, do not resize images: the number of channels is wrong, not
+            # the size.
             sized = outcome.failed is None or "conv" not in outcome.failed.name
             yield from equalize_sizes(subject, candidate, met, wanted, outcome.phase, sized=sized)
             if outcome.phase == 1 and wanted > met:

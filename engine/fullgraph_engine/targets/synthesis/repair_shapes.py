@@ -47,7 +47,8 @@ def fit_layer(subject: SearchSubject, outcome: TrialOutcome, call: FailedCall) -
             if len(shape) != rank and len(known_shape) == rank:
                 yield 1.0, candidate.with_shape(leaf, shape)
         if len(shape) == rank:
-            fixed = 2 if "conv" in call.name else len(shape)  # images may have any size
+            # The height and width of images may differ.
+            fixed = 2 if "conv" in call.name else len(shape)
             for met, right in itertools.islice(zip(first.shape, shape, strict=True), fixed):
                 if met != right and isinstance(met, int):
                     yield from equalize_sizes(subject, candidate, met, right, 1)

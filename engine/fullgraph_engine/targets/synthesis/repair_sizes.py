@@ -106,7 +106,7 @@ def equalize_sizes(
                 yield cost + 1.0, candidate.with_value(path, LiteralValue(b))
     for site in found:
         yield from _scale_size(candidate, site, met, wanted)
-    # Another trial with changed sizes shows which numbers depend on them.
+    # Repeat the trial with changed sizes, to see which numbers depend on them.
     together: dict[tuple[int, int], list[NumberSite]] = {}
     for site in found:
         if site.dim and site.path[0] == "inputs" and site.number > 1:
@@ -190,7 +190,7 @@ def _scale_size(
         image = site.dim is not None and site.dim > 1
         if number_ > 0:
             yield 1.5 + 2.0 * image + _site_distance(site, 1), site.put(candidate, number_)
-    for token in (-1, 1):  # a token that the code adds to a sequence or removes from it
+    for token in (-1, 1):  # the code may add a token to a sequence, or remove one
         inner = site.number + token
         if inner > 1 and met % inner == 0 and inner * wanted % met == 0:
             number_ = inner * wanted // met - token
@@ -205,7 +205,7 @@ def _resize_images(candidate: InputCandidate, met: int, wanted: int) -> Iterator
     """Yield changed arguments with images whose area is scaled by ``wanted / met``, and with longer
     sequences."""
     for side in dict.fromkeys(side for _, _, side in _image_inputs(candidate)):
-        if abs(met - wanted) == 1:  # halves of an odd number, rounded down or up
+        if abs(met - wanted) == 1:  # the code may halve an odd number, rounded down or up
             yield 1.0, _with_all_sides(candidate, side + 1, side)
             yield 1.1, _with_all_sides(candidate, side - 1, side)
         one = math.isqrt(side * side * wanted // met)

@@ -78,7 +78,7 @@ def fix_types(subject: SearchSubject, outcome: TrialOutcome) -> Iterator[Repair]
         at_fault = set(match.groups()) - {"int", "float", "Tensor"}
         near.sort(key=lambda path: type(outcome.made.get(path)).__name__ not in at_fault)
         near.extend(path for path in _of_classes(candidate, at_fault) if path not in near)
-    wanted = _wanted_kind(type(error).__name__, text)
+    wanted = _wanted_kind(text)
     for at, path in enumerate(near[:8]):
         later = path[0] == "init" and outcome.phase == 1
         far = 0.8 if later or subject.guesses.is_documented(str(path[1])) else 0.0
@@ -97,7 +97,7 @@ def fix_types(subject: SearchSubject, outcome: TrialOutcome) -> Iterator[Repair]
                 if dtype != value.dtype:
                     cost = 1.0 + 0.5 * at + (0.0 if path in near else 0.5)
                     yield cost, candidate.with_shape(path, shape, dtype)
-    # The call may need an argument that it omits.
+    # Also try to pass an argument that the call omits.
     lines = _raising_lines(outcome)
     for name in subject.left_out(candidate):
         close = 0.0 if re.search(rf"\b{re.escape(name)}\b", lines) else 2.5
@@ -201,7 +201,7 @@ def _raising_lines(outcome: TrialOutcome) -> str:
     )
 
 
-def _wanted_kind(kind: str, text: str) -> Any:
+def _wanted_kind(text: str) -> Any:
     """Return a predicate for values of the type that an error message requires; None if the message
     does not name a type."""
     if re.search(

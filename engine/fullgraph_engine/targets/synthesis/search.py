@@ -64,7 +64,6 @@ class FoundInputs:
     """Constructor arguments and inputs with which a module class ran without an exception."""
 
     notation: Notation
-    tries: int
     seconds: float
     unusual: str = ""
     """Reason why the inputs are unusual, in words; empty if they are not."""
@@ -79,7 +78,6 @@ class NotFound:
     that got farthest."""
 
     obstacle: str
-    tries: int
     seconds: float
 
 
@@ -165,7 +163,7 @@ class InputSearch:
             outcome.unusual = outcome.unusual or self._unusual_number(outcome.candidate)
             if outcome.phase == 2:
                 notation = notation_of(candidate, self.trials.positional, self.method)
-                found_ = FoundInputs(notation, self.trials.count, spent, outcome.unusual)
+                found_ = FoundInputs(notation, spent, outcome.unusual)
                 if not outcome.unusual or candidate == before or self.given is not None:
                     return found_ if candidate == before else self._shorten(found_, outcome)
                 if unusual is None:
@@ -176,7 +174,8 @@ class InputSearch:
             if is_shape_error(self.subject, outcome):
                 doubtful.setdefault((outcome.place, unequal_sizes(outcome)), outcome)
                 if len(doubtful) > _MOST_DOUBTFUL:
-                    # A trial's exception refers to its module, which may be large.
+                    # Drop the exception of a trial, because it keeps the trial's module, which may
+                    # be large, in memory.
                     del doubtful[min(reversed(doubtful), key=lambda key: doubtful[key].score)]
             is_bug = is_about_names(self.subject, outcome) or is_without_arguments(
                 self.subject, outcome
@@ -208,8 +207,8 @@ class InputSearch:
             return unusual
         spent = time.process_time() - began
         if best is None:
-            return NotFound("there was no time to try anything", 0, spent)
-        return NotFound(last_obstacle(best), self.trials.count, spent)
+            return NotFound("there was no time to try anything", spent)
+        return NotFound(last_obstacle(best), spent)
 
     def _shorten(self, found: FoundInputs, outcome: TrialOutcome) -> FoundInputs:
         """Return found inputs with shorter loop dimensions if the code makes many calls of torch,
@@ -220,7 +219,7 @@ class InputSearch:
         if not words or self.trials.run(candidate, _TRY, afresh=True).phase != 2:
             return found
         notation = notation_of(candidate, self.trials.positional, self.method)
-        return replace(found, notation=notation, tries=self.trials.count, shortened=words)
+        return replace(found, notation=notation, shortened=words)
 
     def _find_certain(
         self,

@@ -109,7 +109,7 @@ class TrialOutcome:
         found = []
         trace = self.error.__traceback__ if self.error is not None else None
         while trace is not None:
-            line: int | None = trace.tb_lineno  # None without a known line
+            line: int | None = trace.tb_lineno  # None if the line is unknown
             found.append((trace.tb_frame, line or 0, trace.tb_lasti))
             trace = trace.tb_next
         return found
@@ -173,7 +173,6 @@ class InputTrials:
         self.method = method
         self.subject, self.namespace, self.guesses = subject, namespace, guesses
         self.positional = tuple(one.name for one in inputs if one.positional)
-        self.count = 0
         self.real = True
         """True to use real tensors in trial calls: small ones are several times faster than fake
         ones and run all code."""
@@ -200,7 +199,6 @@ class InputTrials:
         return outcome
 
     def _run_trial(self, candidate: InputCandidate, seconds: float, afresh: bool) -> TrialOutcome:
-        self.count += 1
         rng.seed_generators()
         outcome = TrialOutcome(candidate)
         maker = _Maker(self.namespace, self.guesses, outcome)
@@ -354,7 +352,7 @@ def _unusual_input(func: Any, args: tuple[Any, ...], out: Any, leaves: Collectio
         if name == "conv2d" and is_input and first.shape[-1] != first.shape[-2]:
             return "the image is not square"
     elif name == "unsqueeze":
-        # Recurrent layers add the batch to inputs without one.
+        # Recurrent layers add a batch dimension to inputs that lack one.
         if id(first) in leaves and sys._getframe(2).f_code.co_filename.endswith(_RECURRENT):
             return f"a recurrent layer gets {first.dim()} dimensions instead of 3"
     elif name in _BROADCASTING and len(tensors) > 1 and isinstance(out, torch.Tensor):
@@ -466,7 +464,8 @@ class _Maker:
     def _grow_bag(self, path: Path, name: str) -> Any:
         candidate = self.outcome.candidate
         value, owner = self._guess_attribute(path, name), candidate.get(path)
-        if not isinstance(owner, Reference):  # the tensor was changed before
+        if not isinstance(owner, Reference):
+            # The code has changed the tensor, so the candidate cannot set its value.
             raise AttributeError(name)
         self.outcome.candidate = candidate.with_value(path, with_field(owner, name, value))
         return self.make(value, (*path, len(inner_values(owner))))

@@ -68,7 +68,7 @@ class Cluster:
         self._watch: asyncio.Task[None] | None = None
         self._lost = f"The connection to the Dask scheduler at {address} was lost"
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Clause that says why no task can end any more, when the cluster has a problem."""
+        """Problem of the cluster because of which no task can finish, as a clause for the user."""
 
     async def connect(self) -> None:
         """Connect to the scheduler, unless this was done before.
@@ -82,12 +82,12 @@ class Cluster:
             from distributed import Client
 
             for name in _LOGGERS:
-                # The report of the check says in one sentence why it ended.
+                # The report of the check states in one sentence why the connection ended.
                 logging.getLogger(name).setLevel(logging.CRITICAL + 1)
             try:
                 self._client = Client(self.address, asynchronous=True, set_as_default=False)
                 await _complete(self._client)
-                # A scheduler that hangs still accepts connections.
+                # A scheduler that hangs still accepts connections, so request the versions too.
                 versions = await asyncio.wait_for(
                     _complete(cast("Any", self._client).get_versions()), self._patience
                 )

@@ -44,7 +44,7 @@ class ClusterEngine:
         await self._cluster.connect()
         task = TraceTask(self._cluster.check, self._launch)
         workers = await self._cluster.list_workers()
-        # Without workers, the task waits for the first one.
+        # If there are no workers yet, the task waits for the first one.
         starts = [asyncio.ensure_future(self._cluster.run(task, one)) for one in workers or [""]]
         try:
             for start in asyncio.as_completed(starts):
@@ -105,7 +105,8 @@ class ClusterEngine:
             return
         for event in events:
             if isinstance(event, FilesRead):
-                # Times of files may differ between machines, and their contents are equal.
+                # Read the state of the files here: their contents are equal, but their times may
+                # differ between machines.
                 read = (file_state(file.path) for file in event.unpack_files())
                 yield FilesRead.from_files(number, read)
             else:

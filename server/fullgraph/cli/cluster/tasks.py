@@ -90,11 +90,6 @@ def unpack_answer(packed: bytes) -> tuple[TaskAnswer, Sequence[Event]]:
     return answer, events
 
 
-def pack_event(event: Event) -> bytes:
-    """Encode one event of an engine."""
-    return encode_line(event)
-
-
 def unpack_event(packed: bytes) -> Event:
     """Decode one event of an engine; raise ProtocolError if the bytes are not an event."""
     return decode_one_of(MESSAGES, packed)  # type: ignore[no-any-return]
@@ -124,7 +119,8 @@ def _compute_digest(state: FileState) -> str:
         return f"{state.size} bytes"
     try:
         if path.is_dir():
-            # The files that the trace has read in the folder are compared themselves.
+            # Of a folder, only the existence is compared; the files that the trace has read in it
+            # are compared separately.
             return "folder"
         return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
     except OSError:

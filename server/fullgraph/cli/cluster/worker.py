@@ -16,7 +16,6 @@ from fullgraph.cli.cluster.tasks import (
     TaskAnswer,
     TraceTask,
     pack_answer,
-    pack_event,
     unpack_task,
 )
 from fullgraph.cli.sources import SourceFile, UnreadableFile, read_source
@@ -24,7 +23,14 @@ from fullgraph.domain.positions import text_hash
 from fullgraph.engines import Engine, EngineState, EngineStatus
 from fullgraph.engines.background import EngineLaunch
 from fullgraph.engines.requests import AnalysisRequest
-from fullgraph_engine.protocol import Analyze, Event, FilesRead, Importing, TargetStarted
+from fullgraph_engine.protocol import (
+    Analyze,
+    Event,
+    FilesRead,
+    Importing,
+    TargetStarted,
+    encode_line,
+)
 
 if TYPE_CHECKING:
     from distributed import Worker
@@ -172,7 +178,7 @@ async def _collect_events(
     try:
         async for event in asked:
             if isinstance(event, (Importing, TargetStarted)):
-                worker.log_event(TOPIC, (check, number, pack_event(event)))
+                worker.log_event(TOPIC, (check, number, encode_line(event)))
             else:
                 events.append(event)
     except asyncio.CancelledError:

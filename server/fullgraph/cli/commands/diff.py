@@ -129,7 +129,7 @@ def _check_sides(arguments: Namespace, settings: list[str]) -> None:
         }
         for name, value in unused.items():
             if value:
-                raise UsageError(f"--report: Reports are of finished checks: {name} does nothing.")
+                raise UsageError(f"--report: {name} has no effect on reports of finished checks.")
         return
     if len(arguments.python) > 2:
         raise UsageError("--python: Give at most two, old and new.")
@@ -142,4 +142,4 @@ def _check_sides(arguments: Namespace, settings: list[str]) -> None:
     if not arguments.paths:
         raise UsageError("PATHS: Name the files and folders to check.")
     if sources.STANDARD_INPUT in arguments.paths:
-        raise UsageError("PATHS: Standard input has no second side.")
+        raise UsageError("PATHS: Standard input cannot be compared; name files.")

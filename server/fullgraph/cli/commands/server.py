@@ -23,7 +23,7 @@ def configure(parser: Parser) -> None:
         type=_parse_address,
         help="Listen on a socket for one client; port 0 selects a free port.",
     )
-    # Not in the group: a client that appends --stdio can use it.
+    # This option is not in the group of transports, because a client may append --stdio to it.
     parser.options.add_argument(
         "--with",
         dest="other",

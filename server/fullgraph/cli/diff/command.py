@@ -23,7 +23,7 @@ from fullgraph.cli.exit_status import CLEAN, FOUND, UNABLE, Interrupted
 from fullgraph.cli.file_settings import FileSettings
 from fullgraph.cli.progress import ProgressLine
 from fullgraph.cli.sources import UnreadableFile, absolute_path
-from fullgraph.cli.terminal import Color, as_utf8, paint_for, write
+from fullgraph.cli.terminal import Color, as_utf8, paint_for, write, write_message
 from fullgraph.domain.codes import Severity
 from fullgraph.render.checked import CheckedFile
 from fullgraph.render.json import check_json
@@ -90,8 +90,7 @@ class DiffOutput:
         return difference_text(found, paint_for(stream, self.color))
 
     def print_message(self, word: str, style: Style, sentence: str) -> None:
-        paint = paint_for(sys.stderr, self.color)
-        write(sys.stderr, f"{paint(style, f'{word}:')} {sentence}\n")
+        write_message(self.color, word, style, sentence)
 
     def print_error(self, sentence: str) -> None:
         self.print_message("error", Style.ERROR, sentence)

@@ -156,7 +156,7 @@ class BackgroundEngine(AnyEngine):
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(connection.ended.wait(), CLOSE_GRACE)
                 connection.drop()
-            self._fail_requests("The engine was restarted.", "Try again.")
+            self._fail_requests("The engine was restarted.")
             await self._connect_or_replace()
 
     def reconsider(self) -> None:
@@ -255,7 +255,7 @@ class BackgroundEngine(AnyEngine):
             self._connection.send(Hello(0.0))
             await self._connection.close()
         self.kill()
-        self._fail_requests("The engine was stopped.", "Try again.")
+        self._fail_requests("The engine was stopped.")
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -281,7 +281,7 @@ class BackgroundEngine(AnyEngine):
         elif self._connection is not None:
             self._send_request(self._connection, asked)
         elif self._closed:
-            self._fail_requests("The engine was stopped.", "Try again.")
+            self._fail_requests("The engine was stopped.")
 
     def _send_request(self, connection: EngineConnection, asked: PendingRequest[Any]) -> None:
         connection.send(asked.request)
@@ -340,12 +340,10 @@ class BackgroundEngine(AnyEngine):
         if isinstance(event, LAST):
             self._asked.pop(asked.request.request, None)
 
-    def _fail_requests(self, reason: str, next_step: str) -> None:
-        """End all open requests with a failure: the sentence ``reason`` and what the user can do,
-        ``next_step``.
-        """
+    def _fail_requests(self, reason: str) -> None:
+        """End all open requests with a failure, for which the sentence ``reason`` is the cause."""
         for number, asked in list(self._asked.items()):
-            failed = Failed(number, reason, next_step)
+            failed = Failed(number, reason, "Try again.")
             self._put_event(asked, asked.cancellation_event() if asked.cancelled else failed)
         self._inner.clear()
 

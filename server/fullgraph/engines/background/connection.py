@@ -15,10 +15,9 @@ from fullgraph.engines.background.messages import (
     FromClient,
     Welcome,
     decode_message,
-    encode_message,
 )
 from fullgraph.engines.process import LONGEST_LINE, LineProtocol
-from fullgraph_engine.protocol import ProtocolError
+from fullgraph_engine.protocol import ProtocolError, encode_line
 
 ANSWER = 5.0
 """Maximum seconds until a background engine's process answers after it accepted the connection."""
@@ -89,7 +88,7 @@ class EngineConnection(LineProtocol):
 
     def send(self, message: FromClient) -> None:
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(encode_message(message))
+            self._transport.write(encode_line(message))
 
     async def close(self) -> None:
         """Close the connection after the background engine has received all messages."""
@@ -125,7 +124,7 @@ class EngineConnection(LineProtocol):
             return
         self._lost = True
         if not self.welcome.done():
-            # The background engine ended just now, so another one may be started.
+            # The background engine has just ended, so the client may start another one.
             self.welcome.set_exception(ConnectionRefusedError())
         else:
             self.on_lost("The process of the engine has ended.")

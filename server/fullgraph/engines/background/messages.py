@@ -2,6 +2,7 @@
 
 Each message is one JSON line. A client begins with ``Hello``, except for ``Ping`` and ``Shutdown``.
 The process begins with ``Welcome`` and the engine status, which it sends again after each change.
+Messages do not have a length limit, because the engine has already shortened long texts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from fullgraph_engine.protocol import (
     Reproduce,
     Shutdown,
     decode_one_of,
-    encode_line,
 )
 
 
@@ -72,12 +72,6 @@ _KINDS: dict[str, type] = {
     **MESSAGES,
     **{kind.__name__: kind for kind in (Hello, Ping, Welcome, Pong, EngineStatus)},
 }
-
-
-def encode_message(message: FromClient | ToClient) -> bytes:
-    """Encode a message as one line, including the newline."""
-    # No length limit is needed here, because the engine has already shortened long texts.
-    return encode_line(message)
 
 
 def decode_message(line: bytes) -> object:

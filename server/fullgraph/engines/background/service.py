@@ -16,7 +16,6 @@ from fullgraph.engines.background.messages import (
     ToClient,
     Welcome,
     decode_message,
-    encode_message,
 )
 from fullgraph.engines.engine import AnyEngine
 from fullgraph.engines.process import LONGEST_LINE, LineProtocol
@@ -33,6 +32,7 @@ from fullgraph_engine.protocol import (
     ProtocolError,
     Reproduce,
     Shutdown,
+    encode_line,
 )
 
 _MOST_LOGS = 8 << 20
@@ -187,7 +187,7 @@ class Client(LineProtocol):
         if waiting > _MOST_WAITING:
             self.drop()
         elif waiting < _MOST_LOGS or not isinstance(message, Log):
-            transport.write(encode_message(message))
+            transport.write(encode_line(message))
 
     def close(self) -> None:
         """Close the connection after sending pending messages."""

@@ -12,7 +12,7 @@ from fullgraph.fixes.rewrites.names import descendants
 from fullgraph.fixes.rewrites.syntax import Syntax, targets, words
 from fullgraph.fixes.site import Change, Site
 
-_WHOLE_PROGRAM = "It holds for the whole program"
+_WHOLE_PROGRAM = "The setting applies to the whole program"
 
 
 def attribute_of_tensor(site: Site) -> Iterator[Candidate]:
@@ -140,9 +140,10 @@ def constant_without_gradient(site: Site) -> Iterator[Candidate]:
     if any(old in syntax.here for old, _ in changes):
         yield Candidate(
             "without-gradient",
-            "Make tensors that require no gradient",
+            "Create tensors that do not require a gradient",
             site.replaced(changes),
-            gives_up="No gradient is computed of them, and none of what depends on them alone.",
+            gives_up="No gradients are computed for these tensors, nor for values that depend only "
+            "on them.",
         )
 
 

@@ -168,7 +168,7 @@ def _one_call(site: Site, node: cst.If) -> Iterator[Candidate]:
         "one-call",
         "Choose the arguments with `torch.where`",
         site.replaced(in_place_of(site, node, [add_leading_lines(line, node)]), imports=["torch"]),
-        gives_up="Both arguments are always computed, and what is chosen is a tensor of its own.",
+        gives_up="Both arguments are always computed, and the chosen value is a new tensor.",
         loses=("state-aliasing",),
     )
 
@@ -208,7 +208,7 @@ def _by_where(site: Site, node: cst.If) -> Iterator[Candidate]:
             "Compute both sides and choose with `torch.where`",
             site.replaced(in_place_of(site, top, new), imports=["torch"]),
             gives_up=(f"{dropped} is removed. " if dropped else "")
-            + "Both sides are always computed, also where one has no meaning.",
+            + "Both sides are always computed, even where one of them is invalid.",
             loses=(*CHOSEN, *SAID) if dropped else CHOSEN,
             computes_more=True,
         )
@@ -239,7 +239,7 @@ def _early_return(site: Site, node: cst.If) -> Iterator[Candidate]:
         "where",
         "Compute both results and choose with `torch.where`",
         site.replaced(changes, imports=["torch"]),
-        gives_up="Both results are always computed, also where one has no meaning.",
+        gives_up="Both results are always computed, even where one of them is invalid.",
         loses=CHOSEN,
         computes_more=True,
     )
@@ -290,9 +290,9 @@ def _do_always(site: Site, node: cst.If) -> Iterator[Candidate]:
     new = _without_tensors(Conditions(site).read(node.test), then)
     yield Candidate(
         "always",
-        "Always do what the condition asks for",
+        "Always execute the branch",
         site.replaced(in_place_of(site, node, all_below(new, node))),
-        gives_up=f"`{_line(site, node.test)}` is not checked.",
+        gives_up=f"`{site.one_line(node.test)}` is not checked any more.",
     )
 
 
@@ -306,12 +306,12 @@ def _for_any(site: Site, node: cst.If) -> Iterator[Candidate]:
     if not asks or not isinstance(node.orelse, cst.Else):
         return
     new = statements_of(node.body)
-    other = " ".join(_line(site, one) for one in statements_of(node.orelse.body))
+    other = " ".join(site.one_line(one) for one in statements_of(node.orelse.body))
     yield Candidate(
         "always",
-        f"Do without the `else` of `{_line(site, test)}`",
+        f"Remove the `else` of `{site.one_line(test)}`",
         site.replaced(in_place_of(site, node, all_below(new, node))),
-        gives_up=f"`{other}` is never done.",
+        gives_up=f"`{other}` is never executed.",
         computes_more=True,
     )
 
@@ -322,9 +322,9 @@ def _drop_nothing(site: Site, node: cst.If) -> Iterator[Candidate]:
     if node.orelse is None and all(isinstance(one, cst.Pass) for one in small):
         yield Candidate(
             "drop-nothing",
-            "Remove a condition that decides nothing",
+            "Remove a condition without effect",
             site.replaced(in_place_of(site, node, [])),
-            gives_up=f"`{_line(site, node.test)}` is not computed, and raises nothing.",
+            gives_up=f"`{site.one_line(node.test)}` is not evaluated, so it cannot raise.",
         )
 
 
@@ -392,7 +392,7 @@ def _drop_shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
         "drop-shortcut",
         "Remove the shortcut",
         text,
-        gives_up=f"`{_line(site, small[0])}` where `{_line(site, node.test)}`.",
+        gives_up=f"`{site.one_line(small[0])}` where `{site.one_line(node.test)}`.",
     )
 
 
@@ -408,9 +408,10 @@ def _only_eager(site: Site, node: cst.If) -> Iterator[Candidate]:
         return
     yield Candidate(
         "only-eager",
-        "Do it only in eager mode",
+        "Execute the branch only in eager mode",
         site.replaced([(node.test, eager_only(node.test))], imports=["torch"]),
-        gives_up="Compiled code never does it: what it prepares has to be there before.",
+        gives_up="Compiled code never executes it, so its effect must exist before the first "
+        "compiled call.",
     )
 
 
@@ -449,17 +450,13 @@ def _by_cond(site: Site, node: cst.If) -> Iterator[Candidate]:
     new = [*functions, converter.statement(call)]
     yield Candidate(
         "cond",
-        "Make the sides functions for `torch.cond`",
+        "Convert both sides to functions for `torch.cond`",
         site.replaced(
             in_place_of(site, top, [add_comments(new[0], top.leading_lines), *new[1:]]),
             imports=["torch"],
         ),
-        gives_up="Both sides have to give tensors of the same shape, dtype and device.",
+        gives_up="Both sides must return tensors of the same shape, dtype and device.",
     )
-
-
-def _line(site: Site, node: cst.CSTNode) -> str:
-    return " ".join(site.code(node).split())
 
 
 _REWRITES = (

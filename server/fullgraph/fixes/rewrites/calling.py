@@ -118,7 +118,7 @@ def default_arguments(site: Site) -> Iterator[Candidate]:
             "default-argument",
             f"Pass a tensor for `{name}` also where it is None",
             site.replaced(changes),
-            gives_up=f"The caller makes the value that stands for a missing `{name}`.",
+            gives_up=f"The caller computes the value for a missing `{name}`.",
         )
 
 

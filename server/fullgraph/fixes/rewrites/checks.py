@@ -56,7 +56,7 @@ def _only_raise(node: cst.If) -> cst.Raise | None:
 
 def _rewrite_raise(site: Site, node: cst.If, raised: cst.Raise) -> Iterator[Candidate]:
     conditions = Conditions(site)
-    message = _message(raised.exc, f"not expected: {_one_line(site, node.test)}")
+    message = _message(raised.exc, f"not expected: {site.one_line(node.test)}")
     needed = negation(conditions.read(node.test))
     try:
         checked = [_parse_statement(site, one) for one in _message_parts(needed, message)]
@@ -207,7 +207,3 @@ def _text(node: cst.BaseExpression) -> str | None:
 
 def _spell_part(part: cst.BaseFormattedStringContent) -> str:
     return code_of(part.expression) if isinstance(part, cst.FormattedStringExpression) else ""
-
-
-def _one_line(site: Site, node: cst.CSTNode) -> str:
-    return " ".join(site.code(node).split())

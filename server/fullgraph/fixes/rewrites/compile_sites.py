@@ -53,7 +53,8 @@ def compile_expressions(syntax: Syntax, function: str) -> list[cst.BaseExpressio
         elif function == "forward" and _is_module_compile(syntax, call):
             found.append(call)
     if not found:
-        # A compiled function may call another one, which a graph break separates from it.
+        # If the function is not compiled itself, a compiled function may call it after a graph
+        # break.
         found = [
             call
             for call in m.findall(syntax.module, m.Call())

@@ -9,6 +9,7 @@ from typing import Union
 import libcst as cst
 
 from fullgraph.fixes.rewrites.names import code_of, names_bound, walk
+from fullgraph.fixes.rewrites.syntax import words
 from fullgraph.fixes.site import Site
 
 
@@ -42,30 +43,24 @@ class Either:
 
 
 Condition = Union[Plain, OfTensor, Both, Either]
-_Judge = Callable[[cst.BaseExpression], bool]
-"""Function that returns whether the value of an expression seems to be a tensor."""
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_SIZES = _words(
+_SIZES = words(
     "size dim numel nelement ndimension element_size stride is_contiguous is_floating_point"
     " is_complex get_device type storage_offset data_ptr"
 )
 """Methods of a tensor whose results do not depend on its data."""
-_FACTS = _words(
+_FACTS = words(
     "shape dtype device ndim requires_grad is_cuda is_sparse layout training names itemsize"
     " is_leaf grad_fn nbytes config"
 )
-_BOOLEAN = _words(
+_BOOLEAN = words(
     "any all eq ne lt le gt ge isnan isinf isfinite isneginf isposinf isclose isin logical_and"
     " logical_or logical_not logical_xor bool less greater less_equal greater_equal not_equal"
     " signbit"
 )
 """Functions of torch, and methods of tensors, that return boolean tensors."""
-_REDUCTIONS = _BOOLEAN | _words(
+_REDUCTIONS = _BOOLEAN | words(
     "sum max min mean median amax amin norm std var prod abs argmax argmin item tolist nonzero"
     " count_nonzero detach cpu equal allclose"
 )
@@ -177,7 +172,8 @@ class Conditions:
             sides = self._number_parts(test.left), self._number_parts(test.right)
             return _join_parts(sides, isinstance(test.operator, cst.And))
         code = self._site.code(test)
-        if self._is_plain(test) or isinstance(test, cst.Attribute):  # as in ``self.training and …``
+        if self._is_plain(test) or isinstance(test, cst.Attribute):
+            # A test such as ``self.training and …``.
             return Plain(code)
         return OfTensor(f"torch.tensor({code})")
 
@@ -361,7 +357,7 @@ class Conditions:
         if isinstance(node, cst.BinaryOperation):
             left, right = operand(self.value(node.left)), operand(self.value(node.right))
             changed = left != self._site.code(node.left) or right != self._site.code(node.right)
-            return f"{left} {_operator_sign(node)} {right}" if changed else code
+            return f"{left} {code_of(node.operator).strip()} {right}" if changed else code
         if not isinstance(node, cst.Call):
             return code
         counted = self._count_code(node)
@@ -396,7 +392,8 @@ class Conditions:
             mask = chosen.value
             if isinstance(mask, cst.Comparison) or self._is_boolean(mask):
                 return self._counting_call(mask)
-            if sized is self._site.expression:  # what the graph broke at: its size is not known
+            if sized is self._site.expression:
+                # The graph broke at this expression, so its size is not known.
                 return self._counting_call(mask)
         if isinstance(sized, cst.Call):
             called = self._site.code(sized.func)
@@ -408,10 +405,6 @@ class Conditions:
 
     def _counting_call(self, mask: cst.BaseExpression) -> str:
         return f"torch.count_nonzero({self._site.code(mask)})"
-
-
-def _operator_sign(node: cst.BinaryOperation) -> str:
-    return code_of(node.operator).strip()
 
 
 def _asks(condition: Condition) -> bool:

@@ -100,9 +100,9 @@ def _first_time(
         return
     yield Candidate(
         "not-when-compiling",
-        f"Do what depends on `{site.code(changed)}` only when not compiling",
+        f"Execute code that depends on `{site.code(changed)}` only when not compiling",
         site.replaced([(branch.test, eager_only(branch.test))], imports=["torch"]),
-        gives_up="The compiled code does without it.",
+        gives_up="Compiled code does not execute it.",
     )
 
 
@@ -129,6 +129,6 @@ def _in_a_tensor(site: Site, name: str) -> Iterator[Candidate]:
             "counter-in-a-tensor",
             f"Make a buffer of `self.{name}`",
             site.replaced(changes, imports=["torch"]),
-            gives_up=f"`self.{name}` is a tensor then, which moves with the module.",
+            gives_up=f"`self.{name}` becomes a tensor, which moves with the module.",
             loses=("state",),
         )

@@ -80,7 +80,8 @@ def wrap_calls(site: Site) -> Iterator[Candidate]:
         or isinstance(syntax.text.parent(call), cst.Expr)
     ):
         return
-    # Functions of torch already are operators, or cannot be operators.
+    # Functions of torch and of the standard library already are operators, or cannot become
+    # operators.
     if package in ("", "torch", *sys.stdlib_module_names):
         return
     parameters, arguments, inside = _arguments(call)
@@ -99,7 +100,7 @@ def wrap_calls(site: Site) -> Iterator[Candidate]:
                 "custom-operator",
                 f"Make an operator of `{function}`",
                 text,
-                gives_up="It has no gradient.",
+                gives_up="The operator has no gradient.",
                 parts=("export",),
             )
 
@@ -219,7 +220,7 @@ def _changed_in_place(body: cst.CSTNode) -> set[str]:
     return found - {""}
 
 
-_GIVES_UP = "Compiled code calls it as it is: nothing in it is compiled."
+_GIVES_UP = "Compiled code calls the operator, and nothing in it is compiled."
 _LEAVING = (cst.Return, cst.Raise, cst.Import, cst.ImportFrom, cst.Del, *_NOT_MOVED)
 _BLOCKS = (cst.If, cst.For, cst.While)
 
@@ -639,7 +640,7 @@ def add_fake_kernels(site: Site) -> Iterator[Candidate]:
                 "fake-kernel",
                 f"Register a fake kernel of `{name}`",
                 site.replaced([(function, cst.FlattenSentinel(new))]),
-                gives_up="Its sizes are those of the calls that were seen.",
+                gives_up="Its sizes are derived from recorded calls.",
                 parts=("export",),
             )
             if not formula:
@@ -649,8 +650,8 @@ def add_fake_kernels(site: Site) -> Iterator[Candidate]:
                 "fake-kernel-and-gradient",
                 f"Register a fake kernel and the gradient of `{name}`",
                 site.replaced([(function, cst.FlattenSentinel(new))]),
-                gives_up="Its sizes are those of the calls that were seen, and its gradient"
-                " computes it again.",
+                gives_up="Its sizes are derived from recorded calls, and the backward pass "
+                "computes it again.",
                 parts=("export",),
             )
 
@@ -841,8 +842,8 @@ def _kernel_result(
 ) -> str | None:
     """Return code that creates a tensor with the sizes of the output ``number`` in all ``calls``.
 
-    None if inputs do not determine them. With ``strided``, it has the strides of an input with the
-    same sizes.
+    Return None if the sizes of the inputs do not determine these sizes. With ``strided``, the
+    tensor gets the strides of an input with the same sizes.
     """
     outputs = [one.outputs[number] for one in calls]
     given: dict[str, list[TensorForm]] = {}

@@ -38,28 +38,27 @@ _CONSTANT = _Way(
     "assume-constant",
     "torch.compiler.assume_constant_result",
     "Compute `{code}` once, when compiling",
-    "In compiled code it is the value that it had when the code was compiled.",
+    "Compiled code uses the value from the time of its compilation.",
     suggestion=True,
 )
 _NONSTRICT = _Way(
     "nonstrict-trace",
     "torch._dynamo.nonstrict_trace",
     "Trace `{code}` without Dynamo, by `nonstrict_trace`",
-    "What it does besides its result happens once, when it is compiled, and conditions in it are"
-    " decided then.",
+    "Its side effects happen once, at compilation, and its conditions are decided then.",
 )
 _IN_GRAPH = _Way(
     "allow-in-graph",
     "torch.compiler.allow_in_graph",
     "Put `{code}` into the graph as it is, by `allow_in_graph`",
-    "Nothing checks what it does besides its result, which must be a function of tensors.",
+    "Its side effects are not checked, and its result must be a function of tensors.",
     suggestion=True,
 )
 _DISABLE = _Way(
     "disable",
     "torch.compiler.disable",
     "Keep `{code}` out of compiled code, in a function of its own",
-    "The graph still breaks here, but only around this, and as the code says.",
+    "The graph still breaks here, but only around this call, as the code states.",
     suggestion=True,
 )
 

@@ -116,7 +116,7 @@ def _names_of(setting: str) -> str:
 def _settings(finding: Finding, evidence: RecompileEvidence) -> Iterator[tuple[str, str]]:
     """Yield settings of torch that may help, each with a sentence on their effect."""
     guard = guard_of(finding)
-    whole = "It holds for the whole program:"
+    whole = "The setting applies to the whole program:"
     if finding.code == "recompile/size":
         if any("Parameter" in one.expression for one in evidence.guards):
             in_module = any("_parameters" in one.source for one in evidence.guards)
@@ -178,7 +178,7 @@ def _mark_before(
         if changes is not None:
             yield Candidate(
                 "mark-unbacked" if unbacked else "mark-dynamic",
-                f"Mark what varies by `{codes[0]}`",
+                f"Mark the varying size with `{codes[0]}`",
                 syntax.site.replaced(changes, imports=list(dict.fromkeys(imports))),
                 preserves=True,
                 gives_up=_NEEDS_TO_KNOW if unbacked else _NEEDS_CONSTANT,

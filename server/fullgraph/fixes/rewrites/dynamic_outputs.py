@@ -61,7 +61,9 @@ def masked_reduction(site: Site) -> Iterator[Candidate]:
             code = _reduction_code(syntax, tensor, mask, reduction.attr.value)
             if code is not None:
                 yield Candidate(
-                    "mask-reduction", "Reduce what the mask leaves", syntax.replaced(call, code)
+                    "mask-reduction",
+                    "Reduce the whole tensor, without effect of masked elements",
+                    syntax.replaced(call, code),
                 )
                 return
         if isinstance(reduction, cst.Arg) and isinstance(call, cst.Call):
@@ -71,7 +73,9 @@ def masked_reduction(site: Site) -> Iterator[Candidate]:
                 code = _reduction_code(syntax, tensor, mask, function)
                 if code is not None:
                     yield Candidate(
-                        "mask-reduction", "Reduce what the mask leaves", syntax.replaced(call, code)
+                        "mask-reduction",
+                        "Reduce the whole tensor, without effect of masked elements",
+                        syntax.replaced(call, code),
                     )
                     return
         yield from _through_variable(syntax, node, tensor, mask)
@@ -106,7 +110,9 @@ def _through_variable(
         changes.append((call, syntax.fitted(call, code)))
     if len(changes) > 1:
         yield Candidate(
-            "mask-reduction", "Reduce what the mask leaves", syntax.site.replaced(changes)
+            "mask-reduction",
+            "Reduce the whole tensor, without effect of masked elements",
+            syntax.site.replaced(changes),
         )
 
 
@@ -178,7 +184,7 @@ def masked_loss(site: Site) -> Iterator[Candidate]:
         ]
         yield Candidate(
             "ignore-masked",
-            "Let the loss ignore what the mask leaves out",
+            "Let the loss ignore elements that the mask leaves out",
             site.replaced(changes, imports=syntax.lacking("torch")),
         )
     for node in syntax.here:
@@ -207,7 +213,9 @@ def masked_loss(site: Site) -> Iterator[Candidate]:
             f".masked_fill(~{where}, 0).sum() / {where}.sum()"
         )
         yield Candidate(
-            "mask-loss", "Average the loss of what the mask leaves", syntax.replaced(node, code)
+            "mask-loss",
+            "Average the loss over elements that the mask selects",
+            syntax.replaced(node, code),
         )
         return
 
@@ -296,9 +304,9 @@ def padded_places(site: Site) -> Iterator[Candidate]:
         code = f"torch.nonzero_static({site.code(condition)}, size={of}.numel())"
         yield Candidate(
             "nonzero-static",
-            "List a fixed number of places by `nonzero_static`",
+            "Return a fixed number of indices with `nonzero_static`",
             syntax.replaced(node, code, torch=True),
-            gives_up="Places that are missing are listed as -1, which what follows must leave out.",
+            gives_up="Missing indices are -1, which the code after it must leave out.",
             suggestion=True,
         )
         return
@@ -308,7 +316,7 @@ def capture_sizes(site: Site) -> Iterator[Candidate]:
     """Yield a rewrite that sets Dynamo to capture data-dependent sizes as symbols."""
     title = getattr(site.finding.evidence, "title", "").lower()
     syntax = Syntax(site)
-    # In a loop, the message of Dynamo only mentions the loop.
+    # For a break in a loop, Dynamo's message only mentions the loop.
     in_loop = "loop" in title and any(_is_dynamic(syntax, node) for node in syntax.here)
     if not in_loop and "dynamic shape" not in title and "data-dependent output" not in title:
         return
@@ -320,7 +328,7 @@ def capture_sizes(site: Site) -> Iterator[Candidate]:
             text,
             preserves=True,
             gives_up=(
-                "It holds for the whole program: sizes that data decide have no known value then,"
-                " so compiled code is general in them, and code that needs the value is an error."
+                "The setting applies to the whole program: data-dependent sizes "
+                "become symbols without a value, and code that needs the value raises an error."
             ),
         )

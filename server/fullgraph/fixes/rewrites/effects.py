@@ -101,7 +101,7 @@ def not_when_compiling(site: Site) -> Iterator[Candidate]:
         return
     what = sorted(slice_.kinds)
     lost = " and ".join(what) if len(what) < 3 else f"{', '.join(what[:-1])} and {what[-1]}"
-    gives_up = f"The compiled code does without {lost}."
+    gives_up = f"Compiled code leaves out {lost}."
     if slice_.attributes:
         gives_up += f" It does not set {', '.join(slice_.attributes)}."
     if slice_.calls:
@@ -310,7 +310,7 @@ def clock_without_time(site: Site) -> Iterator[Candidate]:
     clocks = " and ".join(sorted({f"`{site.code(call)}`" for call, _ in changes}))
     yield Candidate(
         "clock-when-not-compiling",
-        "Ask for the time only when not compiling",
+        "Read the clock only when not compiling",
         site.replaced(changes, imports=syntax.lacking("torch")),
         gives_up=f"In compiled code the result of {clocks} is zero.",
     )
@@ -366,7 +366,7 @@ def ignored_logger(site: Site) -> Iterator[Candidate]:
         if text is not None:
             yield Candidate(
                 "ignore-logger",
-                f"Let Dynamo leave out `{site.code(call.func)}`",
+                f"Let Dynamo ignore `{site.code(call.func)}`",
                 text,
                 gives_up=f"The compiled code does not call `{site.code(call.func)}`.",
             )

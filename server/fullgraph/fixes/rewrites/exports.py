@@ -44,7 +44,7 @@ def add_checks(site: Site) -> Iterator[Candidate]:
     spelled = f"`torch._check({evidence.check})`"
     yield Candidate(
         "check",
-        f"State what always holds by {spelled}",
+        f"State the condition with {spelled}",
         site.replaced(changes, imports=syntax.imports_for(code_of(call.func))),
         gives_up=f"It raises where `{evidence.check}` is not true.",
         restricts=True,

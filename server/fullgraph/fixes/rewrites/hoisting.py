@@ -62,7 +62,7 @@ def _out_of_loops(syntax: Syntax, call: cst.Call) -> Iterator[Candidate]:
     (_, above), *_ = changes
     assert isinstance(above, cst.FlattenSentinel)
     first, *rest = list(above)[:-1]
-    # Comments of the moved statement move, too.
+    # Move the comments of the statement together with it.
     comments = [*first.leading_lines, *line.leading_lines]
     new = [first.with_changes(leading_lines=comments), *rest]
     yield Candidate(

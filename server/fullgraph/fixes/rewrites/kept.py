@@ -59,9 +59,9 @@ def recompute_cached(site: Site) -> Iterator[Candidate]:
 def _candidate(site: Site, changes: Sequence[tuple[cst.CSTNode, Change]]) -> Candidate:
     return Candidate(
         "not-kept",
-        "Compute in each call what was kept for the next",
+        "Compute the cached value in each call",
         site.replaced(changes),
-        gives_up="It is computed in each call, in eager mode too.",
+        gives_up="It is computed in each call, also in eager mode.",
         loses=("state",),
         extends=True,
     )

@@ -130,9 +130,7 @@ class RunningOn:
         return [self.converter.statement(code) for code in codes]
 
     def noted(self, code: str) -> Statement:
-        """Return the statement that records that the loop has ended, if the boolean tensor ``code``
-        is true.
-        """
+        """Return a statement that marks the loop as ended if the tensor ``code`` is true."""
         code = code if code.startswith("~") else operand(code)
         return self.converter.statement(f"{self.done} = {self.done} | {code}")
 

@@ -123,7 +123,7 @@ def _running_on(site: Site, node: cst.If | cst.While) -> Iterator[Candidate]:
         return
     yield Candidate(
         "where",
-        "Run all iterations, and keep what was there where the loop ended",
+        "Run all iterations, and ignore those after the end of the loop",
         text,
         gives_up=f"{removed}All iterations are computed, also after `{code_of(node.test)}`.",
         loses=(*CHOSEN, *SAID) if dropped else CHOSEN,
@@ -183,8 +183,8 @@ def _by_while_loop(
             "while-loop",
             f"Make the loop a `{function}`",
             site.replaced(in_place_of(site, loop, new), imports=["torch"]),
-            gives_up="Each iteration has to keep the shapes and dtypes. Gradients need a torch "
-            "whose `while_loop` has them.",
+            gives_up="Each iteration must keep the shapes and dtypes. Gradients need a torch "
+            "whose `while_loop` supports them.",
         )
 
 

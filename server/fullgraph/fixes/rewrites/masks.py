@@ -100,7 +100,7 @@ def _rewrite_reduction(site: Site, whole: cst.BaseExpression, mask: str) -> Iter
         return
     yield Candidate(
         "mask-reduction",
-        "Reduce all elements, without effect of those that are not chosen",
+        "Reduce all elements, without effect of masked ones",
         site.replaced([(call, cst.parse_expression(code))], imports=["torch"]),
         gives_up=_GIVES_UP,
     )

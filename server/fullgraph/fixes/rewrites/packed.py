@@ -62,7 +62,7 @@ def pad_sequences(site: Site) -> Iterator[Candidate]:
         text = syntax.with_setting(settings, placed, imports=("collections",))
         yield Candidate(
             "padded-recurrence",
-            "Let recurrent layers go over padded sequences",
+            "Run recurrent layers on padded sequences",
             text or site.replaced(placed, imports=("collections", *syntax.lacking("torch"))),
             gives_up=_GIVES_UP,
             extends=True,
@@ -276,7 +276,7 @@ _Packed = collections.namedtuple("_Packed", "steps, lengths, numbers")
 
 
 def _packed(x, lengths, batch_first=False, enforce_sorted=True):
-    """Padded sequences by time and batch, in place of a `PackedSequence`."""
+    """Padded sequences by time and batch, instead of a `PackedSequence`."""
     steps = x.transpose(0, 1) if batch_first else x
     numbers = None if isinstance(lengths, torch.Tensor) else list(lengths)
     if numbers is not None:

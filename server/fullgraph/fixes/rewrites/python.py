@@ -61,7 +61,7 @@ def divergences(site: Site) -> Iterator[Candidate]:
                 "kl-of-families",
                 f"Call what `kl_divergence` calls for two of `{family}`",
                 syntax.replaced(call.func, code, torch=True),
-                gives_up="It is for these two distributions alone.",
+                gives_up="It is only for these two distributions.",
             )
         return
 

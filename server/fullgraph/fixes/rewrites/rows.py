@@ -77,7 +77,7 @@ def _by_vmap(site: Site, size: Size, mapped: _Mapped, changes: _Changes) -> Cand
         "vmap",
         f"Compute all rows of `{size.name}` at once with `torch.vmap`",
         site.replaced(changes, imports=["torch"]),
-        gives_up="It raises where the tensors are not equally long." if zipped else "",
+        gives_up="It raises if the tensors have different lengths." if zipped else "",
         extends=True,
         computes_more=zipped,
     )
@@ -87,7 +87,6 @@ def _by_vmap(site: Site, size: Size, mapped: _Mapped, changes: _Changes) -> Cand
 
 
 def _rows_of(
-    site: Site,
     function: cst.FunctionDef,
     target: cst.BaseExpression,
     iterated: cst.BaseExpression,
@@ -258,7 +257,7 @@ def _rewrite_comprehension(
     if loop.inner_for_in is not None or loop.ifs:
         return
     name = code_of(call.func)
-    found = _rows_of(site, function, loop.target, loop.iter, [made.elt], size)
+    found = _rows_of(function, loop.target, loop.iter, [made.elt], size)
     if found is not None:
         mapped, (value,) = found
         of_row = f"lambda {', '.join(mapped.names)}: {code_of(value)}"
@@ -297,7 +296,7 @@ def _in_chunks(
         "whole",
         f"Compute all of `{size.name}` at once",
         site.replaced([*removed, (call, whole)]),
-        gives_up="It takes the memory that the parts were to save.",
+        gives_up="It needs more memory than the computation in parts.",
         extends=True,
     )
 
@@ -322,7 +321,7 @@ def _rewrite_loop(
     value = appended[1] if appended is not None else _assigned_value(small)
     if value is None:
         return
-    found = _rows_of(site, function, loop.target, loop.iter, [*before, value], size)
+    found = _rows_of(function, loop.target, loop.iter, [*before, value], size)
     if found is None:
         return
     mapped, (*steps, result) = found
@@ -505,7 +504,7 @@ def _by_scan(
     carried = [name for name in bound if name in read]
     others = [name for name in bound if name not in read]
     inside = [len(reads(function.body, name)) == len(reads(loop, name)) for name in others]
-    found = _rows_of(site, function, loop.target, loop.iter, body, size)
+    found = _rows_of(function, loop.target, loop.iter, body, size)
     if found is None or not carried or not all(inside) or len(set(found[0].axes)) != 1:
         return
     mapped, steps = found
@@ -535,9 +534,9 @@ def _by_scan(
     call = cst.parse_statement(f"{state}, _ = {scan}({name}, {state}, {sources}{dim})\n")
     yield Candidate(
         "scan",
-        f"Go through the rows of `{size.name}` with `scan`",
+        f"Iterate over the rows of `{size.name}` with `scan`",
         site.replaced([(loop, _in_place(loop, [made, call]))], imports=["torch"]),
-        gives_up="`scan` is a prototype in torch, and takes no rows at all for an error.",
+        gives_up="`scan` is a prototype in torch, and raises an error if there are no rows.",
         extends=True,
         computes_more=True,
     )

@@ -59,8 +59,8 @@ _READS = ("item", "tolist")
 
 CAPTURE = "torch._dynamo.config.capture_scalar_outputs = True"
 _CAPTURE_GIVES_UP = (
-    "It holds for the whole program: numbers out of tensors have no known value then, so compiled"
-    " code is general in them, and conditions and loops that need the value are errors."
+    "The setting applies to the whole program: numbers read from tensors "
+    "become symbols without a value, and conditions and loops that need the value raise an error."
 )
 
 
@@ -308,7 +308,7 @@ def comparisons(site: Site) -> Iterator[Candidate]:
         symbol = f"{code}.item()" if name != "torch.is_nonzero" else f"({code}).item()"
         if name == "torch.equal":
             if not all(dotted_name(arg.value) for arg in call.args):
-                continue  # the new code evaluates both expressions twice
+                continue  # the new code would evaluate both expressions twice
             if operands[0] != operands[1]:
                 symbol = f"{operands[0]}.shape == {operands[1]}.shape and {symbol}"
         read: tuple[cst.CSTNode, Change] = (call, syntax.fitted(call, symbol))
@@ -337,7 +337,7 @@ def _of_scalars(site: Site) -> bool:
     title = getattr(site.finding.evidence, "title", "")
     if "item()" in title or "scalar_dense" in site.finding.context:
         return True
-    # In a loop, the message of Dynamo only mentions the loop.
+    # For a break in a loop, Dynamo's message only mentions the loop.
     return "loop" in title and any(_is_read(node) for node in Syntax(site).here)
 
 

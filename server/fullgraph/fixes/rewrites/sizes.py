@@ -22,7 +22,7 @@ _SIZE = re.compile(r"^L\['(?P<name>\w+)'\]\.size\(\)\[(?P<axis>\d+)\]$")
 _MOST_PLACES = 6
 """Maximum number of constants of a function to replace one by one."""
 _RESHAPES = ("view", "reshape", "expand", "unflatten", "broadcast_to")
-_OTHERS_RAISE = "Sizes for which the original raises are computed."
+_OTHERS_RAISE = "Sizes for which the original raises are accepted."
 
 
 def sizes(site: Site) -> Iterator[Candidate]:
@@ -283,7 +283,7 @@ def _parts_of_attributes(site: Site, size: Size) -> Iterator[Candidate]:
         taken += [f"{code}[{':, ' * size.axis}{numbers}]"] if size.axis else []
         taken += [f"{code}[{numbers}]", f"{code}[..., {numbers}, :][..., {numbers}]"]
         for sliced in dict.fromkeys(taken):
-            title = f"Take as much of `{code}` as `{size.name}` has"
+            title = f"Slice `{code}` to the size of `{size.name}`"
             changes = [(attribute, cst.parse_expression(sliced))]
             yield _candidate(site, title, changes, "slice-parameter")
 
@@ -306,7 +306,7 @@ def _infer_size(site: Site) -> Iterator[Candidate]:
             continue
         for value in values:
             if not isinstance(value, (cst.UnaryOperation, cst.StarredElement)):
-                title = f"Have {_in_words(value)} follow from the other sizes"
+                title = f"Infer {_in_words(value)} from the other sizes"
                 yield _candidate(
                     site, title, [(value, cst.parse_expression("-1"))], "inferred-size"
                 )
@@ -316,9 +316,9 @@ _INFERRED = ("view", "reshape", "unflatten")
 
 
 def _rewrite_functions(site: Site) -> Iterator[Candidate]:
-    """Yield rewrites of ``math.log(x.shape[0])``, which makes the size a constant.
+    """Yield rewrites of functions such as ``math.log(x.shape[0])``, which make the size a constant.
 
-    It becomes a tensor operation, and ``np.sqrt`` becomes ``math.sqrt``.
+    ``math.log`` becomes a tensor operation, and ``np.sqrt`` becomes ``math.sqrt``.
     """
     syntax = Syntax(site)
     here = site.statement
@@ -331,7 +331,7 @@ def _rewrite_functions(site: Site) -> Iterator[Candidate]:
                 "math-of-size",
                 f"Compute this by `math.{_OF_MATH[name]}`",
                 site.replaced([(call, changed)], imports=["math"]),
-                gives_up="It is a number of Python in place of one of numpy.",
+                gives_up="It is a Python number instead of a NumPy number.",
                 extends=True,
             )
     for call in m.findall(here, m.Call(func=m.Attribute(m.Name("math")))) if here else ():
@@ -344,7 +344,7 @@ def _rewrite_functions(site: Site) -> Iterator[Candidate]:
                 "math-of-size",
                 f"Compute this by `torch.{function}`",
                 site.replaced(changes, imports=["torch"]),
-                gives_up="It is a tensor in place of a number.",
+                gives_up="It is a tensor instead of a number.",
                 extends=True,
             )
 
@@ -437,12 +437,12 @@ def _rewrite_split(site: Site, function: cst.FunctionDef, size: Size) -> Iterato
             continue
         known = {id(node): value for node, value in constants(site, function)}
         pairs = list(zip(given.elements, codes, strict=True))
-        # The size that changes between calls is mostly the largest.
+        # Try the largest size first, because it usually is the one that changes between calls.
         pairs.sort(key=lambda pair: -known.get(id(pair[0].value), 0))
         for element, code in pairs:
             others = "".join(f" - {operand(other)}" for other in _without_code(codes, code))
             rest = cst.parse_expression(size.code + others)
-            title = f"Write what the others leave for {_in_words(element.value)}"
+            title = f"Compute {_in_words(element.value)} from the other sizes"
             yield _candidate(site, title, [(element.value, rest)], "size-of-input")
 
 

@@ -188,7 +188,8 @@ class Syntax:
         try:
             return cst.parse_expression(code, self.module.config_for_parsing)
         except cst.ParserSyntaxError:
-            # A part of a bracketed expression of several lines, which needs the brackets.
+            # The code is part of a bracketed expression over several lines, and parses only with
+            # brackets.
             return cst.parse_expression(f"({code})", self.module.config_for_parsing)
 
     def operand(self, node: cst.CSTNode) -> str:

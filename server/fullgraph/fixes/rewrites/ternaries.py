@@ -23,7 +23,7 @@ from fullgraph.fixes.rewrites.conditions import (
 from fullgraph.fixes.rewrites.names import code_of
 from fullgraph.fixes.site import Site
 
-_GIVES_UP = "Both sides are always computed, also where one has no meaning."
+_GIVES_UP = "Both sides are always computed, even where one of them is invalid."
 
 
 def ternaries(site: Site) -> Iterator[Candidate]:
@@ -55,9 +55,9 @@ def _enclosing_ternary(site: Site, node: cst.IfExp) -> Iterator[Candidate]:
         called = f"torch.cond({argument(condition.code)}, {sides}, ())"
         yield Candidate(
             "cond",
-            "Make the sides functions for `torch.cond`",
+            "Convert both sides to functions for `torch.cond`",
             site.replaced([(node, cst.parse_expression(called))], imports=["torch"]),
-            gives_up="Both sides have to give tensors of the same shape, dtype and device.",
+            gives_up="Both sides must return tensors of the same shape, dtype and device.",
         )
 
 

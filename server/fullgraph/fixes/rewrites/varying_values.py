@@ -23,7 +23,7 @@ _ARGUMENT = re.compile(r"^L\['(?P<name>\w+)'\]$")
 _GLOBAL = re.compile(r"^G\['(?P<name>\w+)'\]$")
 _PART = re.compile(r"(?:\.(?P<attribute>\w+)|\['(?P<key>\w+)'\])$")
 _NUMBER = re.compile(r"^-?(?:\d+|(?:\d+\.\d*|inf|nan)(?:e[-+]?\d+)?|\d+e[-+]?\d+)$")
-_TENSOR = "It is a tensor then, which code that needs a Python number has to read by `.item()`."
+_TENSOR = "It becomes a tensor, and code that needs a Python number must call `.item()`."
 
 _Changes = list[tuple[cst.CSTNode, Change]]
 
@@ -103,7 +103,7 @@ def _closure_variables(numbers: _Numbers, name: str) -> Iterator[Candidate]:
         if not (is_loop or is_function) or not isinstance(body, cst.IndentedBlock):
             continue
         if around is site.function and not is_loop:
-            return  # an argument of the compiled function itself
+            return  # the value is an argument of the compiled function itself
         first, words = body.body[0], f"Make a tensor of `{name}`"
         yield numbers.candidate(words, [(first, cst.FlattenSentinel([line, first]))])
         return

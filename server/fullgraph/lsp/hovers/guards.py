@@ -48,7 +48,7 @@ def expression_at(text: str, offset: int) -> tuple[int, int] | None:
         if not match.start() <= offset <= match.end():
             continue
         if TokenizedText.for_text(text).place_at(match.start() + 1) is None:
-            return None  # in a comment or a string
+            return None  # the match is in a comment or a string
         stop = re.compile(r"\w+").match(text, match.start())
         last = stop.end() if stop else match.end()
         while last < offset and (step := _STEP.match(text, last, match.end())) is not None:

@@ -22,7 +22,8 @@ _FIRST_OF: tuple[str, ...] = (
     "notebookDocumentSync",
     "documentLinkProvider",
 )
-"""Capabilities that only one of the servers can have, the other server if it has it."""
+"""Capabilities that only one of the two servers can have; if the other server has it, fullgraph's
+is dropped."""
 
 
 def merge_capabilities(own: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,7 +134,8 @@ def _apply_defaults(item: Mapping[str, Any], defaults: Mapping[str, Any]) -> dic
 
 
 def mark_item(item: Mapping[str, Any], name: ServerName) -> Mapping[str, Any]:
-    """Return an item with the name of its server in its data; commands cannot have one."""
+    """Store the name of its server in the data of an item, and return the item; commands do not
+    have data."""
     if isinstance(item.get("command"), str):
         return item
     kept = {"data": item["data"]} if "data" in item else {}

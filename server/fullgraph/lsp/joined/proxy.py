@@ -65,7 +65,7 @@ class ServerProxy:
         self._servers["fullgraph"] = await JoinedServer.start("fullgraph", own)
         runs = [asyncio.create_task(self._run_server(one)) for one in self._servers.values()]
         client = asyncio.create_task(self._serve_client(reader))
-        # The client cannot do without fullgraph's server, but without the other server.
+        # The client needs fullgraph's server, but can continue without the other one.
         await asyncio.wait({client, runs[1]}, return_when=asyncio.FIRST_COMPLETED)
         client.cancel()
         statuses = [await one.close() for one in self._servers.values()]
@@ -100,22 +100,20 @@ class ServerProxy:
         """Initialize both servers with the same position encoding, and return the joint result."""
         params = _without_pull_diagnostics(params)
         other, own = self._servers["other"], self._servers["fullgraph"]
-        result = await self._request_or_none(other, id_, "initialize", params) or {}
+        result = await self._initialize_server(other, id_, params) or {}
         other.capabilities = result.get("capabilities") or {}
         encoding = other.capabilities.get("positionEncoding", "utf-16")
         params = _with_encoding(params, encoding)
-        own_result = await self._request_or_none(own, id_, "initialize", params) or {}
+        own_result = await self._initialize_server(own, id_, params) or {}
         own.capabilities = own_result.get("capabilities") or {}
         capabilities = merge_capabilities(own.capabilities, other.capabilities)
         return {**own_result, "capabilities": capabilities}
 
-    async def _request_or_none(
-        self, server: JoinedServer, id_: object, method: str, params: Any
-    ) -> Any:
+    async def _initialize_server(self, server: JoinedServer, id_: object, params: Any) -> Any:
         try:
-            return await server.request(id_, method, params)
+            return await server.request(id_, "initialize", params)
         except RequestFailed as failed:
-            self._show_warning(f"`{server.name}` does not answer `{method}`: {failed.error}")
+            self._show_warning(f"`{server.name}` does not answer `initialize`: {failed.error}")
             return None
 
     def _begin_request(self, id_: object, method: str, params: Any) -> None:
@@ -253,8 +251,8 @@ def _marking(name: ServerName) -> Callable[[Mapping[ServerName, Any]], Any]:
 
 
 def _params_for(name: ServerName, method: str, params: Any) -> Any:
-    """Return the parameters of a request for one server: code actions only with its own
-    diagnostics."""
+    """Return the parameters of a request for one server; a request for code actions contains only
+    the diagnostics of that server."""
     if method != "textDocument/codeAction" or not isinstance(params, Mapping):
         return params
     context = params.get("context") or {}

@@ -13,7 +13,7 @@ from typing import Any
 from lsprotocol import types
 
 from fullgraph.domain.phrases import SEPARATOR, amount
-from fullgraph.domain.reports import ShownReport
+from fullgraph.domain.reports import ShownReport, reports_by_target
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.fix_actions import find_improvement
 from fullgraph.lsp.places import range_in
@@ -52,9 +52,7 @@ def handle(context: ServerContext, params: types.CodeLensParams) -> list[types.C
     unit = context.find_unit(params.text_document.uri)
     if unit is None or not context.session.workspace.settings(unit.document).code_lens_enabled:
         return []
-    runs: dict[str, list[ShownReport]] = defaultdict(list)
-    for shown in unit.view.reports():
-        runs[shown.report.name].append(shown)
+    runs = reports_by_target(unit.view.reports())
     if not runs:
         return list(_file_lens(context, unit))
     breaks = _BreakLines(unit)
@@ -90,7 +88,7 @@ class _BreakLines:
 
     def __init__(self, unit: AnalysisUnit) -> None:
         self._findings: dict[str, list[tuple[int, Finding]]] = defaultdict(list)
-        """Line and finding of each run, by target name."""
+        """Graph breaks with their lines, by the name of the traced function."""
         for item in unit.view.findings():
             if isinstance(item.finding.evidence, BreakEvidence):
                 line = item.finding.range.start.line

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from lsprotocol import types
 
 from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.places import data_value
 from fullgraph.operators.completion import signature_line, subject_of_path
 from fullgraph.render.operators import page_markdown, page_of, page_text
 
@@ -36,7 +36,5 @@ def handle(context: ServerContext, params: types.CompletionItem) -> types.Comple
 
 
 def _data_text(data: Any, key: str) -> str:
-    """Return the text under ``key`` in an item's data, which clients send back unchanged; empty if
-    it is not a text."""
-    value = data.get(key) if isinstance(data, Mapping) else getattr(data, key, None)
+    value = data_value(data, key)
     return value if isinstance(value, str) else ""

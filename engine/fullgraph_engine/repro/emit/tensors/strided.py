@@ -139,7 +139,7 @@ class TensorExpression:
         if spec.dtype.is_floating_point and spec.dtype.itemsize < 2:
             return f"torch.randn({as_arguments(sizes)}{where}).to({spec.dtype}){late}"
         if is_mask(data) and len(sizes) > 1:
-            # The positions change, but no row is masked completely.
+            # A triangular mask has other positions, but never masks a complete row.
             whole = f'torch.full({as_tuple(sizes)}, float("-inf"){dtype_argument}{where})'
             return f"{whole}.triu(1){late}"
         name = "rand" if is_unit(data) else "randn"

@@ -47,7 +47,7 @@ def unusual_tensor_text(printer: Printer, value: torch.Tensor) -> str | None:
             text = f"{dense_text(value.dtype)}.to_sparse({'' if dense == len(sizes) else dense})"
             text += "" if value.is_coalesced() else ".clone()"
         else:
-            many = 1 if value.is_coalesced() else 2  # at one index
+            many = 1 if value.is_coalesced() else 2  # two values at one index
             contents = dense_text(value.dtype, sizes=(many, *sizes[dense:]))
             indices = f"torch.zeros({dense}, {many}, dtype=torch.int64)"
             text = f"torch.sparse_coo_tensor({indices}, {contents}, {sizes})"
