@@ -9,7 +9,11 @@ import pytest
 from fullgraph.render.summary import compilation_details, lens_tooltip, target_line
 from fullgraph.session.repro import is_reproducible
 from fullgraph_engine.protocol import Compilation, Finding, Position, Range, TargetReport
-from fullgraph_engine.protocol.compilation import CompilationStatus, LineCompilation, RegionCompilation
+from fullgraph_engine.protocol.compilation import (
+    CompilationStatus,
+    LineCompilation,
+    RegionCompilation,
+)
 from fullgraph_engine.protocol.evidence import BackendEvidence
 
 PLACE = Range(Position(0, 4), Position(0, 5))
