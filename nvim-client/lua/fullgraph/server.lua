@@ -139,6 +139,20 @@ local function client_of(rpc)
   end
 end
 
+--- Drop requests after `shutdown`, as for a server that has ended. The server has to answer them
+--- with errors, and Neovim shows those.
+---@param rpc vim.lsp.rpc.PublicClient
+local function drop_requests_after_shutdown(rpc)
+  local request, is_shut_down = rpc.request, false
+  rpc.request = function(method, ...)
+    if is_shut_down then
+      return false
+    end
+    is_shut_down = method == "shutdown"
+    return request(method, ...)
+  end
+end
+
 --- `cmd` of the configuration. Neovim has a message of its own for servers that die, which does
 --- not say that they come back, and it does not start them again.
 ---@param dispatchers vim.lsp.rpc.Dispatchers
@@ -172,6 +186,7 @@ function M.start(dispatchers, config)
     vim.tbl_extend("force", dispatchers, { on_exit = ended }),
     { cwd = config.cmd_cwd, env = config.cmd_env, detached = config.detached }
   )
+  drop_requests_after_shutdown(rpc)
   return rpc
 end
 
