@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -229,6 +231,9 @@ def test_targets_are_timed_in_eager_mode_and_compiled(comparer: Comparer) -> Non
     assert found.eager > 0
     assert found.costliest == "aten.mm"
     assert 0.3 < found.share <= 1
+    # Later measurements of the engine reuse the precompiled headers.
+    (scratch,) = Path(tempfile.gettempdir()).glob(f"fullgraph-engine-{comparer.pid}-*")
+    assert list(scratch.glob("inductor/precompiled_headers/*.gch"))
 
 
 TWO_CALLS = """
