@@ -7,7 +7,7 @@
 ---
 --- It **executes the file you edit**, in a sandbox. What it needs: `fullgraph` on `PATH`, and a
 --- Python with torch: that of the setting `fullgraph.interpreter`, or the first that has torch of
---- the active environment, `.venv` beside the project and others. See `:help fullgraph`.
+--- the active environment, `.venv` of the project and others. See `:help fullgraph`.
 
 local client = require("fullgraph.client")
 local server = require("fullgraph.server")
@@ -16,7 +16,7 @@ local server = require("fullgraph.server")
 return {
   cmd = server.start,
   filetypes = { "python" },
-  root_markers = { "pyproject.toml", ".git" },
+  root_markers = { "pyproject.toml", ".venv", ".git" },
   root_dir = server.root_dir,
   settings = { fullgraph = {} },
   capabilities = client.capabilities,

@@ -208,6 +208,14 @@ def test_the_nearest_table_is_the_project_but_not_beyond_a_repository(tmp_path: 
     assert (project.root, project.source.values) == (repository, {"jobs": 2})
 
 
+def test_an_environment_marks_a_project(tmp_path: Path) -> None:
+    package = tmp_path / "models" / "vision"
+    package.mkdir(parents=True)
+    assert find_project(package).root == package
+    (tmp_path / ".venv").mkdir()
+    assert find_project(package / "net.py").root == tmp_path
+
+
 @pytest.mark.parametrize(
     ("content", "part"),
     [(b"[tool", "is not valid TOML"), (b"\xff", "is not valid TOML")],

@@ -73,6 +73,7 @@ class Host:
         )
         os.close(theirs)
         os.close(answers)
+        self.pid = self._process.pid
         self._requests = 0
         self._buffer = b""
         while not isinstance(self._event(), Ready):

@@ -88,6 +88,8 @@ def test_the_order(tmp_path: Path, env: dict[str, str], root: Path) -> None:
     assert find("", root, env, with_torch["own"]).origin == "own"
     env["CONDA_PREFIX"] = str(tmp_path / "conda")
     assert find("", root, env, with_torch["own"]).path == with_torch["conda"]
+    above = environment(tmp_path / ".venv", torch=True)
+    assert find("", root, env, with_torch["own"]).path == above
     beside = environment(root / ".venv", torch=True)
     assert find("", root, env, with_torch["own"]).path == beside
     env["VIRTUAL_ENV"] = str(tmp_path / "active")
@@ -114,8 +116,8 @@ def test_the_first_that_has_torch_is_used_and_the_others_are_named(
     assert (found.path, found.origin) == (own, "own")
     assert found.remark == (
         f"The torch of {own} (the Python that fullgraph is installed in) is used, since {active} "
-        f"(the active environment, from VIRTUAL_ENV) has no torch and {beside} (from .venv beside "
-        f"the project root) has no torch and {tmp_path / 'gone'} (conda's active environment, from "
+        f"(the active environment, from VIRTUAL_ENV) has no torch and {beside} (from .venv of "
+        f"the project) has no torch and {tmp_path / 'gone'} (conda's active environment, from "
         "CONDA_PREFIX) has no Python that can be executed here."
     )
 
@@ -148,7 +150,7 @@ def test_where_none_has_torch_all_are_named_with_the_next_step(tmp_path: Path, r
         find("", root, env)
     assert str(caught.value) == (
         f"No torch in {active} (the active environment, from VIRTUAL_ENV) or {beside} (from .venv "
-        f"beside the project root): install it with `'{tmp_path}/it'\"'\"'s active/bin/python' -m "
+        f"of the project): install it with `'{tmp_path}/it'\"'\"'s active/bin/python' -m "
         "pip install torch`, or set `fullgraph.interpreter` to a Python that has it."
     )
     # uv makes environments without pip.

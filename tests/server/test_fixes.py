@@ -18,7 +18,7 @@ from fullgraph.fixes.site import Site
 from fullgraph.fixes.tracing import Judgment, Traced, judge_rewrite
 from fullgraph.fixes.verification import CALLER_SECONDS, COMPARE_SECONDS, Fix, Search, Verifier
 from fullgraph.render.fixes import FixedFile, fixed_json, fixed_text
-from fullgraph.render.measured import measured_text, speed_verdict
+from fullgraph.render.measured import measured_document, measured_text, speed_verdict
 from fullgraph.render.numerics import numerics_text
 from fullgraph.render.paint import PLAIN
 from fullgraph_engine.protocol import (
@@ -1055,6 +1055,22 @@ def test_the_reason_why_nothing_was_measured(origin: ProbeOrigin, reason: str) -
     engine = Engine(compares_as("same"))
     (timed,) = asyncio.run(measured(engine, request_of("a = 1\n"), [done]))
     assert timed.plain.reason.startswith(reason)
+
+
+def test_a_function_is_measured_with_all_inputs_of_its_trace_and_they_are_named() -> None:
+    reports = [
+        dataclasses.replace(
+            report(target="Net"), probe_number=number, probe=ProbeInfo("convention", "f32[4]", init)
+        )
+        for number, init in enumerate(("", "wide=True"))
+    ]
+    engine = Engine(compares_as("same"))
+    timed = asyncio.run(measured(engine, request_of("a = 1\n"), reports))
+    order = engine.analyzed[-1].observe
+    assert order is not None and order.last_probe == 1
+    first, second, *_ = measured_document("net.py", timed, "a = 1\n", current=True).splitlines()
+    assert first.startswith("Net (f32[4]): ")
+    assert second.startswith("Net (init(wide=True) f32[4]): ")
 
 
 def test_times_are_said_with_the_device_and_what_there_is_not() -> None:

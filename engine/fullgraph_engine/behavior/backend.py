@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -12,7 +13,7 @@ from .. import texts, tracing
 from ..protocol import BehaviorOutcome, Observe
 from ..protocol.behavior import CompilationMethod
 from ..repro.candidate import Backend
-from ..repro.graphs.minimize import prepare_process
+from ..repro.graphs.minimize import prepare_process, warm_up
 from ..repro.job import Surroundings
 from ..targets import Tracee
 from ..torch_internals import backends
@@ -93,10 +94,14 @@ def prepare_inductor(let_start: Callable[[frozenset[str]], bool]) -> str:
     ``let_start`` permits this process to start the programs with the given names, and returns False
     if the operating system does not support such permissions.
     """
-    surroundings = Surroundings(
-        _refuse_trials, lambda _: None, backends.scratch_folder(), let_start
-    )
-    return prepare_process(Backend("inductor", "inductor", False), surroundings)
+    surroundings = Surroundings(_refuse_trials, lambda _: None, tempfile.gettempdir(), let_start)
+    obstacle = prepare_process(Backend("inductor", "inductor", False), surroundings)
+    if not obstacle:
+        # Processes of an engine share the precompiled headers and the detected processor features,
+        # but not the kernels, whose compile time is measured.
+        warm_up("inductor")
+        backends.compile_in_this_process(backends.scratch_folder())
+    return obstacle
 
 
 def _compare_calls(

@@ -23,6 +23,13 @@ function M.missing()
   end
 end
 
+---@param folder string
+---@return boolean
+local function is_home(folder)
+  local home = vim.uv.os_homedir()
+  return home ~= nil and vim.fs.normalize(home) == vim.fs.normalize(folder)
+end
+
 --- The folder of a file outside of projects: a workspace without folders cannot be trusted for the
 --- next time. Not the home folder, which `:Fullgraph trust` would trust with all that is in it, and
 --- not the folders of installed packages, which would have a server each.
@@ -33,8 +40,7 @@ local function folder_of(bufnr)
   if (folder .. "/"):find("/lib/python3[%d.]*/") or folder:find("[/\\\\]site%-packages") then
     return nil
   end
-  local home = vim.uv.os_homedir()
-  return folder ~= "/" and folder ~= (home and vim.fs.normalize(home)) and folder or nil
+  return folder ~= "/" and not is_home(folder) and folder or nil
 end
 
 --- |lsp-root_dir()|: where a buffer belongs, or no call of `on_dir` where it is left alone.
@@ -50,8 +56,9 @@ function M.root_dir(bufnr, on_dir)
     return
   end
   require("fullgraph.presence").register()
-  local markers = vim.lsp.config.fullgraph.root_markers or { "pyproject.toml", ".git" }
-  on_dir(vim.fs.root(bufnr, markers) or folder_of(bufnr))
+  local markers = vim.lsp.config.fullgraph.root_markers or { "pyproject.toml", ".venv", ".git" }
+  local root = vim.fs.root(bufnr, markers)
+  on_dir(root and not is_home(root) and root or folder_of(bufnr))
 end
 
 --- Why a buffer is left alone, if it is.
@@ -139,6 +146,20 @@ local function client_of(rpc)
   end
 end
 
+--- Drop requests after `shutdown`, as for a server that has ended. The server has to answer them
+--- with errors, and Neovim shows those.
+---@param rpc vim.lsp.rpc.PublicClient
+local function drop_requests_after_shutdown(rpc)
+  local request, is_shut_down = rpc.request, false
+  rpc.request = function(method, ...)
+    if is_shut_down then
+      return false
+    end
+    is_shut_down = method == "shutdown"
+    return request(method, ...)
+  end
+end
+
 --- `cmd` of the configuration. Neovim has a message of its own for servers that die, which does
 --- not say that they come back, and it does not start them again.
 ---@param dispatchers vim.lsp.rpc.Dispatchers
@@ -172,6 +193,7 @@ function M.start(dispatchers, config)
     vim.tbl_extend("force", dispatchers, { on_exit = ended }),
     { cwd = config.cmd_cwd, env = config.cmd_env, detached = config.detached }
   )
+  drop_requests_after_shutdown(rpc)
   return rpc
 end
 

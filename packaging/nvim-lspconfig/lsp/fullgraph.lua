@@ -32,6 +32,6 @@
 return {
   cmd = { 'fullgraph', 'server' },
   filetypes = { 'python' },
-  root_markers = { 'pyproject.toml', '.git' },
+  root_markers = { 'pyproject.toml', '.venv', '.git' },
   settings = { fullgraph = {} },
 }

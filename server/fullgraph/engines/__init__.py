@@ -10,6 +10,7 @@ from fullgraph.engines.installation import packages_state, torch_on_disk
 from fullgraph.engines.interpreter import (
     Interpreter,
     InterpreterNotFound,
+    find_environment,
     find_interpreter,
 )
 from fullgraph.engines.process import boot_script, working_folder
@@ -32,6 +33,7 @@ __all__ = [
     "InterpreterNotFound",
     "ReproductionRequest",
     "boot_script",
+    "find_environment",
     "find_interpreter",
     "packages_state",
     "sentences",

@@ -28,7 +28,7 @@ _HOW: Mapping[InterpreterOrigin, str] = {
     "setting": "from the setting `interpreter`",
     "editor": "the environment that is active in the editor",
     "VIRTUAL_ENV": "the active environment, from VIRTUAL_ENV",
-    ".venv": "from .venv beside the project root",
+    ".venv": "from .venv of the project",
     "CONDA_PREFIX": "conda's active environment, from CONDA_PREFIX",
     "own": "the Python that fullgraph is installed in",
     "PATH": "from PATH",
@@ -112,9 +112,9 @@ def find_interpreter(
     """Return the configured interpreter, or the first one with torch in a list of possible ones.
 
     The possible interpreters in order: ``active``, selected in the editor; the active virtual
-    environment; ``.venv`` in ``root``; the active conda environment; ``own``, the Python of
-    fullgraph; ``python3`` and ``python`` on PATH. An interpreter whose packages cannot be
-    determined is used only if none with torch was found.
+    environment; ``.venv`` in ``root`` or the nearest folder above; the active conda environment;
+    ``own``, the Python of fullgraph; ``python3`` and ``python`` on PATH. An interpreter whose
+    packages cannot be determined is used only if none with torch was found.
 
     Links are not resolved, because the link of a virtual environment identifies the environment.
     The search may execute interpreters and block for seconds.
@@ -147,8 +147,8 @@ def _unique_candidates(
     """Yield each possible interpreter once, in the order of preference, and environments without a
     Python as ``PassedOver``.
 
-    ``root`` is the folder whose ``.venv`` counts, ``active`` the Python selected in the editor, and
-    ``own`` the Python of fullgraph.
+    ``root`` is where the search for a ``.venv`` begins, ``active`` the Python selected in
+    the editor, and ``own`` the Python of fullgraph.
     """
     seen: set[tuple[str, str]] = set()
     for candidate in _named_candidates(root, env, active, own):
@@ -169,14 +169,21 @@ def _named_candidates(
         else:
             yield PassedOver(prefix_of(path), "editor", Lack.PYTHON)
     yield from _active_environment("VIRTUAL_ENV", env)
-    if root is not None and _is_environment(root / ".venv"):
-        yield Interpreter(_of_own_environment(root / ".venv"), ".venv")
+    environment = find_environment(root) if root is not None else None
+    if environment is not None:
+        yield Interpreter(_of_own_environment(environment), ".venv")
     yield from _active_environment("CONDA_PREFIX", env)
     if own is not None:
         yield Interpreter(own, "own")
     for name in ("python3", "python"):
         if found := shutil.which(name, path=env.get("PATH")):
             yield Interpreter(Path(found), "PATH")
+
+
+def find_environment(root: Path) -> Path | None:
+    """Return the ``.venv`` in ``root`` or in the nearest folder above it."""
+    folders = (folder / ".venv" for folder in (root, *root.parents))
+    return next((folder for folder in folders if _is_environment(folder)), None)
 
 
 def _active_environment(

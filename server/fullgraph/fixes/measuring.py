@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.fixing import APPLICABLE, Fixed, fixed
-from fullgraph.fixes.observing import observe_targets, targets_to_observe
+from fullgraph.fixes.observing import find_last_probes, observe_targets, targets_to_observe
 from fullgraph.fixes.tracing import Tracer, events
 from fullgraph.fixes.verification import COMPARE_SECONDS, Fix
 from fullgraph_engine.protocol import (
@@ -45,6 +45,8 @@ class Timed:
     fixes: tuple[Fix, ...] = ()
     changed: str = ""
     compared: Compared | None = None
+    init: str = ""
+    """Arguments of the module's constructor, as in a probe comment."""
 
     @property
     def gain(self) -> float | None:
@@ -88,10 +90,7 @@ async def measured(
     --unsafe``.
     """
     wanted = targets_to_observe(reports)
-    last_probes = {
-        one.name: max(other.probe_number for other, _ in wanted if other.name == one.name)
-        for one, _ in wanted
-    }
+    last_probes = find_last_probes(wanted)
     text = request.text
     applied: tuple[Fix, ...] = ()
     after: dict[tuple[str, int], Measurement] = {}
@@ -107,11 +106,11 @@ async def measured(
         )
         changed = await find()
         text, applied = changed.text, changed.applied
-    before = await _measure_targets(tracer, request, tuple(last_probes), tell)
+    before = await _measure_targets(tracer, request, last_probes, tell)
     if applied:
         other = dataclasses.replace(request, text=text, generation=text_hash(text))
         after = await _measure_targets(
-            tracer, other, tuple(last_probes), lambda name: tell(f"{name} with fixes")
+            tracer, other, last_probes, lambda name: tell(f"{name} with fixes")
         )
         for name, last_probe in last_probes.items():
             tell(f"comparing {name} with the original")
@@ -125,6 +124,7 @@ async def measured(
             applied,
             text,
             same.get(one.name),
+            probe.init,
         )
         for one, probe in wanted
     )
@@ -159,13 +159,13 @@ def _missing_measurement(probe: ProbeInfo) -> Measurement:
 
 
 async def _measure_targets(
-    tracer: Tracer, request: Analyze, names: tuple[str, ...], tell: Callable[[str], None]
+    tracer: Tracer, request: Analyze, last_probes: Mapping[str, int], tell: Callable[[str], None]
 ) -> dict[tuple[str, int], Measurement]:
     """Return measurements by (function name, number of its inputs); ``tell`` is called with
     progress messages.
     """
     found: dict[tuple[str, int], Measurement] = {}
-    async for name, event in observe_targets(tracer, request, "measure", names, tell):
+    async for name, event in observe_targets(tracer, request, "measure", last_probes, tell):
         if isinstance(event, Measured):
             found[event.target, event.run.probe] = event.measurement
         elif isinstance(event, TargetDone) and event.report.error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from fullgraph.fixes.observing import observe_targets, targets_to_observe
+from fullgraph.fixes.observing import find_last_probes, observe_targets, targets_to_observe
 from fullgraph.fixes.tracing import Tracer
 from fullgraph_engine.protocol import (
     Analyze,
@@ -50,8 +50,8 @@ async def judge_numerics(
     wanted = targets_to_observe(reports)
     verdicts: dict[tuple[str, int], NumericsVerdict] = {}
     findings: list[Finding] = []
-    names = tuple(dict.fromkeys(report.name for report, _ in wanted))
-    async for name, event in observe_targets(tracer, request, "numerics", names, tell):
+    last_probes = find_last_probes(wanted)
+    async for name, event in observe_targets(tracer, request, "numerics", last_probes, tell):
         if isinstance(event, NumericsJudged):
             verdicts[event.target, event.run.probe] = event.verdict
         elif isinstance(event, FindingFound) and event.finding.code.startswith("numerics/"):

@@ -32,7 +32,11 @@ def measured_document(path: str, timed: Sequence[Timed], before: str, *, current
     name = PurePath(path).name
     if not timed:
         return f"{name} has no measurements yet. Measure a target to see its time.\n"
-    lines = [f"{target.target}: {speed_verdict(target)}" for target in timed]
+    names = [target.target for target in timed]
+    lines = [
+        f"{name if names.count(name) == 1 else _call_words(target)}: {speed_verdict(target)}"
+        for name, target in zip(names, timed, strict=True)
+    ]
     if not current:
         lines.append("The text has been edited since.")
     lines += ["", "Time of one call, the median of many calls:", "", measured_text(timed)]
@@ -125,16 +129,20 @@ def measured_text(timed: Sequence[Timed], paint: Paint = PLAIN) -> str:
 
 def _target_lines(target: Timed, paint: Paint) -> list[str]:
     device = f", {_device_words(target.plain)}" if target.plain.device else ""
-    rows = [
-        paint(Style.STRONG, target.target)
-        + paint(Style.DIM, f" ({target.inputs}), forward{device}")
-    ]
+    inputs = _call_words(target).removeprefix(target.target)
+    rows = [paint(Style.STRONG, target.target) + paint(Style.DIM, f"{inputs}, forward{device}")]
     if target.plain.eager is not None:
         rows.append(f"  {'eager':<16}{duration(target.plain.eager):>10}")
     rows.append(_compiled_line("compiled", target.plain, target.plain))
     if target.fixed is not None:
         rows.append(_compiled_line(f"with {fixes_words(target)}", target.fixed, target.plain))
     return rows
+
+
+def _call_words(target: Timed) -> str:
+    """Return the name and the inputs of a function: ``Net (init(dim=16) f32[4, 16])``."""
+    init = f"init({target.init}) " if target.init else ""
+    return f"{target.target} ({init}{target.inputs})"
 
 
 def _device_words(measurement: Measurement) -> str:

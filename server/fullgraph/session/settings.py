@@ -175,8 +175,8 @@ class Settings:
         "",
         InterpreterKind("PYTHON"),
         "Python interpreter whose torch traces the code. Empty: the first of these that has torch: "
-        "the environment that is active in the editor, `VIRTUAL_ENV`, `.venv` in the project root, "
-        "`CONDA_PREFIX`, the Python in which fullgraph is installed, `python3` on PATH.",
+        "the environment that is active in the editor, `VIRTUAL_ENV`, `.venv` in the project root "
+        "or above, `CONDA_PREFIX`, the Python in which fullgraph is installed, `python3` on PATH.",
         # A workspace that could choose the executed program would control the machine.
         "machine-overridable",
         option=CommandOption(
@@ -847,7 +847,7 @@ class Project:
 def find_project(start: Path) -> Project:
     """Return the nearest folder at or above ``start`` with ``[tool.fullgraph]``.
 
-    Fall back to the nearest folder with a pyproject.toml or a repository, then to ``start``.
+    Fall back to the nearest folder with a marker of projects, then to ``start``.
     """
     folder = start if start.is_dir() else start.parent
     folder = folder.absolute()
@@ -856,17 +856,21 @@ def find_project(start: Path) -> Project:
     for candidate in (folder, *folder.parents):
         manifest = candidate / "pyproject.toml"
         if manifest.is_file():
-            marked = marked or candidate
             table, problem = _read_table(manifest)
             if problem:
                 problems.append(problem)
             if table is not None:
                 return Project(candidate, SettingsSource(str(manifest), table), tuple(problems))
+        marked = marked or (candidate if is_project(candidate) else None)
         if (candidate / ".git").exists():
-            marked = marked or candidate
             # Settings above the repository belong to another project.
             break
     return Project(marked or folder, SettingsSource("pyproject.toml", {}), tuple(problems))
+
+
+def is_project(folder: Path) -> bool:
+    """Return whether a folder has a pyproject.toml, a virtual environment or a repository."""
+    return any((folder / name).exists() for name in ("pyproject.toml", ".venv", ".git"))
 
 
 def _read_table(manifest: Path) -> tuple[Mapping[str, Any] | None, str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fullgraph.engines import Interpreter, working_folder
+from fullgraph.engines import Interpreter, find_environment, working_folder
 from fullgraph.session.allowances import resolve_allowances
 from fullgraph.session.documents import Document, path_of
 from fullgraph.session.interpreters import Interpreters
@@ -20,6 +20,7 @@ from fullgraph.session.settings import (
     editor_source,
     environment_source,
     find_project,
+    is_project,
     resolve_settings,
     without_section,
 )
@@ -161,7 +162,7 @@ class Workspace:
         """
         root = self.project(document)
         folder = self._folder_of(document.path)
-        if not (root / ".venv").is_dir():
+        if find_environment(root) is None:
             root = self._environment_root(folder) or root
         active = self._configured_in(folder).get(ACTIVE_INTERPRETER)
         return self.interpreters.find(
@@ -249,8 +250,7 @@ def _find_project_of(path: Path | None, folder: Path | None) -> Project:
     if start is None:
         return find_project(working_folder())
     project = find_project(start)
-    marked = any((project.root / name).exists() for name in ("pyproject.toml", ".git"))
-    if marked or folder is None:
+    if is_project(project.root) or folder is None:
         return project
     return dataclasses.replace(project, root=folder)
 

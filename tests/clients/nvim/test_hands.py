@@ -458,6 +458,21 @@ def test_the_server_can_be_restarted(net: Neovim) -> None:
     assert net.messages() == []
 
 
+def test_requests_while_the_server_ends_show_no_errors(net: Neovim) -> None:
+    before = net.until("a server", net.server)
+    net.lua("""
+      local client = vim.lsp.get_clients({ name = "fullgraph" })[1]
+      vim.cmd("Fullgraph restart-server")
+      local params = { textDocument = vim.lsp.util.make_text_document_params() }
+      for _, method in ipairs({ "documentSymbol", "inlayHint", "codeLens" }) do
+        client:request("textDocument/" .. method, params, nil, 0)
+      end
+    """)
+    net.until("a new server", lambda: (now := net.server()) and now.pid != before.pid)
+    net.finds("graph-break/")
+    assert net.messages() == []
+
+
 def test_status_and_log(net: Neovim) -> None:
     net.command("Fullgraph status")
     net.sees("torch:", "interpreter:", "sandbox: ")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from .conftest import FOUR_LINES, Open
 from .neovim import CLIENT, Neovim
@@ -184,6 +185,22 @@ def test_trust_in_a_folder_without_a_project_lasts(open_neovim: Open, tmp_path: 
     nvim.command("Fullgraph restart-server")
     nvim.until("the findings are gone", lambda: not nvim.findings())
     nvim.finds("graph-break/")
+
+
+def test_an_environment_marks_a_project(open_neovim: Open, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / ".venv")])
+    (packages,) = tmp_path.glob(".venv/lib/python*/site-packages")
+    (packages / "linked.pth").write_text(str(Path(torch.__file__).parents[1]))
+    file = tmp_path / "models/net.py"
+    file.parent.mkdir()
+    file.write_text(NET)
+    nvim = open_neovim(tmp_path, "models/net.py", configuration=PLAIN)
+    nvim.finds("graph-break/")
+    root = nvim.lua("return vim.lsp.get_clients({ bufnr = 0 })[1].root_dir")
+    assert Path(root).resolve() == tmp_path.resolve()
+    nvim.command("Fullgraph interpreter")
+    nvim.until("it is said", nvim.messages)
+    assert "(from .venv of the project)" in nvim.messages()[0]
 
 
 def test_what_is_left_alone(one: Callable[..., Neovim], folder: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from _pytest.mark import ParameterSet
 from tests.engine.behaving import Comparer
 from tests.engine.behavior_pairs import REFUSED, RIGHT, Pair
 
-from fullgraph_engine.protocol import Analyze, Compared, Limits, Measured
+from fullgraph_engine.protocol import Analyze, Compared, Limits, Measured, Observe
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(600)]
 
@@ -229,6 +231,9 @@ def test_targets_are_timed_in_eager_mode_and_compiled(comparer: Comparer) -> Non
     assert found.eager > 0
     assert found.costliest == "aten.mm"
     assert 0.3 < found.share <= 1
+    # Later measurements of the engine reuse the precompiled headers.
+    (scratch,) = Path(tempfile.gettempdir()).glob(f"fullgraph-engine-{comparer.pid}-*")
+    assert list(scratch.glob("inductor/precompiled_headers/*.gch"))
 
 
 TWO_CALLS = """
@@ -248,6 +253,18 @@ class Loss(torch.nn.Module):
     def other(self, x, y):
         return (x - y).square().mean()
 """
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("last", "probes"), [(0, {0}), (1, {0, 1})])
+def test_a_target_is_timed_with_its_later_probes(
+    comparer: Comparer, last: int, probes: set[int]
+) -> None:
+    asked = Analyze(8 + last, "1", "/nowhere/model.py", TWO_CALLS, mode="real", parts=("measure",))
+    order = Observe(300.0, (), last_probe=last)
+    asked = replace(asked, limits=Limits(seconds=300.0), observe=order)
+    measured = [one for one in comparer.answers(asked) if isinstance(one, Measured)]
+    assert {one.run.probe for one in measured} == probes
 
 
 def test_a_target_is_called_as_its_later_probes_say(comparer: Comparer) -> None:

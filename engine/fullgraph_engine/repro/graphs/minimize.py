@@ -189,7 +189,7 @@ def prepare_process(backend: Backend, around: Surroundings) -> str:
                 "g++, or name one in the variable CXX."
             )
     if not backend.spelled.isidentifier():
-        _warm_up(backend.name)
+        warm_up(backend.name)
     return ""
 
 
@@ -208,7 +208,7 @@ def _move_headers(folder: str, scratch: str) -> None:
         folder_name.replace(path)
 
 
-def _warm_up(backend: str) -> None:
+def warm_up(backend: str) -> None:
     """Compile a small function with a backend, so that forks inherit the imported modules.
 
     The function does not compute gradients, because autograd threads do not survive a fork.
