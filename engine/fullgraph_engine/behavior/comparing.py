@@ -34,6 +34,8 @@ _RANDOM_BITS = 64
 
 Double precision draws different random numbers, so it cannot serve as their reference.
 """
+_TEXTS = ("stdout", "stderr", "warning", "log", "files")
+"""Aspects whose values are texts that the call produced."""
 _MAX_LISTED = 4
 """Maximum number of differing lines or notes that a message about a comparison lists."""
 
@@ -213,6 +215,8 @@ def compare_observations(
         tuple(_compared_case(case, seen, verdict) for seen, case, verdict in case_results),
         aspects=tuple(dict.fromkeys(aspects)),
         reached=tuple(sorted((required_of_original.lines & reached.lines) - set(unreached_lines))),
+        unreached=unreached_lines,
+        unreached_in_changed=required_of_changed.missing_lines(reached_in_changed),
         other_settings=required_of_original.has_other_settings(reached)
         or required_of_changed.has_other_settings(reached_in_changed),
         notes=tuple(dict.fromkeys(notes))[:_MAX_LISTED],
@@ -233,11 +237,14 @@ def compare_observations(
             reason = reason or _inputs_prefix(seen.inputs) + verdict.doubtful
     if not case_results:
         reason = _explain_no_cases(probes, ended)
-    missing = required_of_changed.missing_lines(reached_in_changed)
-    if not reason and unreached_lines:
-        reason = _describe_unreached(unreached_lines, "the original")
-    if not reason and missing:
-        reason = _describe_unreached(missing, "the changed code")
+    missing = compared.unreached_in_changed
+    if not reason and (unreached_lines or missing):
+        compared = replace(compared, equal_where_reached=True)
+        reason = (
+            _describe_unreached(unreached_lines, "the original")
+            if unreached_lines
+            else _describe_unreached(missing, "the changed code")
+        )
     if reason:
         compared = replace(compared, outcome="unverified", exact=False, reason=reason)
     return _with_needs(compared, pairs)
@@ -348,9 +355,9 @@ def _compare_inputs(original: ObservedCase, changed: ObservedCase, verdict: _Cas
         if fact.aspect == "input":
             verdict.doubtful = "the changed code is given other inputs by its probe."
             return
-        if not path.startswith(("self", "memory of self")):
-            # A global that only the original has; changes of module state are compared later.
-            continue
+        is_constant = other is not None and _is_constant(fact) and _is_constant(other)
+        if not is_constant and not path.startswith(("self", "memory of self")):
+            continue  # changes of other globals are compared later
         other_words = f"{other.words}" if other is not None else "not there"
         words = f"{path} is {fact.words} in the original and {other_words} in the changed code"
         if other is not None and other.words == fact.words:
@@ -363,6 +370,12 @@ def _compare_inputs(original: ObservedCase, changed: ObservedCase, verdict: _Cas
             words = f"{path}, {fact.words}, is only in the changed code."
             verdict.differences.append(_CaseDifference("state", words))
             return
+
+
+def _is_constant(fact: CallFact) -> bool:
+    """Whether a value is a number, a string, a bool or None."""
+    kinds = ("float", "complex", "bool ", "int ", "str ", "bytes ", "NoneType ")
+    return fact.words.startswith(kinds)
 
 
 def _equal_facts(left: CallFact, right: CallFact) -> bool:
@@ -628,7 +641,7 @@ def _to_double(tensor: torch.Tensor) -> torch.Tensor:
 
 def _short_words(fact: CallFact) -> str:
     words = fact.words if len(fact.words) <= 120 else fact.words[:119] + "…"
-    return repr(words) if fact.aspect in ("stdout", "stderr", "warning", "log") else words
+    return repr(words) if fact.aspect in _TEXTS else words
 
 
 def equal_numbers(left: torch.Tensor, right: torch.Tensor) -> bool:

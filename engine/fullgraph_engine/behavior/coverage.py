@@ -19,7 +19,10 @@ from typing import Any, NamedTuple
 from .. import code_objects
 
 _CONDITIONAL = "_IF_"
-_COMPILER_CHECKS = ("is_compiling", "is_dynamo_compiling", "is_exporting")
+_COMPILER_CHECKS = (
+    *("is_compiling", "is_dynamo_compiling", "is_exporting"),
+    *("is_scripting", "is_tracing"),
+)
 """Functions of torch that return False in eager mode, by the last part of their dotted name."""
 _HIDDEN_CONDITIONS = ("CHECK_EXC_MATCH", "WITH_EXCEPT_START", "CHECK_EG_MATCH")
 """Instructions before a conditional jump that Python adds for ``except`` and ``with``, without a
@@ -198,9 +201,9 @@ def _compiler_lines(tree: ast.Module) -> tuple[set[int], set[int]]:
         if not isinstance(node, (ast.If, ast.IfExp)) or not _asks_for_compiler(node.test):
             continue
         conditions.update(range(node.test.lineno - 1, node.test.end_lineno or node.test.lineno))
-        negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
-        if isinstance(node, ast.If) and (negated or not _has_negation(node.test)):
-            for statement in node.orelse if negated else node.body:
+        value = _eager_value(node.test)
+        if isinstance(node, ast.If) and value is not None:
+            for statement in node.orelse if value else node.body:
                 last = statement.end_lineno or statement.lineno
                 only_compiled.update(range(statement.lineno - 1, last))
     return conditions, only_compiled
@@ -217,15 +220,28 @@ def _asks_for_compiler(test: ast.expr) -> bool:
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return _asks_for_compiler(inner)
-        case ast.BoolOp(op=ast.And(), values=values):
-            return any(_asks_for_compiler(value) for value in values)
+        case ast.BoolOp(values=values):
+            return any(map(_asks_for_compiler, values))
+    return _eager_value(test) is not None
+
+
+def _eager_value(test: ast.expr) -> bool | None:
+    """Return the value of a condition in eager mode, if it depends only on whether a compiler
+    runs.
+    """
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            value = _eager_value(inner)
+            return None if value is None else not value
+        case ast.BoolOp(op=operator, values=operands):
+            values = [_eager_value(one) for one in operands]
+            decisive = isinstance(operator, ast.Or)
+            if decisive in values:
+                return decisive
+            return None if None in values else not decisive
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
-            return name in _COMPILER_CHECKS
-    return False
-
-
-def _has_negation(test: ast.expr) -> bool:
-    return any(isinstance(node, ast.Not) for node in ast.walk(test))
+            return False if name in _COMPILER_CHECKS else None
+    return None
 
 
 def _extend_to_statements(tree: ast.Module, lines: frozenset[int]) -> frozenset[int]:

@@ -373,7 +373,7 @@ class FactCollector:
         if owner is not None:
             self.collect(f"{path}.__self__", owner, depth)
         if isinstance(plain, types.FunctionType):
-            for name, item in function_state(plain):
+            for name, item in (*default_values(plain).items(), *function_state(plain)):
                 self.collect(f"{path}.{name}", item, depth)
 
     def collect_module(self, path: str, module: torch.nn.Module, depth: int) -> None:
@@ -402,13 +402,18 @@ _SKIPPED_ATTRIBUTES = frozenset(
 )
 
 
+def default_values(function: types.FunctionType) -> dict[str, Any]:
+    """Return the defaults of a function's parameters by name."""
+    code, defaults = function.__code__, function.__defaults__ or ()
+    positional = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+    return {**dict(zip(positional, defaults, strict=False)), **(function.__kwdefaults__ or {})}
+
+
 def function_state(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield the defaults, attributes and closure variables of a function, with their names.
+    """Yield the attributes and closure variables of a function, with their names.
 
     Names of closure variables begin with ``CLOSURE``.
     """
-    yield "__defaults__", function.__defaults__
-    yield "__kwdefaults__", function.__kwdefaults__
     yield from vars(function).items()
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:

@@ -415,6 +415,7 @@ def _output_facts(output: CapturedOutput) -> list[CallFact]:
         CallFact("stderr", "stderr", output.stderr),
         CallFact("warning", "the warnings", "\n".join(output.warnings)),
         CallFact("log", "the log", "\n".join(output.logs)),
+        CallFact("files", "the changes of files", "\n".join(output.files)),
     ]
     return [
         replace(fact, words=shorten_words(without_addresses(fact.words)))

@@ -1,4 +1,4 @@
-"""Capture of everything that code prints, warns and logs."""
+"""Capture of everything that code prints, warns, logs and changes in the file system."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from .. import texts
 _dup, _dup2, _close, _unlink = os.dup, os.dup2, os.close, os.unlink
 _lseek, _read, _truncate = os.lseek, os.read, os.ftruncate
 _MAX_BYTES = 1 << 20
+_FILE_EVENTS = ("open", "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate")
+"""Audit events of Python that name a file as their first argument."""
 
 
 @dataclass
 class CapturedOutput:
-    """Output of one call: printed text, warnings and log records."""
+    """Output of one call: printed text, warnings, log records, and changes of files."""
 
     stdout: str = ""
     stderr: str = ""
     warnings: list[str] = field(default_factory=list)
     logs: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
 
 
 class _RecordHandler(logging.Handler):
@@ -44,10 +47,14 @@ class _RecordHandler(logging.Handler):
 class OutputCapture:
     """A context that captures a process's output, warnings and logs.
 
-    It includes the output of C code, and log records of every level that loggers let through.
+    It includes the output of C code, log records of every level that loggers let through, and files
+    that Python code opens for writing, moves or removes.
     """
 
     def __init__(self) -> None:
+        self._changed_files: list[str] | None = None
+        """Changes of files in the current block; None outside of a block."""
+        sys.addaudithook(self._note_file)
         self._files = {descriptor: _open_unnamed_file() for descriptor in (1, 2)}
         # Set the level only once, because each change makes every logger look up its level again.
         logging.getLogger().setLevel(1)
@@ -65,8 +72,10 @@ class OutputCapture:
             try:
                 for descriptor, opened in self._files.items():
                     _dup2(opened, descriptor)
+                self._changed_files = output.files
                 yield output
             finally:
+                self._changed_files = None
                 root.removeHandler(handler)
                 _flush_streams()
                 for descriptor, saved in before.items():
@@ -76,6 +85,26 @@ class OutputCapture:
         output.warnings += [
             f"{warning.category.__name__}: {warning.message}" for warning in recorded
         ]
+
+    def _note_file(self, event: str, arguments: tuple[object, ...]) -> None:
+        if self._changed_files is None or event not in _FILE_EVENTS:
+            return
+        path, *more = arguments
+        if (event == "open" and not _opens_for_writing(*more)) or not isinstance(
+            path, (str, bytes)
+        ):
+            return
+        name = os.fsdecode(path)
+        if "__pycache__" not in name:
+            # Each run has its own folder for temporary files.
+            words = name.replace(tempfile.gettempdir(), "the temporary folder")
+            self._changed_files.append(f"{event} {words}")
+
+
+def _opens_for_writing(mode: object, flags: object) -> bool:
+    if isinstance(mode, str):
+        return any(letter in mode for letter in "wax+")
+    return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR))
 
 
 def _open_unnamed_file() -> int:

@@ -65,6 +65,8 @@ _DIVISORS = (16, 4, 2)
 """Divisors tried for the sizes of smaller inputs."""
 _MIN_SIZE = 4
 """Minimum size of a dimension after dividing it for smaller inputs."""
+_MAX_SIZE = 1024
+"""Maximum size of a dimension near a constant of the code, such as a maximum sequence length."""
 _ENDLESS = 2.0
 """Minimum seconds after which a test call is assumed never to end.
 
@@ -343,7 +345,7 @@ class _CaseVariations:
         ones.
         """
         near_numbers = _near_numbers(numbers)
-        sizes = sorted({int(n) for n in near_numbers if 0 <= n <= 64 and n == int(n)})
+        sizes = sorted({int(n) for n in near_numbers if 0 <= n <= _MAX_SIZE and n == int(n)})
         for number in near_numbers:
             everything = tuple(LeafChange(leaf, "constant", number) for leaf, _ in self._leaves)
             if everything:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..targets.probes import unwrap_compiled
-from .facts import CLOSURE, FactCollector, function_state
+from .facts import CLOSURE, FactCollector, default_values, function_state
 
 
 def subject_of(function: Callable[..., Any]) -> Any:
@@ -52,8 +52,12 @@ def collect_state(
 
 
 def _collect_class(collector: FactCollector, path: str, kind: type) -> None:
-    """Collect the values of plain attributes of the class ``kind``, such as counters."""
+    """Collect the values of plain attributes of the class ``kind``, such as counters, and the
+    defaults of its methods.
+    """
     for name, value in list(vars(kind).items()):
+        if isinstance(value, types.FunctionType):
+            _collect_defaults(collector, f"{path}.{name}", value)
         descriptor = hasattr(type(value), "__get__") or isinstance(value, type)
         if not name.startswith("__") and not descriptor:
             collector.collect(f"{path}.{name}", value)
@@ -63,9 +67,15 @@ def _collect_function(collector: FactCollector, path: str, function: Any) -> Non
     """Collect the values of a function's defaults, attributes and closure variables."""
     if not isinstance(function, types.FunctionType):
         return
+    _collect_defaults(collector, path, function)
     for name, value in function_state(function):
         variable = name.removeprefix(CLOSURE)
         if variable == name:
             collector.collect(f"{path}.{name}", value)
         elif not isinstance(value, (type, types.FunctionType)):
             collector.collect(f"{variable} of {path}", value)
+
+
+def _collect_defaults(collector: FactCollector, path: str, function: types.FunctionType) -> None:
+    for name, value in default_values(function).items():
+        collector.collect(f"the default of `{name}` of {path}", value)

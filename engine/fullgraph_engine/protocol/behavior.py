@@ -62,6 +62,7 @@ Aspect = Literal[
     "stderr",
     "warning",
     "log",
+    "files",
     "random",
 ]
 """Aspect in which two texts differ when they are called with the same inputs.
@@ -73,6 +74,7 @@ Aspect = Literal[
 - ``state``: changes of the module and of globals.
 - ``state-aliasing``: which arguments, module tensors and globals share memory afterwards.
 - ``stdout``, ``stderr``, ``warning``, ``log``: output.
+- ``files``: files that the call wrote, moved or removed.
 - ``random``: the final state of the random number generators.
 """
 
@@ -123,6 +125,14 @@ class Compared:
     aspects: tuple[Aspect, ...] = ()
     reached: tuple[int, ...] = ()
     """Zero-based changed lines of the original that a case (a call with chosen inputs) executed."""
+    unreached: tuple[int, ...] = ()
+    """Zero-based changed lines that no case (a call with chosen inputs) executed, or whose
+    condition had the same outcome in all cases."""
+    unreached_in_changed: tuple[int, ...] = ()
+    """Lines of the changed text like ``unreached``."""
+    equal_where_reached: bool = False
+    """True if the outcome is "unverified" only because of lines in ``unreached`` or
+    ``unreached_in_changed``."""
     other_settings: bool = False
     """True if changed code has a branch that runs only if the called object has other attribute
     values than in the cases."""
