@@ -376,7 +376,30 @@ async def test_comparison_with_a_revision(project: Project) -> None:
             await agent.call("compare", file="net.py", revision="absent")
     changes = {one["change"]: one["message"] for one in answer["findings"]}
     assert changes == {"changed": "`input` runs in Python"}
-    assert "since HEAD" in answer["summary"]
+    assert "(from HEAD (" in answer["summary"]
+
+
+async def test_comparison_of_two_pythons_traces_each_side_with_its_own(project: Project) -> None:
+    project.write("net.py", NET)
+    count = project.folder.parent / "count-of-other"
+    other = project.folder / "other-python"
+    script = project.interpreter.read_text()
+    other.write_text(script.replace(str(project.folder.parent / "count"), str(count)))
+    other.chmod(0o755)
+    outside = project.folder.parent / "python-outside"
+    outside.write_text(script)
+    outside.chmod(0o755)
+    async with agent_in_process(project) as agent:
+        answer = await agent.call("compare", file="net.py", old_python=str(other))
+        await agent.call("compare", file="net.py", new_python=str(other))
+        with pytest.raises(ToolFailed, match="absent"):
+            await agent.call("compare", file="net.py", old_python="./absent")
+        with pytest.raises(ToolFailed, match="not trusted"):
+            await agent.call("compare", file="net.py", old_python=str(outside))
+    assert f"from {other} to now" in answer["summary"]
+    assert "findings" not in answer
+    for counted in (project.counted, count.read_text().splitlines()):
+        assert sum(line.startswith("analyze") for line in counted) == 2
 
 
 async def test_repro_is_a_script(project: Project) -> None:
@@ -400,23 +423,38 @@ async def test_text_of_ten_megabytes_is_refused_and_the_server_lives(project: Pr
         assert (await agent.call("check", file="net.py"))["findings"]
 
 
+def make_notebook(*sources: str) -> str:
+    """Return the text of a notebook with these code cells."""
+    cells = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "source": source} for source in sources
+    ]
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
+
+
 async def test_places_in_a_notebook_are_cells(project: Project) -> None:
-    cells = ["x = 1\n", NET]
-    notebook = {
-        "nbformat": 4,
-        "nbformat_minor": 5,
-        "metadata": {},
-        "cells": [
-            {"cell_type": "code", "metadata": {}, "outputs": [], "source": source}
-            for source in cells
-        ],
-    }
-    project.write("net.ipynb", json.dumps(notebook))
+    project.write("net.ipynb", make_notebook("x = 1\n", NET))
     async with agent_in_process(project) as agent:
         answer = await agent.call("check", file="net.ipynb")
-        with pytest.raises(ToolFailed, match="is a notebook"):
-            await agent.call("fix", file="net.ipynb")
     assert [one["at"] for one in answer["findings"]] == ["net.ipynb:cell 2:2:5"]
+
+
+async def test_edits_of_a_notebook_are_verified_by_cell(project: Project) -> None:
+    project.write("net.ipynb", make_notebook("%time\nx = 1", NET))
+    diff = (
+        "--- a/net.ipynb:cell 2\n+++ b/net.ipynb:cell 2\n@@ -1,2 +1,2 @@\n"
+        " class Net(nn.Module):\n-    print(1)  # break: `print` runs in Python\n+    pass\n"
+    )
+    changed = make_notebook("%time\nx = 1", "class Net(nn.Module):\n    pass\n")
+    async with agent_in_process(project) as agent:
+        by_diff = await agent.call("verify", file="net.ipynb", diff=diff)
+        by_text = await agent.call("verify", file="net.ipynb", changed=changed)
+        unsaved = await agent.call("check", file="net.ipynb", text=changed)
+        with pytest.raises(ToolFailed, match="not a notebook"):
+            await agent.call("check", file="net.ipynb", text=NET)
+    assert by_diff == by_text
+    assert [one["change"] for one in by_diff["findings"]] == ["gone"]
+    assert unsaved["hash"] == by_diff["changed_hash"]
+    assert "findings" not in unsaved
 
 
 async def test_invalid_setting_is_mentioned(project: Project) -> None:

@@ -6,9 +6,10 @@ import random
 
 import pytest
 
-from fullgraph.mcp.diffs import apply_diff
+from fullgraph.domain.notebooks import join_cells
+from fullgraph.mcp.diffs import apply_cell_diffs, apply_diff
 from fullgraph.mcp.refusal import Refused
-from fullgraph.render.diffs import unified_diff
+from fullgraph.render.diffs import file_diff, unified_diff
 
 TEXT = "one\ntwo\n\nfour\nfive\n"
 
@@ -76,3 +77,25 @@ def test_diffs_of_random_texts_are_applied() -> None:
             ends = [f"{text}\n" for text in ends]
         if ends[0] != ends[1]:
             assert apply_diff(ends[0], unified_diff("f.py", *ends)) == ends[1]
+
+
+def test_diffs_of_cells_of_a_notebook_are_applied() -> None:
+    loop = "for i in x:\n    !ls\n    y = 2\n"
+    cells = {1: "%matplotlib inline\nx = 1", 3: "%%bash\nls", 4: loop}
+    before = join_cells(cells.items()).text
+    changed = {**cells, 1: "%matplotlib inline\nx = 3", 4: loop.replace("y", "z")}
+    after = join_cells(changed.items()).text
+    diff = file_diff("a.ipynb", before, after)
+    assert " %matplotlib inline\n-x = 1\n+x = 3\n" in diff
+    assert "cell 4" in diff and "cell 3" not in diff
+    assert apply_cell_diffs(before, diff) == after
+    with pytest.raises(Refused, match="cell 7"):
+        apply_cell_diffs(before, diff.replace("cell 4", "cell 7"))
+    with pytest.raises(Refused, match="number"):
+        apply_cell_diffs(before, unified_diff("a.ipynb", "x = 1\n", "x = 2\n"))
+
+
+def test_import_that_a_rewrite_adds_to_a_notebook_is_in_the_first_cell() -> None:
+    before = join_cells([(2, "x = 1"), (3, "y = 1")]).text
+    diff = file_diff("a.ipynb", before, "import math\n" + before)
+    assert "cell 2" in diff and "+import math\n x = 1\n" in diff

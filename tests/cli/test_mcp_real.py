@@ -16,6 +16,9 @@ if str(HERE) not in sys.path:
     sys.path.insert(0, str(HERE))
 
 from agents import Project, agent_in_process, make_project  # noqa: E402
+from test_mcp import make_notebook  # noqa: E402
+from tests.benchmarks.agent_rewrites import read_pairs, verify_pair  # noqa: E402
+from tests.engine.behavior_pairs import Pair  # noqa: E402
 
 from fullgraph.mcp.diffs import apply_diff  # noqa: E402
 
@@ -118,3 +121,37 @@ async def test_operator_has_its_schema_and_fake_kernel(project: Project) -> None
         answer = await agent.call("operator", name="torch.nonzero")
     assert "aten::nonzero(Tensor self) -> Tensor" in answer["text"]
     assert "dynamic output shape" in answer["text"]
+
+
+@pytest.mark.slow
+async def test_fix_of_a_notebook_is_a_diff_of_its_cells(project: Project) -> None:
+    project.write("gate.ipynb", make_notebook("%time", GATE))
+    async with agent_in_process(project) as agent:
+        fixed = await agent.call("fix", file="gate.ipynb", unsafe=True)
+        verified = await agent.call("verify", file="gate.ipynb", diff=fixed["diff"])
+    assert fixed["diff"].startswith("--- a/gate.ipynb:cell 2\n+++ b/gate.ipynb:cell 2\n@@ -")
+    assert verified["changed_hash"] == fixed["fixed_hash"]
+    assert [one["change"] for one in verified["findings"]] == ["gone"]
+
+
+QUICK = ("a length", "a constant that other modules import")
+SAMPLE = (*QUICK, "one of two functions", "another default value", "another method of the class")
+"""Rewrites of ``tests/fixtures/rewrites``; ``tests.benchmarks.agent_rewrites`` runs all of them."""
+
+
+@pytest.mark.parametrize(
+    ("pair", "is_right"),
+    [
+        pytest.param(
+            pair, right, id=pair.name, marks=() if pair.name in QUICK else (pytest.mark.slow,)
+        )
+        for pair, right in read_pairs()
+        if pair.name in SAMPLE
+    ],
+)
+async def test_verify_accepts_only_right_rewrites(
+    project: Project, pair: Pair, is_right: bool
+) -> None:
+    async with agent_in_process(project) as agent:
+        answer = await verify_pair(agent, pair)
+    assert ("are the same" in answer["verdict"]) == is_right, answer

@@ -18,6 +18,8 @@ _MARK = re.compile(r"# %% cell (\d+)$")
 _PRELUDE = "display, get_ipython = print, lambda: None"
 """Statement that defines the names which IPython provides in a notebook."""
 _MAGIC = re.compile(r"^[ \t]*(%%?[A-Za-z]|!|\?|[\w.]+\?\??$)")
+_DISABLED = re.compile(r"(?<![^ \t])pass  # (?=%%?[A-Za-z]|!|\?|[\w.]+\?\??$)")
+"""Pattern of the text that replaces a magic, before the text of the magic."""
 _PYTHON_CELL_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
 """Cell magics whose cells contain Python."""
 
@@ -74,6 +76,23 @@ def notebook_to_python(data: str) -> str:
     except (ValueError, KeyError, TypeError) as error:
         raise NotANotebook(str(error)) from error
     return join_cells(code).text
+
+
+def split_cells(text: str) -> dict[int, str]:
+    """Return the sources of the code cells in the Python text of a notebook, by number.
+
+    Lines that a rewrite put above the first cell are added to it. Cells with a magic for another
+    language stay comments.
+    """
+    cells: dict[int, list[str]] = {}
+    current: list[str] = []
+    for line in text.removesuffix("\n").split("\n"):
+        mark = _MARK.match(line)
+        if mark is not None:
+            current = cells[int(mark[1])] = [] if cells else current
+        elif line != _PRELUDE:
+            current.append(_DISABLED.sub("", line))
+    return {number: "\n".join(lines) for number, lines in cells.items()}
 
 
 def find_cell_in_file(path: str, text: TextPositions, line: int) -> CellPlace | None:

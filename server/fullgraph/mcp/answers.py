@@ -198,7 +198,8 @@ class VerifyAnswer:
 
 @dataclass(frozen=True)
 class CompareAnswer:
-    """The findings and traces that differ between a git revision and the text now."""
+    """The findings and traces that differ between a git revision and the text now, or between two
+    Pythons."""
 
     path: str
     hash: str

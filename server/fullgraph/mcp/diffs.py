@@ -6,10 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from fullgraph.domain import notebooks
 from fullgraph.mcp.refusal import Refused
 from fullgraph.render.diffs import NO_NEWLINE
 
 _HUNK = re.compile(r"^@@(?: -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@)?")
+
+
+_CELL = re.compile(r"^--- .*?\bcell (\d+).*\n", re.MULTILINE)
+"""Pattern of the line that begins the diff of a cell of a notebook."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,27 @@ def apply_diff(text: str, diff: str) -> str:
         moved += len(hunk.new) - len(hunk.old)
         least = at + len(hunk.new)
     return "\n".join(lines)
+
+
+def apply_cell_diffs(text: str, diff: str) -> str:
+    """Return the Python text of a notebook after the unified diffs of its cells.
+
+    Each diff begins with a line such as ``--- a/model.ipynb:cell 3``.
+
+    Raises:
+        Refused: A diff does not fit its cell, or the line is missing.
+    """
+    cells = notebooks.split_cells(text)
+    _, *parts = _CELL.split(diff)
+    for number, part in zip(map(int, parts[::2]), parts[1::2], strict=True):
+        if number not in cells:
+            raise Refused(f"The notebook does not have a code cell {number}.")
+        cells[number] = apply_diff(f"{cells[number]}\n", part).removesuffix("\n")
+    if not parts:
+        raise Refused(
+            "Begin the diff of each cell with its number, as in `--- a/model.ipynb:cell 3`."
+        )
+    return notebooks.join_cells(cells.items()).text
 
 
 def _parse_hunks(diff: str) -> Iterator[_Hunk]:

@@ -18,7 +18,9 @@ Work in this order:
    results and gradients stay the same.
 
 `graph` shows the captured graph code with shapes, `repro` makes a short script for a bug report,
-`compare` compares a file with an earlier git revision, `operator` shows the schema of a torch name.
+`compare` compares a file with an earlier git revision or in two Pythons, `operator` shows the
+schema of a torch name. In a long file, pass `target` to trace only one function or class. The diff
+of a notebook has a part for each cell, below a line such as `--- a/model.ipynb:cell 3`.
 
 Targets are the functions and module classes that are traced. fullgraph needs example inputs for
 them. It finds many itself. For a target that is "not traced", add a comment in the line above it:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from fullgraph import __version__
 from fullgraph.mcp.analysis import Analyzer
@@ -27,13 +27,12 @@ from fullgraph.mcp.answers import (
     ReproAnswer,
     VerifyAnswer,
 )
-from fullgraph.mcp.diffs import apply_diff
 from fullgraph.mcp.instructions import INSTRUCTIONS
 from fullgraph.mcp.jobs import PATIENCE, Waiting
 from fullgraph.mcp.paging import DEFAULT_BUDGET, Paging, to_structure
 from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.tools.check import CheckPart, check, page_check
-from fullgraph.mcp.tools.compare import compare, page_comparison
+from fullgraph.mcp.tools.compare import ComparedSides, compare, page_comparison
 from fullgraph.mcp.tools.explain import explain, explain_only_code
 from fullgraph.mcp.tools.fix import FixWish, find_fixes, page_fixes
 from fullgraph.mcp.tools.graph import graph
@@ -42,10 +41,17 @@ from fullgraph.mcp.tools.repro import reproduce
 from fullgraph.mcp.tools.verify import page_verification, verify
 from fullgraph_engine.protocol.documents import DocumentKind
 
+
+def _keep_text(value: object) -> object:
+    """Undo the SDK's conversion of texts in JSON, such as notebooks."""
+    return json.dumps(value) if isinstance(value, (dict, list)) else value
+
+
 File = Annotated[str, Field(description="Path of a Python file or notebook.")]
 Text = Annotated[
     str | None,
     Field(description="Unsaved text of the file, to analyze instead of the file on disk."),
+    BeforeValidator(_keep_text),
 ]
 Version = Annotated[
     str,
@@ -154,6 +160,7 @@ def add_reading_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         file: Annotated[
             str, Field(description="Path of the file; empty for the documentation of a code.")
         ] = "",
+        target: Target = "",
         text: Text = None,
         hash: Version = "",
         budget: Budget = DEFAULT_BUDGET,
@@ -167,7 +174,8 @@ def add_reading_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
                 return _result(explain_only_code(finding))
             subject = await analyzer.read(file, text, hash)
             paging = Paging(subject.hash, budget, cursor)
-            return _result(await explain(analyzer, subject, finding, paging, show_progress))
+            answer = await explain(analyzer, subject, finding, target, paging, show_progress)
+            return _result(answer)
 
     @server.tool(name="graph", annotations=_READ_ONLY)
     async def graph_tool(
@@ -209,6 +217,7 @@ def add_editing_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         finding: Annotated[
             str, Field(description="Id of one finding; empty for all findings of the file.")
         ] = "",
+        target: Target = "",
         unsafe: Annotated[
             bool,
             Field(description="Also apply unsafe fixes, which may differ for other inputs."),
@@ -227,7 +236,7 @@ def add_editing_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         """
         async with _answering(context) as show_progress:
             subject = await analyzer.read(file, text, hash)
-            wish = FixWish(finding, unsafe, backend)
+            wish = FixWish(finding, target, unsafe, backend)
             answer = await analyzer.jobs.answer(
                 ("fix", file, subject.hash, wish),
                 Waiting(cursor, wait, show_progress),
@@ -240,11 +249,14 @@ def add_editing_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         context: Progress,
         file: File,
         changed: Annotated[
-            str | None, Field(description="Whole text of the file after your edit.")
+            str | None,
+            Field(description="Whole text of the file after your edit."),
+            BeforeValidator(_keep_text),
         ] = None,
         diff: Annotated[
             str, Field(description="Unified diff of your edit, instead of `changed`.")
         ] = "",
+        target: Target = "",
         text: Text = None,
         hash: Version = "",
         wait: Wait = PATIENCE,
@@ -256,13 +268,11 @@ def add_editing_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         """
         async with _answering(context) as show_progress:
             subject = await analyzer.read(file, text, hash)
-            if (changed is None) == (not diff):
-                raise Refused("Pass either `changed`, the whole new text, or `diff`.")
-            after = changed if changed is not None else apply_diff(subject.text, diff)
+            after = subject.read_edit(changed, diff)
             answer = await analyzer.jobs.answer(
-                ("verify", file, subject.hash, after),
+                ("verify", file, subject.hash, after, target),
                 Waiting(cursor, wait, show_progress),
-                lambda show: verify(analyzer, subject, after, show),
+                lambda show: verify(analyzer, subject, after, target, show),
             )
             return _result(page_verification(answer, Paging(subject.hash, budget, cursor)))
 
@@ -297,20 +307,32 @@ def add_reference_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
     async def compare_tool(
         context: Progress,
         file: File,
-        revision: Annotated[str, Field(description="Git revision to compare with.")] = "HEAD",
+        revision: Annotated[
+            str,
+            Field(description="Git revision of the old side; HEAD if no Python is given."),
+        ] = "",
+        old_python: Annotated[
+            str, Field(description="Python interpreter whose torch traces the old side.")
+        ] = "",
+        new_python: Annotated[
+            str, Field(description="Python interpreter whose torch traces the new side.")
+        ] = "",
         text: Text = None,
         hash: Version = "",
         wait: Wait = PATIENCE,
         budget: Budget = DEFAULT_BUDGET,
         cursor: Cursor = "",
     ) -> Annotated[CallToolResult, CompareAnswer]:
-        """Compare the findings and traces of a file in a git revision with its text now."""
+        """Compare the findings and traces of a file in a git revision with its text now, or in two
+        Pythons with different versions of torch.
+        """
         async with _answering(context) as show_progress:
             subject = await analyzer.read(file, text, hash)
+            sides = ComparedSides(revision, old_python, new_python)
             answer = await analyzer.jobs.answer(
-                ("compare", file, subject.hash, revision),
+                ("compare", file, subject.hash, sides),
                 Waiting(cursor, wait, show_progress),
-                lambda show: compare(analyzer, subject, revision, show),
+                lambda show: compare(analyzer, subject, sides, show),
             )
             return _result(page_comparison(answer, Paging(subject.hash, budget, cursor)))
 

@@ -16,6 +16,7 @@ from fullgraph.cli.sources import SourceFile, UnreadableFile
 from fullgraph.domain import notebooks
 from fullgraph.domain.paths import short_path
 from fullgraph.domain.positions import TextPositions, text_hash
+from fullgraph.mcp.diffs import apply_cell_diffs, apply_diff
 from fullgraph.mcp.refusal import Refused
 from fullgraph.session.trust import TrustedFolders, trusted_folders_file
 from fullgraph_engine.protocol import Position
@@ -48,14 +49,18 @@ class Subject:
     def positions(self) -> TextPositions:
         return TextPositions(self.text)
 
-    def require_python(self) -> None:
-        """Check that the text is a file of Python, for which diffs can be made.
+    def read_edit(self, changed: str | None, diff: str) -> str:
+        """Return the Python text after an edit, given as the new text of the file or as a diff.
 
         Raises:
-            Refused: The file is a notebook.
+            Refused: Both or none are given, or the diff does not fit.
         """
-        if self.path.endswith(notebooks.SUFFIX):
-            raise Refused(f"{self.path} is a notebook; change its cells, and call `check` again.")
+        if (changed is None) == (not diff):
+            raise Refused("Pass either `changed`, the whole new text, or `diff`.")
+        if changed is not None:
+            return _python_text(self.path, changed)
+        is_notebook = self.path.endswith(notebooks.SUFFIX)
+        return (apply_cell_diffs if is_notebook else apply_diff)(self.text, diff)
 
     @cached_property
     def short_path(self) -> str:
@@ -113,6 +118,8 @@ def read_subject(file: str, text: str | None, version: str, flags: Mapping[str, 
             text = sources.read_source(SourceFile(file, absolute, named=True))
         except UnreadableFile as error:
             raise Refused(str(error)) from error
+    else:
+        text = _python_text(file, text)
     _check_length(text, file)
     nearest = NearestSettings(absolute.parent, flags)
     subject = Subject(file, absolute, text, nearest.find(absolute), nearest.problems)
@@ -135,6 +142,20 @@ def require_trust(folder: Path) -> None:
             f"The folder {folder} is not trusted, so none of its code is executed; ask the user to "
             "run `fullgraph trust` in the folder of the project."
         )
+
+
+def _python_text(file: str, text: str) -> str:
+    """Return the Python text for the unsaved text of a file, which may be a notebook.
+
+    Raises:
+        Refused: The text is not a notebook, but the file is one.
+    """
+    if not file.endswith(notebooks.SUFFIX):
+        return text
+    try:
+        return notebooks.notebook_to_python(text)
+    except notebooks.NotANotebook as error:
+        raise Refused(f"The text of {file} is not a notebook of format 4: {error}.") from error
 
 
 def _check_length(text: str, file: str) -> None:

@@ -39,14 +39,21 @@ def explain_only_code(code: str) -> ExplainAnswer:
 
 
 async def explain(
-    analyzer: Analyzer, subject: Subject, name: str, paging: Paging, show_progress: ShowProgress
+    analyzer: Analyzer,
+    subject: Subject,
+    name: str,
+    target: str,
+    paging: Paging,
+    show_progress: ShowProgress,
 ) -> ExplainAnswer:
     """Explain the finding of a text with the id or code ``name``.
+
+    ``target`` restricts the trace to one function or class; empty for all.
 
     Raises:
         Refused: The text could not be traced, or does not have the finding.
     """
-    checked = await analyzer.check(subject, show_progress)
+    checked = await analyzer.check(subject, show_progress, target=target)
     item = checked.find(name)
     finding = item.finding
     details = await _trace_details(analyzer, checked, item, show_progress)

@@ -19,7 +19,7 @@ from fullgraph.mcp.jobs import ShowProgress
 from fullgraph.mcp.paging import Paging
 from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject
-from fullgraph.render.diffs import unified_diff
+from fullgraph.render.diffs import file_diff
 from fullgraph.render.fixes import verification_words
 from fullgraph_engine.protocol import Finding
 
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 class FixWish:
     """The fixes that a caller wants: for one finding by its id, or for all; the grades to apply.
 
-    ``backend`` also verifies fixes with C++ code of Inductor, which takes longer.
+    ``target`` restricts the traces to one function or class; empty for all. ``backend`` also
+    verifies fixes with C++ code of Inductor, which takes longer.
     """
 
     finding: str = ""
+    target: str = ""
     unsafe: bool = False
     backend: bool = False
 
@@ -51,8 +53,7 @@ async def find_fixes(
     Raises:
         Refused: The text could not be traced, or does not have the finding.
     """
-    subject.require_python()
-    checked = await analyzer.check(subject, show_progress)
+    checked = await analyzer.check(subject, show_progress, target=wish.target)
     item = checked.find(wish.finding) if wish.finding else None
     if item is not None and not fixable(item.finding):
         raise Refused(
@@ -107,7 +108,7 @@ async def _fix_one(
         subject.hash,
         f"Found {found} to apply and {amount(len(others), 'alternative')} for this finding.",
         fixed_hash=text_hash(after) if chosen is not None else "",
-        diff=unified_diff(subject.short_path, subject.text, after),
+        diff=file_diff(subject.short_path, subject.text, after),
         applied=(_describe_fix(subject, chosen),) if chosen is not None else (),
         alternatives=tuple(_describe_fix(subject, fix, with_diff=True) for fix in others),
         unfixed=()
@@ -148,7 +149,7 @@ async def _fix_all(
         f"{amount(len(alternatives), 'alternative')}; {amount(len(result.left), 'finding')} would "
         "remain.",
         fixed_hash=text_hash(result.text) if applied else "",
-        diff=unified_diff(subject.short_path, subject.text, result.text),
+        diff=file_diff(subject.short_path, subject.text, result.text),
         applied=tuple(applied),
         alternatives=tuple(alternatives),
         unfixed=tuple(
@@ -162,7 +163,7 @@ async def _fix_all(
 def _describe_fix(subject: Subject, fix: Fix, *, with_diff: bool = False) -> VerifiedFix:
     """Return a fix in the form for answers; ``subject`` has the text that the fix changes."""
     first = fix.findings[0]
-    diff = unified_diff(subject.short_path, subject.text, fix.candidate.text) if with_diff else ""
+    diff = file_diff(subject.short_path, subject.text, fix.candidate.text) if with_diff else ""
     return VerifiedFix(
         title=fix.candidate.title,
         grade=fix.grade,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fullgraph import fixes
 from fullgraph.domain.phrases import amount, listing
+from fullgraph.incremental import KnownTarget, align_versions, find_unaffected, parse_text
 from fullgraph.mcp.analysis import Analyzer, Checked
 from fullgraph.mcp.answers import ChangedFinding, ComparedBehavior, VerifyAnswer
 from fullgraph.mcp.engines import LentEngine
@@ -23,22 +24,23 @@ _MOST_COMPARED = 6
 
 
 async def verify(
-    analyzer: Analyzer, subject: Subject, changed: str, show_progress: ShowProgress
+    analyzer: Analyzer, subject: Subject, changed: str, target: str, show_progress: ShowProgress
 ) -> VerifyAnswer:
     """Check the text ``changed`` against the text of ``subject``, and compare the behavior of the
-    functions that both trace.
+    functions that both trace and that the edit can affect.
+
+    ``target`` restricts both to one function or class; empty for all.
 
     Raises:
         Refused: A text could not be traced, or both are equal.
     """
-    subject.require_python()
     after_subject = subject.replace_text(changed)
     if after_subject.hash == subject.hash:
         raise Refused(
             "The changed text equals the text of the file, so there is nothing to verify."
         )
-    before = await analyzer.check(subject, show_progress)
-    after = await analyzer.check(after_subject, show_progress)
+    before = await analyzer.check(subject, show_progress, target=target)
+    after = await analyzer.check(after_subject, show_progress, target=target)
     difference, findings = compare_checked(before, after, ("before", "after"))
     differing = [target.name for _, target in difference.each_target() if target.name]
     names = _comparable_targets(before, after, differing)
@@ -78,15 +80,28 @@ def page_verification(answer: VerifyAnswer, paging: Paging) -> VerifyAnswer:
 
 
 def _comparable_targets(before: Checked, after: Checked, first: Iterable[str]) -> list[str]:
-    """Return the names of the functions that both texts trace, beginning with ``first``."""
+    """Return the names of the functions that both texts trace and that the edit can affect,
+    beginning with ``first``; if it can affect none, of all that both texts trace.
+    """
+    # A call that raises has behavior, too.
     sides = [
-        dict.fromkeys(one.name for one in side.file.targets if one.status == "traced")
+        dict.fromkeys(one.name for one in side.file.targets if one.status in ("traced", "failed"))
         for side in (before, after)
     ]
-    # Only a run of the program can call functions with a region.
-    programs = {one.name for one in before.file.targets if one.region is not None}
-    common = [name for name in sides[0] if name in sides[1] and name not in programs]
-    return [name for name in dict.fromkeys((*first, *common)) if name in common]
+    common = [name for name in sides[0] if name in sides[1]]
+    unaffected = _find_unaffected(before.subject.text, after.subject.text, common)
+    chosen = [name for name in common if name not in unaffected] or common
+    return [name for name in dict.fromkeys((*first, *chosen)) if name in common]
+
+
+def _find_unaffected(before: str, after: str, names: Iterable[str]) -> frozenset[str]:
+    """Return the names of the functions whose code, and all code that it uses, is in both texts."""
+    parsed = [parse_text(text) for text in (before, after)]
+    if parsed[0] is None or parsed[1] is None:
+        return frozenset()
+    change = align_versions(parsed[0], parsed[1])
+    known = [KnownTarget(name, "written") for name in names]
+    return find_unaffected(parsed[0], parsed[1], change, known) if change else frozenset()
 
 
 async def _compare_behavior(
@@ -101,16 +116,31 @@ async def _compare_behavior(
 
     known = Traced(before.subject.text, reports=before.file.targets)
     verifier = Verifier(engine, before.request, known=known)
-    found = []
+    found: dict[str, tuple[Compared, ...]] = {}
     for name in names:
         show_progress(f"Comparing {name}")
-        found.append(_describe(name, await verifier.compare(changed, name)))
-    return found
+        found[name] = await verifier.compare(changed, name)
+    covered = _reach_all_lines([eager for eager, *_ in found.values()])
+    return [_describe(name, compared, covered=covered) for name, compared in found.items()]
 
 
-def _describe(name: str, compared: tuple[Compared, ...]) -> ComparedBehavior:
+def _reach_all_lines(compared: Sequence[Compared]) -> bool:
+    """Whether each changed line was reached by one of the compared functions at least."""
+    if not compared:
+        return False
+    original = set.intersection(*(set(one.unreached) for one in compared))
+    return not (original or set.intersection(*(set(one.unreached_in_changed) for one in compared)))
+
+
+def _describe(name: str, compared: tuple[Compared, ...], *, covered: bool) -> ComparedBehavior:
+    """Describe the comparisons of a function in eager mode and compiled.
+
+    ``covered``: other functions reach the changed lines that this one does not.
+    """
     eager, *compiled = compared
-    reasons = dict.fromkeys(filter(None, (one.reason for one in compared)))
+    if covered and eager.equal_where_reached:
+        eager = dataclasses.replace(eager, outcome="same", reason="")
+    reasons = dict.fromkeys(filter(None, (one.reason for one in (eager, *compiled))))
     return ComparedBehavior(
         name,
         eager.outcome,
