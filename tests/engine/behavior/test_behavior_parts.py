@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import textwrap
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,9 +22,12 @@ from fullgraph_engine.behavior.facts import (
     FactCollector,
     MemoryOwners,
     TensorData,
+    default_values,
     tensor_digest,
 )
 from fullgraph_engine.behavior.iterables import rebuild_iterators, replace_iterators
+from fullgraph_engine.behavior.output import OutputCapture
+from fullgraph_engine.behavior.state import collect_state
 from fullgraph_engine.host.comparison import differing_lines
 from fullgraph_engine.targets import Call
 
@@ -353,12 +357,14 @@ def test_a_cycle_ends() -> None:
         "if torch.compiler.is_compiling():\n        x = x + 1\n    elif x:\n        x = x + 2",
         "if is_compiling() and x:\n        x = x + 1",
         "y = 1 if is_compiling() else 2",
+        "if not is_scripting() and not is_compiling():\n        x = 1\n    else:\n        x = 2",
+        "if not (is_scripting() or x):\n        x = 1",
     ],
 )
 def test_only_compiled_code_need_not_be_reached(body: str) -> None:
     known = (
         "class torch:\n    class compiler:\n        is_compiling = staticmethod(lambda: False)\n"
-        "is_compiling = torch.compiler.is_compiling\n"
+        "is_compiling = is_scripting = torch.compiler.is_compiling\n"
     )
     text = f"{known}def f(x):\n    {body}\n    return x\n"
     assert missing(text, set(range(20)), 0, 1) == ()
@@ -371,3 +377,30 @@ def test_what_eager_code_decides_has_to_be_reached() -> None:
     )
     assert missing(text, set(range(20)), 0) == (3,)
     assert missing(text, set(range(20)), 0, 1) == ()
+
+
+def test_files_that_a_call_writes_are_noted(tmp_path: Path) -> None:
+    read, written = tmp_path / "read", tmp_path / "written"
+    read.write_text("1")
+    with OutputCapture().capture() as output:
+        read.read_text()
+        written.write_text("2")
+        written.unlink()
+    after = tmp_path / "after"
+    after.write_text("3")
+    assert [words.split()[0] for words in output.files] == ["open", "os.remove"]
+    assert all("written" in words for words in output.files)
+
+
+def test_defaults_of_functions_and_methods_are_state() -> None:
+    def function(x: int, y: int = 1, *, z: float = 2.0) -> None:
+        """Do nothing."""
+
+    assert default_values(function) == {"y": 1, "z": 2.0}
+    namespace: dict[str, Any] = {"__name__": "model"}
+    exec("class Net:\n    def __init__(self, dim, eps=3):\n        pass\n", namespace)
+    collector = FactCollector("state", keep, MemoryOwners())
+    collect_state(collector, function, namespace)
+    words = {fact.path: fact.words for fact in collector.facts}
+    assert words["the default of `y` of function"] == "int 1"
+    assert words["the default of `eps` of Net.__init__"] == "int 3"
