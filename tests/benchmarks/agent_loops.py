@@ -187,7 +187,8 @@ def apply_hints(text: str, hints: str, line: int) -> str | None:
     called = re.match(r"([\w.]+)\(.*\)$", statement)
     if called is not None and "reorderable_logging_functions" in hints and called[1] == "print":
         return insert_setting(text, "torch._dynamo.config.reorderable_logging_functions.add(print)")
-    if called is not None and re.search(rf"(?i)\b(?:remove|avoid)\b[^.]*`?{called[1]}`?", hints):
+    removing = rf"(?i)\b(?:remove|avoid)\b[^.]*`{re.escape(called[1])}(?:\(\))?`" if called else ""
+    if called is not None and re.search(removing, hints):
         lines[line - 1] = lines[line - 1].replace(statement, "pass")
         return "\n".join(lines)
     return None
