@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from fullgraph_engine.behavior.comparing import allowed_deviation
 from fullgraph_engine.behavior.coverage import (
     CoverageTracer,
     ReachedCode,
@@ -404,3 +405,11 @@ def test_defaults_of_functions_and_methods_are_state() -> None:
     words = {fact.path: fact.words for fact in collector.facts}
     assert words["the default of `y` of function"] == "int 1"
     assert words["the default of `eps` of Net.__init__"] == "int 3"
+
+
+def test_results_in_double_precision_may_differ_by_the_rounding_of_other_elements() -> None:
+    exact = torch.ones(2, dtype=torch.float64)
+    near = exact + torch.tensor([0.0, 1e-5], dtype=torch.float64)
+    reference, allowed = allowed_deviation(exact, exact, near)
+    assert torch.equal(reference, exact)
+    assert bool((allowed > 6e-14).all()) and bool((allowed < 1e-12).all())
