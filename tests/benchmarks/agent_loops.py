@@ -117,11 +117,13 @@ def resolve_imports(text: str, package: str) -> str:
     return re.sub(r"(?m)^([ \t]*)from (\.+)([\w.]*) import", resolve, text)
 
 
-def find_cases(project: Project, options: argparse.Namespace) -> Iterator[Case]:
-    """Yield the cases, checking one file after the other."""
+def find_cases(project: Project, options: argparse.Namespace, until: float) -> Iterator[Case]:
+    """Yield the cases, checking one file after the other, until the time ``until``."""
     files = package_files(options.python, options.packages)
     random.Random(options.seed).shuffle(files)
     for number, (package, path) in enumerate(files):
+        if time.monotonic() > until:
+            return
         copied = project.folder / f"case{number}_{path.stem}.py"
         copied.write_text(resolve_imports(path.read_text(), package))
         command = [sys.executable, "-m", "fullgraph", "check", "--format", "json", "-q"]
@@ -294,16 +296,15 @@ def note_edit(
 async def compare_agents(options: argparse.Namespace) -> None:
     """Work on cases until the time is up, and print what each agent did."""
     with_mcp, with_logs = Effort("MCP"), Effort("TORCH_LOGS")
-    began, cases, unusable = time.monotonic(), 0, 0
+    cases, unusable = 0, 0
+    until = time.monotonic() + options.minutes * 60
     with tempfile.TemporaryDirectory() as folder:
         project = make_project(Path(folder))
         project.interpreter = Path(options.python)
         project.environment = {**project.environment, "FULLGRAPH_ENGINE_KEEP": "1"}
         os.environ.update(project.environment, XDG_CACHE_HOME=folder)
         async with agent_of_process(project) as agent:
-            for case in find_cases(project, options):
-                if time.monotonic() - began > options.minutes * 60:
-                    break
+            for case in find_cases(project, options, until):
                 before = run_plainly(case, options.python)
                 if before is None or not before.counts["breaks"] or not before.counts["same"]:
                     unusable += 1
