@@ -124,7 +124,7 @@ async def test_what_is_meant_must_be_there(editor: Any) -> None:
         await repro(editor, uri)
     with pytest.raises(JsonRpcException, match="must be open"):
         await repro(editor, place("file:///absent.py"))
-    with pytest.raises(JsonRpcException, match="target that is meant: Net"):
+    with pytest.raises(JsonRpcException, match="Name one target: Net"):
         await repro(editor, {"uri": uri, "target": "Gone", "backend": "inductor"})
     with pytest.raises(JsonRpcException, match="one of eager, aot_eager, inductor"):
         await repro(editor, {"uri": uri, "target": "Net", "backend": "tvm"})
