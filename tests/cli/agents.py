@@ -118,3 +118,11 @@ async def agent_of_process(project: Project) -> AsyncIterator[Agent]:
     """An agent whose server is a process, as coding agents start it."""
     async with Client(stdio_client(server_parameters(project))) as client:
         yield Agent(client)
+
+
+def make_notebook(*sources: str) -> str:
+    """Return the text of a notebook with these code cells."""
+    cells = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "source": source} for source in sources
+    ]
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -19,7 +18,15 @@ HERE = Path(__file__).parent
 if str(HERE) not in sys.path:
     sys.path.insert(0, str(HERE))
 
-from agents import ROOT, Agent, Project, ToolFailed, agent_in_process, make_project  # noqa: E402
+from agents import (  # noqa: E402
+    ROOT,
+    Agent,
+    Project,
+    ToolFailed,
+    agent_in_process,
+    make_notebook,
+    make_project,
+)
 
 from fullgraph.cli.kept_engines import kept_engines  # noqa: E402
 from fullgraph.domain.positions import text_hash  # noqa: E402
@@ -421,14 +428,6 @@ async def test_text_of_ten_megabytes_is_refused_and_the_server_lives(project: Pr
         with pytest.raises(ToolFailed, match="10,000,000 characters, more than 2,000,000"):
             await agent.call("check", file="net.py", text="#" * 10_000_000)
         assert (await agent.call("check", file="net.py"))["findings"]
-
-
-def make_notebook(*sources: str) -> str:
-    """Return the text of a notebook with these code cells."""
-    cells = [
-        {"cell_type": "code", "metadata": {}, "outputs": [], "source": source} for source in sources
-    ]
-    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
 
 
 async def test_places_in_a_notebook_are_cells(project: Project) -> None:

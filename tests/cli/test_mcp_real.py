@@ -15,8 +15,7 @@ HERE = Path(__file__).parent
 if str(HERE) not in sys.path:
     sys.path.insert(0, str(HERE))
 
-from agents import Project, agent_in_process, make_project  # noqa: E402
-from test_mcp import make_notebook  # noqa: E402
+from agents import Project, agent_in_process, make_notebook, make_project  # noqa: E402
 from tests.benchmarks.agent_rewrites import read_pairs, verify_pair  # noqa: E402
 from tests.engine.behavior_pairs import Pair  # noqa: E402
 

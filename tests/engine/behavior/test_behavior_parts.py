@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -397,6 +398,7 @@ def test_defaults_of_functions_and_methods_are_state() -> None:
     def function(x: int, y: int = 1, *, z: float = 2.0) -> None:
         """Do nothing."""
 
+    assert isinstance(function, types.FunctionType)
     assert default_values(function) == {"y": 1, "z": 2.0}
     namespace: dict[str, Any] = {"__name__": "model"}
     exec("class Net:\n    def __init__(self, dim, eps=3):\n        pass\n", namespace)

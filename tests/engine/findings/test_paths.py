@@ -11,9 +11,10 @@ from torch import nn
 from fullgraph_engine.findings import conditions
 from fullgraph_engine.findings.conditions import ConditionSide, FileConditions
 from fullgraph_engine.findings.paths import PATIENCE, AskedValue, FlagParameter, Known, Policy
-from fullgraph_engine.findings.places import SourceText, node_range
+from fullgraph_engine.findings.places import SourceText
 from fullgraph_engine.protocol import Frame, Range
 from fullgraph_engine.protocol.paths import PathAnswer
+from fullgraph_engine.protocol.places import node_range
 from fullgraph_engine.tracing import modes
 from fullgraph_engine.tracing.recording import TracedLines
 

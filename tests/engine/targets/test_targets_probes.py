@@ -384,7 +384,7 @@ def test_the_request_limits_the_search_for_inputs(monkeypatch: pytest.MonkeyPatc
 
     def fail(search: object, seconds: float, before: object) -> NotFound:
         spent.append(seconds)
-        return NotFound("forward raised", 0.0)
+        return NotFound("forward raised", 1, 0.0)
 
     def find(seconds: float | None, *, tentative: bool = False) -> None:
         probe = loaded.plan("Net")[0]

@@ -13,10 +13,10 @@ from fullgraph_engine.tracing.repetition import (  # noqa: E402
     find_repeated_blocks,
 )
 
-nn = torch.nn
+nn: Any = torch.nn
 
 
-class Layer(nn.Module):
+class Layer(nn.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.linear = nn.Linear(4, 4)
@@ -27,7 +27,7 @@ class Layer(nn.Module):
         return x
 
 
-class Wrapper(nn.Module):
+class Wrapper(nn.Module):  # type: ignore[misc]
     """Each object contains one layer, so the outer class is the one to name."""
 
     def __init__(self) -> None:
@@ -38,8 +38,8 @@ class Wrapper(nn.Module):
         return self.layer(x) + 1
 
 
-class Model(nn.Module):
-    def __init__(self, *groups: list[nn.Module]) -> None:
+class Model(nn.Module):  # type: ignore[misc]
+    def __init__(self, *groups: list[Any]) -> None:
         super().__init__()
         self.first = nn.ModuleList(groups[0])
         self.second = nn.ModuleList(groups[1] if len(groups) > 1 else [])
@@ -50,7 +50,7 @@ class Model(nn.Module):
         return x
 
 
-def blocks_of(model: nn.Module) -> tuple[RepeatedBlock, ...]:
+def blocks_of(model: Any) -> tuple[RepeatedBlock, ...]:
     found: list[RepeatedBlock] = []
 
     def record(graph: Any, inputs: Any) -> Any:

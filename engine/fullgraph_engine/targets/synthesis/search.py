@@ -64,6 +64,7 @@ class FoundInputs:
     """Constructor arguments and inputs with which a module class ran without an exception."""
 
     notation: Notation
+    tries: int
     seconds: float
     unusual: str = ""
     """Reason why the inputs are unusual, in words; empty if they are not."""
@@ -78,6 +79,7 @@ class NotFound:
     that got farthest."""
 
     obstacle: str
+    tries: int
     seconds: float
 
 
@@ -163,7 +165,7 @@ class InputSearch:
             outcome.unusual = outcome.unusual or self._unusual_number(outcome.candidate)
             if outcome.phase == 2:
                 notation = notation_of(candidate, self.trials.positional, self.method)
-                found_ = FoundInputs(notation, spent, outcome.unusual)
+                found_ = FoundInputs(notation, self.trials.count, spent, outcome.unusual)
                 if not outcome.unusual or candidate == before or self.given is not None:
                     return found_ if candidate == before else self._shorten(found_, outcome)
                 if unusual is None:
@@ -207,8 +209,8 @@ class InputSearch:
             return unusual
         spent = time.process_time() - began
         if best is None:
-            return NotFound("there was no time to try anything", spent)
-        return NotFound(last_obstacle(best), spent)
+            return NotFound("there was no time to try anything", 0, spent)
+        return NotFound(last_obstacle(best), self.trials.count, spent)
 
     def _shorten(self, found: FoundInputs, outcome: TrialOutcome) -> FoundInputs:
         """Return found inputs with shorter loop dimensions if the code makes many calls of torch,
@@ -219,7 +221,7 @@ class InputSearch:
         if not words or self.trials.run(candidate, _TRY, afresh=True).phase != 2:
             return found
         notation = notation_of(candidate, self.trials.positional, self.method)
-        return replace(found, notation=notation, shortened=words)
+        return replace(found, notation=notation, tries=self.trials.count, shortened=words)
 
     def _find_certain(
         self,

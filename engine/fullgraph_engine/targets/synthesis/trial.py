@@ -173,6 +173,7 @@ class InputTrials:
         self.method = method
         self.subject, self.namespace, self.guesses = subject, namespace, guesses
         self.positional = tuple(one.name for one in inputs if one.positional)
+        self.count = 0
         self.real = True
         """True to use real tensors in trial calls: small ones are several times faster than fake
         ones and run all code."""
@@ -199,6 +200,7 @@ class InputTrials:
         return outcome
 
     def _run_trial(self, candidate: InputCandidate, seconds: float, afresh: bool) -> TrialOutcome:
+        self.count += 1
         rng.seed_generators()
         outcome = TrialOutcome(candidate)
         maker = _Maker(self.namespace, self.guesses, outcome)
