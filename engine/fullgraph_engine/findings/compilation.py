@@ -259,7 +259,7 @@ def _repeated_block_finding(block: RepeatedBlock, source: SourceText, fallback: 
         "backend/repeated-block",
         f"{name} is compiled {block.count} times here, {forms}",
         place,
-        BackendEvidence("repeated-block", class_name=block.class_name),
+        BackendEvidence("repeated-block", class_name=block.class_name, container=block.container),
         explanation=f"The graph contains the operators of {block.count} objects of {name}: "
         f"{block.operators} of {block.all_operators}. Dynamo traces each object, and AOTAutograd "
         "and Inductor compile it.",

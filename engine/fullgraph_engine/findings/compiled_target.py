@@ -17,7 +17,12 @@ from ..protocol.compilation import Compilation, CompilerCheck, RegionCompilation
 from ..targets import Call, Tracee
 from ..torch_internals import backends, dynamo
 from ..torch_internals.compilers import find_missing_compilers
-from ..tracing.compilation import CompilerError, GraphCompiler, differentiate
+from ..tracing.compilation import (
+    CompilationRecord,
+    CompilerError,
+    GraphCompiler,
+    differentiate,
+)
 from ..tracing.drive import compile_graphs_with
 from ..tracing.recording import Failure, Recording
 from . import compilation
@@ -103,7 +108,7 @@ class TargetCompiler:
         """
         with compile_graphs_with(self._graphs):
             recording = self._trace_call(call, gradients)
-        record = self._graphs.take_record(recording, self._source.path)
+        record = CompilationRecord.join(self._graphs.take_records(recording, self._source.path))
         executed = any(error.stage == "execution" for error in record.errors)
         failed = recording.failure is not None
         failed_eagerly = executed and failed and self._fails_eagerly(gradients)

@@ -212,6 +212,7 @@ class _ProgramProcess:
         if lacks:
             self.send_message(ProgramDone(ran=True, how=ending.how, lacks=lacks))
             return
+        self.program.settle_compilation()
         self.report_values()
         results = self.pipeline.program_results(self.program, ending, self.text_of)
         first = self.order.analyze.path
@@ -233,8 +234,13 @@ class _ProgramProcess:
             return
         further, difference = self.program.observe_end()
         analyze = self.order.analyze
-        found = self.program.values.found
-        event = ProgramObserved.from_values(analyze.request, found, further, difference)
+        event = ProgramObserved.from_values(
+            analyze.request,
+            self.program.values.found,
+            further,
+            difference,
+            self.program.compile_seconds,
+        )
         self.send(analyze.path, event)
 
     def flush(self) -> None:

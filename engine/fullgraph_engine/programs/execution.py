@@ -25,6 +25,7 @@ from ..torch_internals import backends, dynamo
 from ..torch_internals.exceptions import BREAKS, UserError
 from ..torch_internals.regions import CompiledCall
 from ..tracing import recorder, stacks
+from ..tracing.compilation import CompilationRecord, GraphCompiler
 from ..tracing.drive import NoBackend
 from ..tracing.recording import Stack
 from . import absent_gpu
@@ -106,6 +107,9 @@ class Program(Attribution):
         self._ended = False
         self._stop = dynamo.disable(stop)
         self._compiler: Callable[..., Any] | None = None
+        self._graph_compiler: GraphCompiler | None = None
+        self.compiled: tuple[CompilationRecord, ...] = ()
+        """Records of AOTAutograd and Inductor for each graph of the program's own calls."""
         self._began = _clock()
 
     @property
@@ -118,7 +122,10 @@ class Program(Attribution):
 
         Return a sentence on why the backend cannot be used, or an empty string if it can.
         """
-        name = self.request.backend
+        name, compiler = self.request.backend, self.request.compiler
+        if compiler != "off" and not (name or self.lacks):
+            backends.compile_in_this_process(backends.scratch_folder())
+            self._compiler = self._graph_compiler = GraphCompiler(inductor=compiler == "inductor")
         if not name or self.lacks:
             return ""
         try:
@@ -229,6 +236,22 @@ class Program(Attribution):
             if traced or not isinstance(error, UserError):
                 self.recorder.record_break(error, "raised", traced)
 
+    @property
+    def compile_seconds(self) -> float:
+        """Processor seconds of AOTAutograd and Inductor; 0 if a graph was not compiled to the
+        end."""
+        record = CompilationRecord.join(self.compiled)
+        return record.processor_seconds if record.is_complete else 0.0
+
+    def settle_compilation(self) -> None:
+        """Store what AOTAutograd and Inductor did with the graphs of the program's own calls.
+
+        Call it when the program has ended, before further calls.
+        """
+        if self._graph_compiler is not None:
+            self.recorder.collect_results()
+            self.compiled = self._graph_compiler.take_records(self.recording, self.path)
+
     def observe_end(self) -> tuple[int, str]:
         """Record the values at the end of the program, then make further calls.
 
@@ -238,6 +261,9 @@ class Program(Attribution):
             return 0, ""
         self._ended = True
         self.values.add_state(vars(sys.modules["__main__"]))
+        if self._graph_compiler is not None:
+            # To compile many sizes takes too long, and results differ from eager mode in rounding.
+            return 0, ""
         failures = {region: len(region.failures) for region in self.regions.all}
         with self.recorder.listen():
             made = make_further_calls(list(self._arguments.values()), self.request.further_calls)

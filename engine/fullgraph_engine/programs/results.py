@@ -15,6 +15,7 @@ from functools import cached_property
 from .. import texts, tracing
 from ..findings import breaks, failures, guards, operators, recompiles, shapes, trace_steps
 from ..findings.break_costs import BreakCosts
+from ..findings.compilation import compilation_findings
 from ..findings.compiler_conditions import CompilerConditions
 from ..findings.guard_names import GuardNames, merge_findings
 from ..findings.places import SourceText, finding_identity, related_to
@@ -33,6 +34,7 @@ from ..protocol import (
     TargetReport,
     TraceMode,
 )
+from ..protocol.compilation import Compilation, CompilationStatus
 from ..protocol.coverage import Coverage
 from ..protocol.evidence import BreakEvidence, FailureEvidence
 from ..protocol.guards import GuardedFrame
@@ -42,7 +44,8 @@ from ..protocol.trace_steps import TraceStep
 from ..targets import Discovery, Target, discover
 from ..targets.comments import first_line
 from ..tracing import stacks
-from ..tracing.recording import Failure, Recompile, Stack
+from ..tracing.compilation import CompilationRecord
+from ..tracing.recording import Failure, Graph, Recompile, Stack
 from .execution import Ending, Program, stop_words
 from .regions import LiveRegion, RegionFailure, is_own
 from .watching import RegionWork
@@ -65,8 +68,11 @@ _FAKE = {
         "more."
     ),
 }
+_NOT_COMPILED = "AOTAutograd and Inductor did not compile it, because it has fake tensors."
 _NO_BACKEND = "The backend `{}` was not used, because it cannot compile for fake tensors."
+_STOPPED_COMPILING = "The program was stopped while a graph was being compiled."
 _STOPPED = "the program stopped before it compiled it"
+_CODES_OF_REGION = ("backend/error", "backend/repeated-block")
 _NEVER_CALLED = "never called while the program ran"
 _NOT_CALLED: dict[ProgramEnd, str] = {
     "raised": "not called before the program raised",
@@ -134,6 +140,10 @@ class ProgramResults:
         self.text_of = text_of
         self.names = _unique_names(program.regions.all)
         self.parts = {region: program.work_of(region) for region in program.regions.all}
+        graphs = program.recording.graphs
+        self._compiled = {
+            id(graph): record for graph, record in zip(graphs, program.compiled, strict=False)
+        }
 
     @property
     def paths(self) -> list[str]:
@@ -168,8 +178,29 @@ class ProgramResults:
         fake = _FAKE.get(self.program.lacks, "")
         name = self.program.request.backend
         unused = _NO_BACKEND.format(name) if name and self.program.lacks else ""
+        if self.program.request.compiler != "off" and self.program.lacks and not name:
+            unused = _NOT_COMPILED
         stopped = stop_words(self.ending, self.program.seconds, len(self.called))
         return " ".join(filter(None, (fake, unused, stopped)))
+
+    def compiled_graphs(self, part: RegionWork) -> list[tuple[Graph, CompilationRecord]]:
+        """Return the graphs of a region that AOTAutograd and Inductor compiled, with what was
+        recorded for each."""
+        records = ((graph, self._compiled.get(id(graph))) for graph in part.graphs)
+        return [(graph, record) for graph, record in records if record is not None]
+
+    def compilation_of(self, part: RegionWork) -> Compilation | None:
+        """Return the outcome of compiling the graphs of a region; None if they were not
+        compiled."""
+        record = CompilationRecord.join(one for _, one in self.compiled_graphs(part))
+        compiler = self.program.request.compiler
+        if not record.is_complete:
+            return Compilation(compiler, "not-computed", reason=_STOPPED_COMPILING)
+        if not record.regions:
+            return None
+        status: CompilationStatus = "failed" if record.errors else "compiled"
+        seconds = record.processor_seconds
+        return Compilation(compiler, status, record.regions, processor_seconds=seconds)
 
     def is_inlined(self, region: LiveRegion) -> bool:
         """Whether Dynamo traced the code of a compiled callable, either in its own call or inside a
@@ -302,6 +333,7 @@ class _File:
         for op in part.custom_ops:
             if not op.compliant and self.is_shown_here(op.stack):
                 self.add(operators.operator_finding(op, self.source, fallback), target, calls(op))
+        self.compiler_findings_of(part, place, target, region)
         self.different_code_of(part, target, region)
         for recompile in part.recompiles:
             if not self.is_shown_here(_places_of(recompile)):
@@ -312,6 +344,22 @@ class _File:
                 shown = dataclasses.replace(recompile, function=target)
             for finding in recompiles.findings_of_recompile(shown, self.guard_names, fallback):
                 self.add(finding, target, calls(recompile))
+
+    def compiler_findings_of(
+        self, part: RegionWork, place: Range | None, target: str, region: LiveRegion | None
+    ) -> None:
+        """Report problems that AOTAutograd and Inductor have with the graphs of a region.
+
+        Problems in code of libraries are left out, except errors and repeated blocks, which are
+        reported at the region itself.
+        """
+        for graph, record in self.whole.compiled_graphs(part):
+            for finding in compilation_findings(record, self.source, place or _NOWHERE):
+                in_library = not self.is_shown_here(finding.stack)
+                if in_library and (place is None or finding.code not in _CODES_OF_REGION):
+                    continue
+                self.add(finding, target, self.calls_of(region, part.call_of(graph)))
+        self.below = ()
 
     def different_code_of(self, part: RegionWork, target: str, region: LiveRegion | None) -> None:
         """Report conditions that ask whether code is compiled, such as
@@ -584,6 +632,7 @@ class _File:
                 is_target=place in (target.range for target in self.targets),
             ),
             compiled=True,
+            compilation=self.whole.compilation_of(part),
         )
         return RegionResult(
             report,

@@ -398,10 +398,11 @@ class ProgramRequest:
     are its command-line arguments. ``candidates`` are paths of other programs that may compile
     functions of the text, the most likely first. ``elsewhere`` are paths of files that show their
     own findings, which are not repeated at their callers in this file. ``backend`` names the
-    backend that compiles the graphs; if empty, they run uncompiled. ``uncompiled``: targets that
-    the program does not compile are traced as well. With ``further_calls``, the values that the
-    program computes are reported, and each compiled function is called that many more times after
-    the program, with other sizes and numbers.
+    backend that compiles the graphs; if empty, they run uncompiled. ``compiler``: without a
+    backend, AOTAutograd or Inductor compiles the graphs and reports its problems.
+    ``uncompiled``: targets that the program does not compile are traced as well. With
+    ``further_calls``, the values that the program computes are reported, and each compiled function
+    is called that many more times after the program, with other sizes and numbers.
     """
 
     seconds: float = 0.0
@@ -409,6 +410,7 @@ class ProgramRequest:
     arguments: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
     backend: str = ""
+    compiler: CompilerCheck = "off"
     uncompiled: bool = False
     further_calls: int = 0
 

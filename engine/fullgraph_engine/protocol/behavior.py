@@ -170,19 +170,26 @@ class ProgramObserved:
 
     ``packed`` are the values, see :meth:`unpack_values`. ``further`` is the number of further
     calls. ``difference`` says how a further call differs from the same call in eager mode; empty
-    if all agree.
+    if all agree. ``compile_seconds`` is the processor time in seconds of AOTAutograd and Inductor
+    for the program's own calls.
     """
 
     request: int
     packed: str = ""
     further: int = 0
     difference: str = ""
+    compile_seconds: float = 0.0
 
     @classmethod
     def from_values(
-        cls, request: int, values: Iterable[ObservedValue], further: int, difference: str
+        cls,
+        request: int,
+        values: Iterable[ObservedValue],
+        further: int,
+        difference: str,
+        compile_seconds: float,
     ) -> ProgramObserved:
-        return cls(request, pack(tuple(values)), further, difference)
+        return cls(request, pack(tuple(values)), further, difference, compile_seconds)
 
     def unpack_values(self) -> tuple[ObservedValue, ...]:
         """Decode the values from ``packed``; empty if the text is invalid."""

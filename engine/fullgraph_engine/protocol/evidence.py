@@ -285,7 +285,8 @@ class BackendEvidence:
     ``stage`` is the part of the compiler, ``exception`` the type of its error. ``operators`` are
     names without overload, such as ``aten.linalg_eig``, for which Inductor calls PyTorch's kernel.
     ``backward``: the problem is in the backward graph. ``class_name`` is the qualified name of a
-    module class whose objects a graph repeats.
+    module class whose objects a graph repeats. ``container`` is the attribute of the compiled
+    module that has these objects, such as ``encoder.layers``; empty if there are several.
     """
 
     problem: BackendProblem
@@ -294,6 +295,7 @@ class BackendEvidence:
     operators: tuple[str, ...] = ()
     backward: bool = False
     class_name: str = ""
+    container: str = ""
     kind: Literal["backend"] = "backend"
 
     @property

@@ -23,7 +23,7 @@ CompilerStage = Literal["AOTAutograd", "Inductor", "execution"]
 """Stage after Dynamo: AOTAutograd makes the forward and backward graphs with low-level operators,
 Inductor lowers these graphs to kernels, and in the stage ``execution`` the compiled graphs run."""
 
-_clock = time.perf_counter
+_clock, _processor_clock = time.perf_counter, time.process_time
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,10 @@ class CompiledGraph:
     """
 
     graph: torch.fx.GraphModule
+    is_complete: bool = False
+    """False while the graph is being compiled."""
+    processor_seconds: float = 0.0
+    """Processor time of AOTAutograd and Inductor, including the backward graph."""
     forward_seconds: float = 0.0
     """Total time in the call of the backend, which excludes backward graphs that are compiled
     later."""
@@ -175,7 +179,7 @@ class CompilerObserver:
         def lower(lowered: torch.fx.GraphModule, values: list[Any], **options: Any) -> Any:
             return self._lower(one, lowered, values, options)
 
-        started = _clock()
+        started, used = _clock(), _processor_clock()
         try:
             with self._compiling(one, backward=False):
                 made = self._compile(graph, inputs, inner_compile=lower)
@@ -184,7 +188,9 @@ class CompilerObserver:
             self._add_error(one, error, "AOTAutograd")
             made = original.forward
         one.forward_seconds = _clock() - started
+        one.processor_seconds += _processor_clock() - used
         one.aot_seconds = one.forward_seconds - one.inductor_seconds
+        one.is_complete = True
         return made
 
     def _lower(
@@ -196,14 +202,18 @@ class CompilerObserver:
     ) -> Any:
         """Lower a forward or backward graph of AOTAutograd with Inductor; record its error."""
         executed, backward = _copy_graph(graph), bool(options.get("is_backward"))
+        # A backward graph may be lowered later, in the first backward pass.
+        is_late = self._current is None
         if self._inductor:
-            started = _clock()
+            started, used = _clock(), _processor_clock()
             try:
                 with self._compiling(one, backward=backward, lowering=True):
                     self._lower_graph(graph, inputs, **options)
             except Exception as error:
                 self._add_error(one, error, "Inductor", backward=backward)
             one.inductor_seconds += _clock() - started
+            if is_late:
+                one.processor_seconds += _processor_clock() - used
         run = _execute_graph(executed)
 
         def execute(values: list[Any]) -> Any:

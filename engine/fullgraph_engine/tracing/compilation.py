@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ from ..torch_internals.lowering import (
 )
 from ..torch_internals.trees import pytree
 from . import nodes
-from .recording import Recording, Stack
+from .recording import Recording, Stack, TracedFrame
 from .repetition import RepeatedBlock, find_repeated_blocks
 
 _MARK = "  fullgraph node "
@@ -75,13 +76,33 @@ class ChangedInput:
 
 @dataclass(frozen=True)
 class CompilationRecord:
-    """All that was recorded while the graphs of one call were compiled."""
+    """All that was recorded while graphs were compiled.
+
+    ``processor_seconds`` is the processor time of AOTAutograd and Inductor. ``is_complete`` is
+    false if a graph was still being compiled.
+    """
 
     errors: tuple[CompilerError, ...] = ()
     fallbacks: tuple[OperatorFallback, ...] = ()
     changed: tuple[ChangedInput, ...] = ()
     repeated: tuple[RepeatedBlock, ...] = ()
     regions: tuple[RegionCompilation, ...] = ()
+    processor_seconds: float = 0.0
+    is_complete: bool = True
+
+    @classmethod
+    def join(cls, records: Iterable[CompilationRecord]) -> CompilationRecord:
+        """Return one record with the facts of several records."""
+        made = tuple(records)
+        return cls(
+            tuple(error for one in made for error in one.errors),
+            tuple(call for one in made for call in one.fallbacks),
+            tuple(change for one in made for change in one.changed),
+            tuple(block for one in made for block in one.repeated),
+            tuple(region for one in made for region in one.regions),
+            sum(one.processor_seconds for one in made),
+            all(one.is_complete for one in made),
+        )
 
 
 class GraphCompiler:
@@ -99,56 +120,73 @@ class GraphCompiler:
             node.meta["stack_trace"] = f"{text}\n{_MARK}{number}\n"
         return self._observer(graph, inputs, **options)
 
-    def take_record(self, recording: Recording, path: str) -> CompilationRecord:
-        """Return the facts about all graphs compiled since the last call of this method.
+    def take_records(self, recording: Recording, path: str) -> tuple[CompilationRecord, ...]:
+        """Return the facts about each graph compiled since the last call of this method, in the
+        order in which Dynamo captured the graphs.
 
-        ``recording`` is Dynamo's recording of the call that compiled them. Times are listed for the
-        lines of the file ``path``.
+        ``recording`` is Dynamo's recording of the calls that compiled them. Times are listed for
+        the lines of the file ``path``. Without the recorded graphs, as with some releases of torch,
+        times are missing.
         """
         compiled = list(self._observer.compiled)
         self._observer.compiled.clear()
-        errors: list[CompilerError] = []
-        fallbacks: list[OperatorFallback] = []
-        changed: list[ChangedInput] = []
-        for one in compiled:
-            errors += [
-                CompilerError(
-                    problem.stage,
-                    type(problem.error).__name__,
-                    _without_marks(texts.error_message(problem.error)),
-                    _find_stack(problem.location, one),
-                    problem.backward,
-                    texts.is_out_of_memory(problem.error),
-                )
-                for problem in one.errors
-            ]
-            fallbacks += [
-                OperatorFallback(
-                    _operator_name(call.operator),
-                    call.dtypes,
-                    _find_stack(call.location, one),
-                    call.backward,
-                )
-                for call in one.fallbacks
-                if _is_avoidable(call.operator)
-            ]
-            changed += [
-                ChangedInput(
-                    _source_name(mutation),
-                    _stack_of_change(mutation.node),
-                    mutation.copied,
-                    mutation.requires_grad,
-                )
-                for mutation in one.mutations
-                if not mutation.static
-            ]
-        return CompilationRecord(
-            tuple(errors),
-            tuple(fallbacks),
-            tuple(changed),
-            tuple(block for one in compiled for block in find_repeated_blocks(one.graph)),
-            _list_regions(compiled, recording, path),
+        frames = {frame.id: frame for frame in recording.frames}
+        captured: list[TracedFrame | None] = [None] * len(compiled)
+        if len(compiled) == len(recording.graphs):
+            captured = [frames.get(graph.frame) for graph in recording.graphs]
+        return tuple(
+            _make_record(one, frame, path) for one, frame in zip(compiled, captured, strict=True)
         )
+
+
+def _make_record(one: CompiledGraph, frame: TracedFrame | None, path: str) -> CompilationRecord:
+    """Return the facts about one graph that Dynamo captured from ``frame``."""
+    errors = tuple(
+        CompilerError(
+            problem.stage,
+            type(problem.error).__name__,
+            _without_marks(texts.error_message(problem.error)),
+            _find_stack(problem.location, one),
+            problem.backward,
+            texts.is_out_of_memory(problem.error),
+        )
+        for problem in one.errors
+    )
+    fallbacks = tuple(
+        OperatorFallback(
+            _operator_name(call.operator),
+            call.dtypes,
+            _find_stack(call.location, one),
+            call.backward,
+        )
+        for call in one.fallbacks
+        if _is_avoidable(call.operator)
+    )
+    changed = tuple(
+        ChangedInput(
+            _source_name(mutation),
+            _stack_of_change(mutation.node),
+            mutation.copied,
+            mutation.requires_grad,
+        )
+        for mutation in one.mutations
+        if not mutation.static
+    )
+    regions: tuple[RegionCompilation, ...] = ()
+    if frame is not None:
+        times = (max(frame.seconds - one.forward_seconds, 0.0), one.aot_seconds)
+        dynamo, aot, inductor = (round(seconds, 4) for seconds in (*times, one.inductor_seconds))
+        lines = _list_lines(one, path)
+        regions = (RegionCompilation(frame.function, frame.line, dynamo, aot, inductor, lines),)
+    return CompilationRecord(
+        errors,
+        fallbacks,
+        changed,
+        find_repeated_blocks(one.graph),
+        regions,
+        round(one.processor_seconds, 4),
+        one.is_complete,
+    )
 
 
 def differentiate(result: Any) -> bool:
@@ -164,32 +202,6 @@ def differentiate(result: Any) -> bool:
     if ends:
         torch.autograd.backward(ends, [torch.ones_like(tensor) for tensor in ends])
     return bool(ends)
-
-
-def _list_regions(
-    compiled: list[CompiledGraph], recording: Recording, path: str
-) -> tuple[RegionCompilation, ...]:
-    """Return the seconds that each stage took for each graph; empty if this torch does not show
-    graphs."""
-    if len(compiled) != len(recording.graphs):
-        return ()
-    frames = {frame.id: frame for frame in recording.frames}
-    regions = []
-    for one, graph in zip(compiled, recording.graphs, strict=True):
-        frame = frames.get(graph.frame)
-        if frame is not None:
-            dynamo = max(frame.seconds - one.forward_seconds, 0.0)
-            regions.append(
-                RegionCompilation(
-                    frame.function,
-                    frame.line,
-                    round(dynamo, 4),
-                    round(one.aot_seconds, 4),
-                    round(one.inductor_seconds, 4),
-                    _list_lines(one, path),
-                )
-            )
-    return tuple(regions)
 
 
 _LEAST_SECONDS = 0.001

@@ -277,6 +277,8 @@ class NoBackend:
 
     def __call__(self, module: Any, inputs: Any, **kwargs: Any) -> Any:
         compiler = self.user_backend or self.chosen_compiler()
+        if compiler is None and _has_nested_regions(module):
+            compiler = backends.find_backend("aot_eager")
         if compiler is not None:
             return compiler(module, inputs, **kwargs)
         symbolic = _symbolic_outputs(module) if self.marks_outputs else ()
@@ -342,6 +344,12 @@ class NoInductor(NoBackend):
             return chosen
         wrapper = _original_wrappers[backends.INDUCTOR_WRAPPER]
         return wrapper(*self._arguments, **self._named)  # type: ignore[no-any-return]
+
+
+def _has_nested_regions(module: Any) -> bool:
+    """Whether a graph calls regions of ``torch.compiler.nested_compile_region``, whose gradients
+    only AOTAutograd can compute."""
+    return any(str(node.target) == "invoke_subgraph" for node in module.graph.nodes)
 
 
 def _symbolic_outputs(module: Any) -> tuple[tuple[int, int, Any], ...]:

@@ -50,6 +50,7 @@ REWRITES: tuple[Rewrite, ...] = (
     sizes.sizes,
     counters.counters,
     exports.add_checks,
+    regions.compile_each_block,
     regions.compile_block_once,
     custom_operators.add_fake_kernels,
     hoisting.compiled_once,

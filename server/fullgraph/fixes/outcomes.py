@@ -57,6 +57,25 @@ class CompileTimes:
         return self.before / max(self.after, 1e-9)
 
 
+_LEAST_SPEEDUP = 1.25
+"""Minimum ratio of the compile times before and after a rewrite that only shortens them."""
+
+
+def is_faster(times: CompileTimes | None) -> bool:
+    """Whether the rewritten code was compiled, and in a noticeably shorter time."""
+    return times is not None and times.speedup >= _LEAST_SPEEDUP
+
+
+def slow_words(times: CompileTimes | None) -> str:
+    """Return a sentence on why a rewrite that should shorten the compile time is refused."""
+    if times is None:
+        return "The changed code is not compiled to the end, or the original is not."
+    return (
+        f"It does not compile much faster: in {times.after:.1f} s, and the original in "
+        f"{times.before:.1f} s."
+    )
+
+
 @dataclass(frozen=True)
 class Refused:
     """A rewrite that was refused, with the reason (``why``) as a sentence."""

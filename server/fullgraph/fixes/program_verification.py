@@ -17,7 +17,14 @@ from fullgraph.domain.phrases import amount
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.candidate import Candidate, edits_between
 from fullgraph.fixes.catalogue import candidates
-from fullgraph.fixes.outcomes import Fix, Refused, Search
+from fullgraph.fixes.outcomes import (
+    CompileTimes,
+    Fix,
+    Refused,
+    Search,
+    is_faster,
+    slow_words,
+)
 from fullgraph.fixes.program_values import compare_values
 from fullgraph.fixes.site import Text, Unparsable
 from fullgraph.fixes.step_times import StepTimes
@@ -27,6 +34,7 @@ from fullgraph_engine.protocol import (
     Analyze,
     Compared,
     ComparedCase,
+    CompilerCheck,
     Finding,
     ProgramObserved,
 )
@@ -47,7 +55,8 @@ def needs_program(finding: Finding, request: Analyze) -> bool:
     """Whether a finding depends on the order of a program's calls, so that only a run of the
     program can verify a fix."""
     may_run = request.program.seconds > 0 and "first" in request.parts
-    return may_run and bool(finding.calls) and finding.code.startswith("recompile")
+    of_calls = ("recompile", "backend")
+    return may_run and bool(finding.calls) and finding.code.startswith(of_calls)
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,7 @@ class ProgramVerifier:
 
     def __init__(self, tracer: Tracer, request: Analyze, times: StepTimes) -> None:
         self._tracer, self._request, self._times = tracer, request, times
-        self._original: _Run | None = None
+        self._originals: dict[CompilerCheck, _Run] = {}
 
     async def fixes(self, finding: Finding) -> Search:
         """Verify the rewrites that may fix a finding, in order, until one is verified; return it
@@ -85,7 +94,7 @@ class ProgramVerifier:
             made = await asyncio.to_thread(_make_candidates, self._request.text, finding)
         if not made:
             return Search(problem=_NO_REWRITE)
-        before = await self._run_original()
+        before = await self._run_original(finding)
         if not any(_cause(one) == _cause(finding) for one in before.traced.findings):
             return Search(problem=before.traced.problem or _NOT_REPEATED)
         refused: list[Refused] = []
@@ -113,18 +122,27 @@ class ProgramVerifier:
 
     async def verify(self, candidate: Candidate, finding: Finding) -> Fix | Refused:
         """Verify one rewrite of the program for a finding."""
-        return await self._try_candidate(candidate, finding, await self._run_original())
+        return await self._try_candidate(candidate, finding, await self._run_original(finding))
 
-    async def _run_original(self) -> _Run:
-        if self._original is None:
+    async def _run_original(self, finding: Finding) -> _Run:
+        compiler = self._compiler_for(finding)
+        if compiler not in self._originals:
             with self._times.measure("trace"):
-                self._original = await self._run(self._request.text)
-        return self._original
+                self._originals[compiler] = await self._run(self._request.text, compiler)
+        return self._originals[compiler]
 
-    async def _run(self, text: str) -> _Run:
-        """Run a version of the program, and call what it compiles with other sizes and numbers."""
+    def _compiler_for(self, finding: Finding) -> CompilerCheck:
+        """Return the compiler of the program's graphs whose run shows a finding."""
+        return self._request.compiler if finding.code.startswith("backend") else "off"
+
+    async def _run(self, text: str, compiler: CompilerCheck) -> _Run:
+        """Run a version of the program. Without ``compiler``, also call what it compiles with other
+        sizes and numbers."""
         program = dataclasses.replace(
-            self._request.program, further_calls=FURTHER_CALLS, uncompiled=False
+            self._request.program,
+            further_calls=FURTHER_CALLS,
+            uncompiled=False,
+            compiler=compiler,
         )
         request = dataclasses.replace(
             self._request,
@@ -150,7 +168,7 @@ class ProgramVerifier:
         self, candidate: Candidate, finding: Finding, before: _Run
     ) -> Fix | Refused:
         with self._times.measure("retrace"):
-            after = await self._run(candidate.text)
+            after = await self._run(candidate.text, self._compiler_for(finding))
         judgment = _judge_run(before, after, finding)
         if not judgment.better:
             return Refused(candidate, judgment.why, judgment.instead)
@@ -161,6 +179,9 @@ class ProgramVerifier:
             "It was verified by the calls of the program, and "
             f"{amount(len(compared.cases), 'further call')} with other sizes and values."
         )
+        times = _compile_times(before, after) if candidate.compiles_faster else None
+        if candidate.compiles_faster and not is_faster(times):
+            return Refused(candidate, slow_words(times))
         unverified = compared.outcome == "unverified"
         return Fix(
             candidate,
@@ -170,7 +191,17 @@ class ProgramVerifier:
             judgment,
             (compared,),
             doubt=compared.reason if unverified else doubt,
+            compile_times=times,
         )
+
+
+def _compile_times(before: _Run, after: _Run) -> CompileTimes | None:
+    """Return the compile times of two versions of a program; None if one was not compiled."""
+    if before.observed is None or after.observed is None:
+        return None
+    seconds = before.observed.compile_seconds, after.observed.compile_seconds
+
+    return CompileTimes(*seconds) if all(seconds) else None
 
 
 def _make_candidates(text: str, finding: Finding) -> tuple[Candidate, ...]:

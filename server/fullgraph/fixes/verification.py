@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between
 from fullgraph.fixes.catalogue import candidates
-from fullgraph.fixes.outcomes import CompileTimes
+from fullgraph.fixes.outcomes import CompileTimes, is_faster, slow_words
 from fullgraph.fixes.outcomes import Fix as Fix
 from fullgraph.fixes.outcomes import Grade as Grade
 from fullgraph.fixes.outcomes import Refused as Refused
@@ -330,8 +330,8 @@ class Verifier:
             if isinstance(shown, Refused):
                 return shown
             times = _compile_times(before.of(targets), after)
-            if candidate.compiles_faster and (times is None or times.speedup < _LEAST_SPEEDUP):
-                return Refused(candidate, _slow_words(times))
+            if candidate.compiles_faster and not is_faster(times):
+                return Refused(candidate, slow_words(times))
 
             async def called_by_others() -> tuple[Judgment, list[Compared]] | Refused:
                 if not others:
@@ -625,10 +625,6 @@ class Verifier:
         return last
 
 
-_LEAST_SPEEDUP = 1.25
-"""Minimum ratio of the compile times before and after a rewrite that only shortens them."""
-
-
 def _compile_times(before: Traced, after: Traced) -> CompileTimes | None:
     """Return the compile times of two versions of the same functions; None if one of them was not
     compiled to the end."""
@@ -639,15 +635,6 @@ def _compile_times(before: Traced, after: Traced) -> CompileTimes | None:
             return None
         seconds.append(sum(one.processor_seconds for one in made if one is not None))
     return CompileTimes(*seconds)
-
-
-def _slow_words(times: CompileTimes | None) -> str:
-    if times is None:
-        return "The changed code is not compiled to the end, or the original is not."
-    return (
-        f"It does not compile much faster: in {times.after:.1f} s, and the original in "
-        f"{times.before:.1f} s."
-    )
 
 
 def _only_of_parts(traced: Traced, parts: tuple[Part, ...]) -> Traced:

@@ -117,7 +117,8 @@ def verification_words(fix: Fix) -> str:
     if any(comparison.outcome == "same" for comparison in fix.compared):
         exact = all(comparison.exact for comparison in fix.compared)
         same = "identical output" if exact else "same output up to rounding"
-        parts.append(f"{same} in {amount(number, 'test')}")
+        where = amount(number, "test") if number else "the run of the program"
+        parts.append(f"{same} in {where}")
     if fix.compile_times is not None:
         times = fix.compile_times
         parts.append(

@@ -670,10 +670,12 @@ class Settings:
         """Return the part of a trace request that controls the execution of programs that import
         the file.
         """
+        compile_seconds = self.backend_timeout if self.backend != "off" else 0.0
         return ProgramRequest(
-            seconds=self.program_seconds if self.program_run else 0.0,
+            seconds=self.program_seconds + compile_seconds if self.program_run else 0.0,
             arguments=self.program_arguments,
             backend=self.program_backend,
+            compiler=self.backend,
             uncompiled=self.program_uncompiled,
         )
 

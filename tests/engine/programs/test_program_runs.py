@@ -35,7 +35,7 @@ from fullgraph_engine.protocol import (
     Starting,
     TargetsFound,
 )
-from fullgraph_engine.protocol.evidence import BreakEvidence
+from fullgraph_engine.protocol.evidence import BackendEvidence, BreakEvidence
 
 if str(Path(__file__).parents[1]) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -694,3 +694,54 @@ def test_a_guard_that_two_regions_share_is_one_finding(engine: Engine) -> None:
         ("word", "evaluate", "`word` was 'a', now 'ab'"),
     ]
     assert calls(result)["recompile/value", 7] == {"update": (2,), "evaluate": (2, 3)}
+
+
+# -- compilers ----------------------------------------------------------------------------------
+
+REPEATED = """\
+import torch
+from torch import nn
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        for _ in range(4):
+            x = torch.sin(self.linear(x))
+        return x
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer() for _ in range(5))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return torch.linalg.eigvals(x)
+
+net = torch.compile(Net())
+net(torch.ones(4, 4))
+"""
+
+
+def test_graphs_of_a_program_are_compiled_on_request(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(REPEATED)
+    plain = run(engine, tmp_path / "train.py")
+    assert codes(plain) == []
+    assert all(one.compilation is None for one in plain.all_reports)
+
+    result = run(engine, tmp_path / "train.py", seconds=80.0, compiler="inductor")
+    assert codes(result) == [("backend/repeated-block", 21), ("backend/fallback", 22)]
+    finding = only(result, "backend/repeated-block")
+    assert isinstance(finding.evidence, BackendEvidence)
+    assert (finding.evidence.class_name, finding.evidence.container) == ("Layer", "layers")
+    assert [(one.region, one.numbers) for one in finding.calls] == [("Net", (1,))]
+    (report,) = [one for one in result.all_reports if one.region is not None]
+    assert report.compilation is not None
+    assert (report.compilation.status, report.compilation.compiler) == ("compiled", "inductor")
+    (region,) = report.compilation.regions
+    assert region.aot > 0 and region.inductor > 0
+    assert report.compilation.processor_seconds > 0

@@ -1,4 +1,4 @@
-"""A rewrite that compiles a module class once, although a graph contains many of its objects."""
+"""Rewrites that compile a module class once, although a graph contains many of its objects."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.compile_sites import compile_expressions
 from fullgraph.fixes.rewrites.names import code_of
-from fullgraph.fixes.rewrites.syntax import Syntax
+from fullgraph.fixes.rewrites.syntax import Syntax, names_in
 from fullgraph.fixes.site import Site
 from fullgraph_engine.protocol.evidence import BackendEvidence
 
@@ -35,6 +36,76 @@ def compile_block_once(site: Site) -> Iterator[Candidate]:
         is_same_eagerly=True,
         compiles_faster=True,
     )
+
+
+def compile_each_block(site: Site) -> Iterator[Candidate]:
+    """Yield rewrites that compile each object of a repeated module class and not the whole model.
+
+    There is one for each statement of the file that compiles a model. A trace of the model alone
+    cannot verify them, so the finding must come from a program.
+    """
+    evidence = site.finding.evidence
+    if not isinstance(evidence, BackendEvidence) or not evidence.container:
+        return
+    if not site.finding.calls:
+        return
+    syntax = Syntax(site)
+    for call in compile_expressions(syntax, "forward"):
+        line = site.text.around(call, cst.SimpleStatementLine)
+        changed = _compile_in_loop(syntax, call, evidence.container)
+        if changed is not None:
+            yield Candidate(
+                "compile-each-block",
+                f"Compile each `{evidence.class_name}`, and not the whole model",
+                site.replaced([(line, cst.FlattenSentinel(changed))]),
+                gives_up="Code outside of these objects runs uncompiled.",
+                is_same_eagerly=True,
+                compiles_faster=True,
+            )
+
+
+def _compile_in_loop(
+    syntax: Syntax, call: cst.BaseExpression, container: str
+) -> list[cst.BaseStatement] | None:
+    """Return statements that compile the items of ``container``, an attribute of the model that
+    ``call`` compiles; None if the call is not a statement of its own.
+
+    They replace ``name = torch.compile(model)`` or ``model.compile()``.
+    """
+    small = syntax.text.parent(call)
+    line = syntax.text.parent(small) if small is not None else None
+    if not isinstance(call, cst.Call) or not isinstance(line, cst.SimpleStatementLine):
+        return None
+    if len(line.body) != 1:
+        return None
+    before: list[cst.BaseStatement] = []
+    if isinstance(small, cst.Expr) and isinstance(call.func, cst.Attribute):
+        model, arguments = call.func.value, list(call.args)
+    elif isinstance(small, cst.Assign) and len(small.targets) == 1 and call.args:
+        model, arguments = small.targets[0].target, list(call.args[1:])
+        if call.args[0].keyword is not None or call.args[0].star:
+            return None
+        if not call.args[0].value.deep_equals(model):
+            assigned = small.with_changes(value=call.args[0].value)
+            before.append(line.with_changes(body=[assigned]))
+    else:
+        return None
+    if not isinstance(model, (cst.Name, cst.Attribute)):
+        return None
+    name = next(one for one in _LOOP_NAMES if one not in names_in(syntax.module))
+    listed = syntax.expression(f"{code_of(model)}.{container}")
+    compiled = cst.Call(cst.Attribute(cst.Name(name), cst.Name("compile")), arguments)
+    loop = cst.For(
+        cst.Name(name),
+        listed,
+        cst.IndentedBlock([cst.SimpleStatementLine([cst.Expr(compiled)])]),
+        leading_lines=() if before else line.leading_lines,
+    )
+    return [*before, loop]
+
+
+_LOOP_NAMES = ("block", "layer", "compiled_block", "compiled_layer", "_compiled_block")
+"""Names for the variable of a new loop; the first that the file does not use is taken."""
 
 
 def _find_forward(module: cst.Module, names: list[str]) -> cst.FunctionDef | None:
