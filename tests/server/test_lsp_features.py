@@ -196,6 +196,7 @@ async def test_a_fix_is_an_action_on_its_finding(editor: Any) -> None:
 async def test_a_fix_is_offered_for_a_diagnostic_that_is_sent_along(editor: Any) -> None:
     uri = editor.open("model.py", NET + "    # fix: mended()\n")
     await editor.until_seen(uri, BREAK)
+    await editor.until_rest()
     shows = await editor.actions(uri, "class")
     assert fixes(shows) == []
     diagnostics = await editor.diagnostics(uri)

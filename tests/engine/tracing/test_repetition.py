@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from fullgraph_engine.tracing.drive import use_real_backends  # noqa: E402
 from fullgraph_engine.tracing.repetition import (  # noqa: E402
     RepeatedBlock,
     find_repeated_blocks,
@@ -58,7 +59,8 @@ def blocks_of(model: Any) -> tuple[RepeatedBlock, ...]:
         return graph.forward
 
     torch._dynamo.reset()
-    torch.compile(model, backend=record)(torch.ones(2, 4))
+    with use_real_backends():
+        torch.compile(model, backend=record)(torch.ones(2, 4))
     return tuple(found)
 
 
