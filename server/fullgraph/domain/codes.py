@@ -615,7 +615,7 @@ CODES: tuple[Code, ...] = (
         "`torch._dynamo.config.disable` is set when targets are traced: by the file, by what it "
         "imports, or by the environment variable `TORCH_COMPILE_DISABLE`. `torch.compile` then "
         "runs everything in eager mode.",
-        "Remove the setting, or start the editor without the variable.",
+        "Remove this setting of torch, or start the editor without `TORCH_COMPILE_DISABLE`.",
     ),
     Code(
         "trace/replaced-builtins",
@@ -640,7 +640,7 @@ CODES: tuple[Code, ...] = (
         "Shown on request. Dynamo entered this function, but did not trace these lines, on the "
         "path of the probe or on other paths that it tried. They may run in eager mode, because "
         "the function was skipped, or need a condition that is false for all inputs of the probe.",
-        "Give the target a probe that leads there.",
+        "Write a probe with inputs that reach these lines.",
     ),
     Code(
         "trace/incomplete",

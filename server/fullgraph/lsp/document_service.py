@@ -79,7 +79,8 @@ class DocumentService:
         return (found if probe is None else found.for_probe(probe)).build_text(short_name(unit))
 
     async def _read_draft(self, unit: AnalysisUnit, key: DocumentKey) -> DocumentDraft | str:
-        """Return a document, or a sentence that explains why the document could not be written."""
+        """Return the content of a generated document, such as graph code; or a sentence that
+        explains why fullgraph could not write it."""
         while True:
             run = self._find_or_start(unit, key)
             run.readers += 1
