@@ -46,7 +46,7 @@ CHANGED = MODEL.replace(
 )
 
 
-def repeated(class_name: str, container: str = "", *, calls: bool = False) -> Finding:
+def make_finding(class_name: str, container: str = "", *, calls: bool = False) -> Finding:
     return Finding(
         "backend/repeated-block",
         "repeated",
@@ -69,7 +69,7 @@ class CompilingEngine(Engine):
         changed = "nested_compile_region" in request.text
         compilation = self._after if changed else self._before
         done = dataclasses.replace(report(), compilation=compilation)
-        found = () if changed else (FindingFound(0, repeated("Outer.Block")),)
+        found = () if changed else (FindingFound(0, make_finding("Outer.Block")),)
         return Asked([*found, TargetDone(0, done), Analyzed(0, request.generation, 0.1)])
 
 
@@ -79,13 +79,13 @@ def compiled_in(seconds: float) -> Compilation:
 
 @pytest.mark.parametrize("name", ["Block", "Elsewhere", "Outer.Missing"])
 def test_a_class_without_forward_in_the_file_has_no_rewrite(name: str) -> None:
-    assert not list(compile_block_once(Site(Text(MODEL), repeated(name))))
+    assert not list(compile_block_once(Site(Text(MODEL), make_finding(name))))
 
 
 async def test_a_block_that_compiles_faster_as_a_region_is_fixed() -> None:
     engine = CompilingEngine(compiled_in(9.0), compiled_in(3.0))
     verifier = Verifier(engine, Analyze(0, "1", "/model.py", MODEL))
-    (fix,) = (await verifier.fixes(repeated("Outer.Block"), ["f"])).fixes
+    (fix,) = (await verifier.fixes(make_finding("Outer.Block"), ["f"])).fixes
     assert (fix.candidate.text, fix.grade) == (CHANGED, "unsafe")
     assert "compiles in 3.0 s, not 9.0 s (3.0x)" in verification_words(fix)
     assert fix_json(fix, MODEL)["compile_seconds"] == {"before": 9.0, "after": 3.0}
@@ -105,7 +105,7 @@ async def test_a_region_that_does_not_compile_faster_is_refused(
     verifier = Verifier(
         CompilingEngine(compiled_in(9.0), after), Analyze(0, "1", "/model.py", MODEL)
     )
-    search = await verifier.fixes(repeated("Outer.Block"), ["f"])
+    search = await verifier.fixes(make_finding("Outer.Block"), ["f"])
     assert search.fixes == ()
     assert why in search.refused[0].why
 
@@ -141,7 +141,7 @@ LOOP = "for block in {}.layers:\n    block.compile({})"
     ],
 )
 def test_statements_that_compile_a_model_compile_its_blocks(code: str, changed: str | None) -> None:
-    finding = repeated("Layer", "layers", calls=True)
+    finding = make_finding("Layer", "layers", calls=True)
     found = [one.text for one in compile_each_block(Site(Text(SCRIPT.format(code)), finding))]
     assert found == ([SCRIPT.format(changed)] if changed is not None else [])
 
@@ -151,7 +151,7 @@ def test_blocks_are_compiled_only_in_programs_with_a_known_container(
     container: str, calls: bool
 ) -> None:
     text = Text(SCRIPT.format("model = torch.compile(model)"))
-    finding = repeated("Layer", container, calls=calls)
+    finding = make_finding("Layer", container, calls=calls)
     assert not list(compile_each_block(Site(text, finding)))
 
 
@@ -169,7 +169,7 @@ class ProgramEngine(Engine):
         changed = "block.compile" in request.text
         region = Region(request.path, "torch.compile", CompileSite(request.path, ORIGIN))
         done = dataclasses.replace(report(), region=region, graphs=1)
-        found = () if changed else (FindingFound(0, repeated("Layer", "layers", calls=True)),)
+        found = () if changed else (FindingFound(0, make_finding("Layer", "layers", calls=True)),)
         values = (ObservedValue("result", "result 1 of Net", "f32[2]", "1"),)
         seconds = self._seconds[changed]
         return Asked(
@@ -190,7 +190,7 @@ async def test_compiled_blocks_are_offered_if_the_program_compiles_faster(
     text = SCRIPT.format("model = torch.compile(model)")
     program = ProgramRequest(seconds=20.0, compiler="inductor")
     request = Analyze(0, "1", "/train.py", text, compiler="inductor", program=program)
-    finding = repeated("Layer", "layers", calls=True)
+    finding = make_finding("Layer", "layers", calls=True)
     search = await Verifier(engine, request).fixes(finding, ["f"])
     assert engine.compilers == ["inductor", "inductor"]
     assert [one.compile_times for one in search.fixes] == (

@@ -414,7 +414,6 @@ class _CallComparison:
     ) -> None:
         self._sides, self._number, self._call = sides, number, call
         self._random, self._verdict = random, verdict
-        self._double_facts: tuple[dict[str, CallFact], dict[str, CallFact]] | None = None
 
     def compare(self, original: ObservedCall, changed: ObservedCall) -> None:
         left = {(fact.aspect, fact.path): fact for fact in original.facts}

@@ -208,7 +208,7 @@ class _CaseSearch:
         new = self._reached.lacks(tried.reached)
         if only_new and not new:
             return
-        if tried.raised is not None and not new and not _is_worth_comparing(case, tried.raised):
+        if tried.raised is not None and not new and not _is_worth_comparing(case):
             return
         self._add_case(case, tried)
 
@@ -249,8 +249,8 @@ class _CaseSearch:
         return _TriedCase(raised, reached_here, took)
 
 
-def _is_worth_comparing(case: Case, raised: BaseException) -> bool:
-    """Whether to compare a test call in which the original code raises the exception ``raised``.
+def _is_worth_comparing(case: Case) -> bool:
+    """Whether to compare a test call in which the original code raises an exception.
 
     A call with another dtype, other strides or other parameters is not worth comparing.
     """

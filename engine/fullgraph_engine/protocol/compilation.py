@@ -55,7 +55,8 @@ class Compilation:
     """Result of compiling a target; ``reason`` is a sentence if the status is "not-computed".
 
     ``processor_seconds`` is the processor time of tracing, compiling and calling the target once,
-    with its backward pass. Other programs on the machine hardly affect it.
+    with its backward pass; for the regions of a program, only of AOTAutograd and Inductor. Other
+    programs on the machine hardly affect it.
     """
 
     compiler: CompilerCheck

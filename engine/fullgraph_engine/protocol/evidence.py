@@ -286,7 +286,7 @@ class BackendEvidence:
     names without overload, such as ``aten.linalg_eig``, for which Inductor calls PyTorch's kernel.
     ``backward``: the problem is in the backward graph. ``class_name`` is the qualified name of a
     module class whose objects a graph repeats. ``container`` is the attribute of the compiled
-    module that has these objects, such as ``encoder.layers``; empty if there are several.
+    module that contains all objects of the class, such as ``encoder.layers``; empty if several do.
     """
 
     problem: BackendProblem

@@ -223,7 +223,7 @@ def load_in_process() -> Iterator[None]:
     @functools.wraps(original)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        # Bypass the loader's ``__setattr__``, which refuses to change some of these attributes.
+        # Bypass the ``__setattr__`` of ``DataLoader``, which refuses to change some attributes.
         alone = {"num_workers": 0, "timeout": 0, "prefetch_factor": None}
         vars(self).update(alone, persistent_workers=False, pin_memory=False)
 

@@ -141,12 +141,13 @@ class GraphCompiler:
 
 def _make_record(one: CompiledGraph, frame: TracedFrame | None, path: str) -> CompilationRecord:
     """Return the facts about one graph that Dynamo captured from ``frame``."""
+    known = _all_nodes(one.graph)
     errors = tuple(
         CompilerError(
             problem.stage,
             type(problem.error).__name__,
             _without_marks(texts.error_message(problem.error)),
-            _find_stack(problem.location, one),
+            _find_stack(problem.location, known),
             problem.backward,
             texts.is_out_of_memory(problem.error),
         )
@@ -156,7 +157,7 @@ def _make_record(one: CompiledGraph, frame: TracedFrame | None, path: str) -> Co
         OperatorFallback(
             _operator_name(call.operator),
             call.dtypes,
-            _find_stack(call.location, one),
+            _find_stack(call.location, known),
             call.backward,
         )
         for call in one.fallbacks
@@ -176,7 +177,7 @@ def _make_record(one: CompiledGraph, frame: TracedFrame | None, path: str) -> Co
     if frame is not None:
         times = (max(frame.seconds - one.forward_seconds, 0.0), one.aot_seconds)
         dynamo, aot, inductor = (round(seconds, 4) for seconds in (*times, one.inductor_seconds))
-        lines = _list_lines(one, path)
+        lines = _list_lines(one, known, path)
         regions = (RegionCompilation(frame.function, frame.line, dynamo, aot, inductor, lines),)
     return CompilationRecord(
         errors,
@@ -208,11 +209,16 @@ _LEAST_SECONDS = 0.001
 """Minimum seconds of a line to be listed."""
 
 
-def _list_lines(one: CompiledGraph, path: str) -> tuple[LineCompilation, ...]:
-    """Return the compile times of the lines of the file ``path``, the slowest line first."""
+def _list_lines(
+    one: CompiledGraph, known: list[torch.fx.Node], path: str
+) -> tuple[LineCompilation, ...]:
+    """Return the compile times of the lines of the file ``path``, the slowest line first.
+
+    ``known`` are all nodes of the graph.
+    """
     by_line: dict[int, NodeSeconds] = defaultdict(NodeSeconds)
     for location, seconds in one.nodes.items():
-        frames = [frame for frame in _find_stack(location, one) if frame.path == path]
+        frames = [frame for frame in _find_stack(location, known) if frame.path == path]
         if frames:
             times = by_line[frames[-1].line]
             times.aot += seconds.aot
@@ -235,16 +241,15 @@ def _without_marks(text: str) -> str:
     return _MARKED.sub("\n", text).strip()
 
 
-def _find_stack(location: str, one: CompiledGraph) -> Stack:
+def _find_stack(location: str, known: list[torch.fx.Node]) -> Stack:
     """Return the stack of user code for the stack text of a compiler's node; empty if unknown.
 
-    The text has marks if the node descends from nodes of Dynamo's graph ``one.graph``.
+    The text has marks if the node descends from ``known``, the nodes of Dynamo's graph.
     """
     marks = _MARKED.findall(location)
     if marks:
-        found = _all_nodes(one.graph)
         number = int(marks[-1])
-        if number < len(found) and (stack := nodes.location_of(found[number])):
+        if number < len(known) and (stack := nodes.location_of(known[number])):
             return stack
     return nodes.parse_stack_text(location)
 

@@ -349,7 +349,8 @@ class NoInductor(NoBackend):
 def _has_nested_regions(module: Any) -> bool:
     """Whether a graph calls regions of ``torch.compiler.nested_compile_region``, whose gradients
     only AOTAutograd can compute."""
-    return any(str(node.target) == "invoke_subgraph" for node in module.graph.nodes)
+    region = torch.ops.higher_order.invoke_subgraph
+    return bool(module.graph.find_nodes(op="call_function", target=region))
 
 
 def _symbolic_outputs(module: Any) -> tuple[tuple[int, int, Any], ...]:

@@ -189,7 +189,7 @@ def _walk_leaves(root: Any) -> Iterator[_Leaf]:
                     if any(leaf is other for other in seen):
                         continue
                     seen.append(leaf)
-                    # A guard that relates several values is a leaf at each of these values.
+                    # A guard that relates several values is a leaf at each value.
                     yield _Leaf(type(leaf).__name__, "", "", tuple(leaf.verbose_code_parts()))
                     continue
                 parts = tuple(leaf.verbose_code_parts())

@@ -52,20 +52,21 @@ def list_ops(module: Any) -> tuple[tuple[Op, ...], dict[str, Sizes]]:
         size = _tensor_sizes(value)
         if size is not None:
             sizes[node.name] = size
-        if node.op in _NON_CALL_OPS:
+        if node.op in NON_CALL_OPS:
             continue
         target = node.target if isinstance(node.target, str) else _target_name(node.target)
         ops.append(Op(node.name, target, describe_value(value), location_of(node)))
     return tuple(ops), sizes
 
 
-_NON_CALL_OPS = ("placeholder", "output", "get_attr")
+NON_CALL_OPS = ("placeholder", "output", "get_attr")
+"""Kinds of graph nodes (``Node.op``) that do not call anything."""
 
 
 def count_calls(translator: Any) -> int:
     """Return the number of call nodes in the graph that a symbolic interpreter is building."""
     graph = getattr(getattr(translator, "output", None), "graph", None)
-    return sum(node.op not in _NON_CALL_OPS for node in getattr(graph, "nodes", ()))
+    return sum(node.op not in NON_CALL_OPS for node in getattr(graph, "nodes", ()))
 
 
 def _target_name(target: Any) -> str:

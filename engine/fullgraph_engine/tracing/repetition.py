@@ -33,7 +33,6 @@ class RepeatedBlock:
     """
 
     class_name: str
-    path: str
     count: int
     forms: int
     operators: int
@@ -62,7 +61,7 @@ def find_repeated_blocks(graph: torch.fx.GraphModule) -> tuple[RepeatedBlock, ..
     objects: dict[str, _Object] = {}
     total = 0
     for node in graph.graph.nodes:
-        if node.op in ("placeholder", "output", "get_attr"):
+        if node.op in nodes.NON_CALL_OPS:
             continue
         total += 1
         around: list[str] = []
@@ -98,7 +97,6 @@ def _choose_blocks(by_class: dict[type, dict[str, _Object]], total: int) -> Iter
             first = next(iter(objects.values()))
             yield RepeatedBlock(
                 kind.__qualname__,
-                inspect.getsourcefile(kind) or "",
                 len(objects),
                 len(sizes),
                 operators,
@@ -121,7 +119,7 @@ def _container_of(paths: Iterable[str]) -> str:
 def _form_of(operations: list[torch.fx.Node]) -> tuple[Any, ...]:
     """Return a value that is equal for two lists of nodes with equal operations.
 
-    Results from outside of a list, such as inputs and parameters, are compared by shape and dtype.
+    Inputs and parameters are equal if they have the same shape and dtype.
     """
     numbers = {node: number for number, node in enumerate(operations)}
 
@@ -150,15 +148,12 @@ def _stack_of_call(kind: type, node: torch.fx.Node) -> Stack:
     """Return the part of a node's stack above ``kind.forward``; the whole stack if that function is
     not in it."""
     stack = nodes.location_of(node)
-    code = getattr(inspect.unwrap(getattr(kind, "forward", None) or _no_forward), "__code__", None)
+    forward: Any = getattr(kind, "forward", None)
+    code = getattr(inspect.unwrap(forward), "__code__", None)
     for number, frame in enumerate(stack):
         if code is not None and number and _is_inside(frame.path, frame.line, code):
             return stack[:number]
     return stack
-
-
-def _no_forward() -> None:
-    """Stand in for the method of a class that does not have one."""
 
 
 def _is_inside(path: str, line: int, code: Any) -> bool:

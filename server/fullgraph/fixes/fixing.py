@@ -133,7 +133,7 @@ async def fixed_with(
     lines. ``tell`` is called with a message about each further finding.
     """
     chosen: list[Fix] = []
-    # A fix that removes several findings makes separate fixes of these findings unnecessary.
+    # A fix that removes several findings makes a separate fix for each finding unnecessary.
     for fix in sorted(fixes, key=lambda one: -len(one.findings)):
         if not any(same(fix.findings[0], ended) for one in chosen for ended in one.findings):
             chosen.append(fix)

@@ -200,7 +200,6 @@ def _compile_times(before: _Run, after: _Run) -> CompileTimes | None:
     if before.observed is None or after.observed is None:
         return None
     seconds = before.observed.compile_seconds, after.observed.compile_seconds
-
     return CompileTimes(*seconds) if all(seconds) else None
 
 

@@ -231,7 +231,7 @@ def judge_rewrite(before: Traced, after: Traced, finding: Finding) -> Judgment:
         for one in _distinct_places(before)
         if new[_finding_key(one, kept)] < old[_finding_key(one, kept)]
     )
-    # In a group of equal lines, nobody can tell at which line the finding is gone.
+    # Equal lines that follow each other count as one place.
     was = before.text.split("\n")
     gone = _finding_place(finding, was) in (_finding_place(one, was) for one in ended)
     more = len(_recompiles(after)) - len(_recompiles(before))

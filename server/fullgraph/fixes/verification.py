@@ -329,7 +329,9 @@ class Verifier:
             shown = await self._judge_change(candidate, finding, before.of(targets), after, parts)
             if isinstance(shown, Refused):
                 return shown
-            times = _compile_times(before.of(targets), after)
+            times = None
+            if candidate.compiles_faster:
+                times = _compile_times(before.of(targets), after)
             if candidate.compiles_faster and not is_faster(times):
                 return Refused(candidate, slow_words(times))
 
@@ -382,8 +384,7 @@ class Verifier:
         ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
         edits = edits_between(self._request.text, candidate.text)
         kept = tuple(dataclasses.replace(one, packed_cases=()) for one in compared)
-        measured = times if candidate.compiles_faster else None
-        return Fix(candidate, grade, ended, edits, judgment, kept, 0.0, doubt, pins, measured)
+        return Fix(candidate, grade, ended, edits, judgment, kept, 0.0, doubt, pins, times)
 
     async def _judge_change(
         self,

@@ -106,8 +106,8 @@ class CandidatePrograms:
         """Yield programs that repeat the last calls of a user's function, at most ``most`` calls
         each.
 
-        ``inner`` are the stack frames of the code that causes the recompile, and ``outer`` the
-        frames of the function that is recompiled.
+        ``inner`` are the stack frames of the code that causes the recompile, ``outer`` the stack
+        frames of the recompiled function.
         """
         for captured in inner:
             if captured.layers:

@@ -196,7 +196,7 @@ def notation_of(
         placed.append(named.pop(name))
     if not named or len(placed) == len(candidate.inputs):
         while f"*{len(placed)}" in named:
-            # Place ``*args`` only after all parameters that have names.
+            # Place ``*args`` only after all named parameters.
             placed.append(named.pop(f"*{len(placed)}"))
     rest = [value for name, value in named.items() if name.startswith("*")]
     keywords = tuple((n, value) for n, value in named.items() if not n.startswith("*"))

@@ -68,7 +68,7 @@ class Cluster:
         self._watch: asyncio.Task[None] | None = None
         self._lost = f"The connection to the Dask scheduler at {address} was lost"
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Problem of the cluster because of which no task can finish, as a clause for the user."""
+        """Clause for the user on why the cluster cannot finish any task."""
 
     async def connect(self) -> None:
         """Connect to the scheduler, unless this was done before.

@@ -44,7 +44,7 @@ class ClusterEngine:
         await self._cluster.connect()
         task = TraceTask(self._cluster.check, self._launch)
         workers = await self._cluster.list_workers()
-        # If there are no workers yet, the task waits for the first one.
+        # The task waits for the first worker if none has connected yet.
         starts = [asyncio.ensure_future(self._cluster.run(task, one)) for one in workers or [""]]
         try:
             for start in asyncio.as_completed(starts):

@@ -47,12 +47,15 @@ def compile_each_block(site: Site) -> Iterator[Candidate]:
     evidence = site.finding.evidence
     if not isinstance(evidence, BackendEvidence) or not evidence.container:
         return
-    if not site.finding.calls:
-        return
     syntax = Syntax(site)
-    for call in compile_expressions(syntax, "forward"):
+    calls = compile_expressions(syntax, "forward") if site.finding.calls else ()
+    used = names_in(site.module) if calls else set()
+    variable = next((name for name in _LOOP_NAMES if name not in used), None)
+    for call in calls:
         line = site.text.around(call, cst.SimpleStatementLine)
-        changed = _compile_in_loop(syntax, call, evidence.container)
+        if variable is None or line is None:
+            continue
+        changed = _compile_in_loop(syntax, line, call, evidence.container, variable)
         if changed is not None:
             yield Candidate(
                 "compile-each-block",
@@ -65,18 +68,22 @@ def compile_each_block(site: Site) -> Iterator[Candidate]:
 
 
 def _compile_in_loop(
-    syntax: Syntax, call: cst.BaseExpression, container: str
+    syntax: Syntax,
+    line: cst.SimpleStatementLine,
+    call: cst.BaseExpression,
+    container: str,
+    variable: str,
 ) -> list[cst.BaseStatement] | None:
     """Return statements that compile the items of ``container``, an attribute of the model that
-    ``call`` compiles; None if the call is not a statement of its own.
+    ``call`` compiles. None if ``line`` is not ``name = torch.compile(model)`` or
+    ``model.compile()``, which the statements replace.
 
-    They replace ``name = torch.compile(model)`` or ``model.compile()``.
+    ``variable`` is the name for the variable of the loop.
     """
-    small = syntax.text.parent(call)
-    line = syntax.text.parent(small) if small is not None else None
-    if not isinstance(call, cst.Call) or not isinstance(line, cst.SimpleStatementLine):
+    small = line.body[0]
+    if not isinstance(call, cst.Call) or len(line.body) != 1:
         return None
-    if len(line.body) != 1:
+    if syntax.text.parent(call) is not small:
         return None
     before: list[cst.BaseStatement] = []
     if isinstance(small, cst.Expr) and isinstance(call.func, cst.Attribute):
@@ -92,11 +99,10 @@ def _compile_in_loop(
         return None
     if not isinstance(model, (cst.Name, cst.Attribute)):
         return None
-    name = next(one for one in _LOOP_NAMES if one not in names_in(syntax.module))
     listed = syntax.expression(f"{code_of(model)}.{container}")
-    compiled = cst.Call(cst.Attribute(cst.Name(name), cst.Name("compile")), arguments)
+    compiled = cst.Call(cst.Attribute(cst.Name(variable), cst.Name("compile")), arguments)
     loop = cst.For(
-        cst.Name(name),
+        cst.Name(variable),
         listed,
         cst.IndentedBlock([cst.SimpleStatementLine([cst.Expr(compiled)])]),
         leading_lines=() if before else line.leading_lines,

@@ -437,7 +437,7 @@ def _rewrite_split(site: Site, function: cst.FunctionDef, size: Size) -> Iterato
             continue
         known = {id(node): value for node, value in constants(site, function)}
         pairs = list(zip(given.elements, codes, strict=True))
-        # Try the largest size first, because it usually is the one that changes between calls.
+        # Try the largest size first, because it usually changes between calls.
         pairs.sort(key=lambda pair: -known.get(id(pair[0].value), 0))
         for element, code in pairs:
             others = "".join(f" - {operand(other)}" for other in _without_code(codes, code))
