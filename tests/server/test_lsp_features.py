@@ -378,6 +378,20 @@ async def test_what_is_being_imported_is_shown(editor: Any) -> None:
     editor.close(uri)
 
 
+async def test_of_two_reports_in_quick_succession_the_last_is_shown(editor: Any) -> None:
+    lines = ("slow: 1", "imports: small", "imports: big.library", "slow: 60")
+    uri = editor.open("model.py", "import torch\n" + "".join(f"# {line}\n" for line in lines) + NET)
+    reports = editor.client.progress_reports
+    await editor.until(
+        lambda: any(
+            value.message == "importing big.library"
+            for values in reports.values()
+            for value in values
+        )
+    )
+    editor.close(uri)
+
+
 async def test_progress_of_a_slow_step_moves(open_editor: Any, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     editor = await open_editor(engine=f"waits={gate}")

@@ -20,6 +20,8 @@ PATIENCE = 0.3
 """Delay in seconds before the progress of a trace or job is shown; most end sooner."""
 
 _PAUSE = 0.1
+"""The shortest time in seconds between two reports of a progress bar. Of the reports that come
+faster, the last is shown when this time is over."""
 
 BEAT = 2.0
 """Seconds without a report after which a progress bar shows how long its current step has taken, so
@@ -154,6 +156,7 @@ class _ProgressBar:
         self._last_sent = 0.0
         self._step, self._step_began = "", 0.0
         """The step that was shown last, and the time at which it was shown first."""
+        self._delayed_report: asyncio.TimerHandle | None = None
         self._task = asyncio.create_task(self._show_when_slow())
 
     def copy_cancellable(self, token: str) -> _ProgressBar:
@@ -218,14 +221,26 @@ class _ProgressBar:
 
     def report(self, words: str, percentage: int) -> None:
         self._last_report = words, percentage
-        now = asyncio.get_running_loop().time()
-        if not self._shown or now - self._last_sent < _PAUSE:
+        if not self._shown or self._delayed_report is not None:
             return
+        loop = asyncio.get_running_loop()
+        wait = self._last_sent + _PAUSE - loop.time()
+        if wait > 0:
+            self._delayed_report = loop.call_later(wait, self._send_last_report)
+        else:
+            self._send_last_report()
+
+    def _send_last_report(self) -> None:
+        self._delayed_report = None
+        assert self._last_report is not None
+        words, percentage = self._last_report
         self._note_sent(words)
         self._send_progress(types.WorkDoneProgressReport(message=words, percentage=percentage))
 
     def end(self, words: str = "") -> None:
         self._task.cancel()
+        if self._delayed_report is not None:
+            self._delayed_report.cancel()
         if self._shown:
             self._send_progress(types.WorkDoneProgressEnd(message=words or None))
 
