@@ -42,8 +42,11 @@ OTHER_PIP = PIP_CONSTRAINT=/dev/null $(OTHER_VENV)/bin/python -m pip install $(P
 demo: $(VENV)/ready
 	@FULLGRAPH_ENGINE_KEEP=0 $(BIN)/fullgraph check --exit-severity off $(DEMO)
 
+# Some tests wait for processes, and a busy machine may stop these for minutes: what fails is tried once more by itself,
+# with nothing beside it. Both runs print the names.
 test: $(VENV)/ready check
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow" || \
+	  $(BIN)/python -m pytest -m "not slow" --last-failed --last-failed-no-failures none
 
 # Tests of more than six seconds: planted repros, hostile code, both ways to start processes.
 test-slow: $(VENV)/ready

@@ -83,10 +83,10 @@ COSTS = [
     ),
     (
         BreakCost("f", eager=("f", "g"), dropped=34, sync="bool(Tensor)", syncs=3),
-        "leaves `f` and `g` to eager mode (34 ops traced before it), "
+        "runs `f` and `g` in eager mode (34 ops traced before it), "
         "syncs with the device 3 times (`bool(Tensor)`)",
     ),
-    (BreakCost("f", cuts=(GraphCut("f", 7, 0),)), "cuts no graph in two, cheap"),
+    (BreakCost("f", cuts=(GraphCut("f", 7, 0),)), "does not split a graph, cheap"),
     (
         BreakCost("f", cuts=(GraphCut("f", 7, 1),), graphs=2, ops=8),
         "cuts 8 ops into 7 + 1, cheap",

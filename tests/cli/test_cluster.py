@@ -464,7 +464,7 @@ async def test_an_imported_file_that_differs_on_the_worker(
         ),
         (
             "raise ImportError('no dask 5')",
-            "Dask cannot be imported (no dask 5); install versions that fit with `pip install "
+            "Dask cannot be imported (no dask 5); install fitting versions by `pip install "
             "'fullgraph[distributed]'`.",
         ),
     ],

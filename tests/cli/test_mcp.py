@@ -168,7 +168,7 @@ async def test_cursors_lead_through_all_findings_once(project: Project) -> None:
         assert found == [f"Number {n}" for n in range(30)]
         assert calls > 3
         project.write("net.py", NET)
-        with pytest.raises(ToolFailed, match="The text has changed since the answer"):
+        with pytest.raises(ToolFailed, match="The text has changed since the previous answer"):
             await agent.call("check", file="net.py", cursor=early)
         with pytest.raises(ToolFailed, match="`nonsense` is not a cursor"):
             await agent.call("check", file="net.py", cursor="nonsense")

@@ -138,7 +138,7 @@ async def test_targets_are_measured_as_they_are_and_with_the_fixes(editor: Any) 
     assert text.splitlines()[:7] == [
         "Net: already one graph; compiled is 2.00 times as fast as eager",
         "",
-        "Time of one call, the median of many calls:",
+        "Processor time of one call, the median of many calls:",
         "",
         "Net (f32[4, 16]), forward, on the CPU with 2 threads; nothing is measured on a GPU",
         "  eager                 2 ms",

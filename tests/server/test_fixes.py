@@ -111,6 +111,7 @@ class Engine:
     def __init__(self, compared: Callable[[Compare], Compared]) -> None:
         self._compared = compared
         self.analyzed: list[Analyze] = []
+        self.compared: list[Compare] = []
 
     def analyze(self, request: Analyze) -> Asked:
         self.analyzed.append(request)
@@ -125,7 +126,8 @@ class Engine:
         )
 
     def compare(self, request: Compare) -> Asked:
-        return Asked([self._compared(request)])
+        self.compared.append(request)
+        return Asked([dataclasses.replace(self._compared(request), target=request.target)])
 
 
 def compares_as(outcome: BehaviorOutcome, *, exact: bool = True) -> Callable[[Compare], Compared]:
@@ -321,7 +323,7 @@ def test_a_target_that_fails_says_nothing() -> None:
     failed = dataclasses.replace(report(status="failed"), error="ValueError: no")
     judgment = judge_rewrite(before, traced("a\nc\n", done=failed), wanted)
     assert not judgment.better
-    assert judgment.why == "The changed code is not traced to the end: ValueError: no"
+    assert judgment.why == "The trace of the changed code ended early: ValueError: no"
 
 
 # -- grades ---------------------------------------------------------------------------------------
@@ -335,7 +337,7 @@ def test_a_target_that_fails_says_nothing() -> None:
             without_line(preserves=False),
             compares_as("same"),
             "unsafe",
-            "It does the same for the inputs that were tried; other inputs may differ.",
+            "It behaves the same for the inputs that were tried; other inputs may differ.",
         ),
         (without_line(gives_up="The print."), compares_as("same"), "unsafe", "The print."),
         (
@@ -348,7 +350,8 @@ def test_a_target_that_fails_says_nothing() -> None:
             without_line(),
             lambda _: Compared(0, "same", True, other_settings=True),
             "unsafe",
-            "Other attribute values of the object, which select other branches, were not tried.",
+            "Other values of the object's attributes, which lead to other branches, were not "
+            "tried.",
         ),
         (without_line(), compares_as("unverified"), "suggestion", "why"),
     ],
@@ -522,7 +525,7 @@ def test_a_rewrite_of_code_that_only_a_program_calls_is_not_traced() -> None:
     after = traced("fine = 2\n", done=report(status="failed", target="Trainer.step"))
     before = traced("break_ = 2\n", found, done=report(target="Trainer.step"))
     judgment = judge_rewrite(before, after, found)
-    assert judgment.why == "The changed code is not traced to the end: it was not traced"
+    assert judgment.why == "The trace of the changed code ended early: it was not traced"
 
 
 def searched(engine: Engine, *reports: TargetReport) -> Search:
@@ -1025,6 +1028,19 @@ def test_targets_are_timed_as_they_are_and_with_what_fixes_them(
     assert (timed.plain.compiled, timed.fixed.compiled) == (2.0, 1.0)
     timing = [one for one in engine.analyzed if one.parts == ("measure",)]
     assert [(one.mode, one.jobs, one.only) for one in timing] == [("real", 1, ("f",))] * 2
+    # The comparison that verified the only fix is reused.
+    assert timed.compared is not None and timed.compared.outcome == "same"
+    assert [one for one in engine.compared if not one.covering] == []
+
+
+def test_several_fixes_are_compared_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    done = dataclasses.replace(report(), probe=ProbeInfo("comment", "f32[4]"), breaks=2)
+    engine = Clock(compares_as("same"))
+    text = "break_ = 2\na = 1\nbreak_ = 3\n"
+    (timed,) = asyncio.run(measured(engine, request_of(text), [done]))
+    assert len(timed.fixes) == 2 and timed.compared is not None
+    assert [one.changed for one in engine.compared if not one.covering] == [timed.changed]
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ OTHER = ComparedCase("f32[8]", "random", same=False, aspects=("result",))
         pytest.param(
             [FINE, ACCEPTED],
             ["suggestion"],
-            "Inputs that were tried do not satisfy the check. It raises.",
+            "Some inputs that were tried do not satisfy the check. It raises.",
             id="an input that the original accepts",
         ),
         pytest.param([ACCEPTED], [], "", id="the probe's own input"),

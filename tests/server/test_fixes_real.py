@@ -97,7 +97,7 @@ async def test_checks_for_export(engine: Engine) -> None:
     (some,) = found["some"].fixes
     assert "    torch._check(k > 2)\n    if k > 2:" in some.candidate.text
     assert some.grade == "suggestion"
-    assert some.doubt.startswith("Inputs that were tried do not satisfy the check. With ")
+    assert some.doubt.startswith("Some inputs that were tried do not satisfy the check. With ")
     # It would allow only the sizes of the probe.
     assert not found["parts"].fixes
 

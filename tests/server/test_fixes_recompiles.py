@@ -16,8 +16,12 @@ import pytest
 
 from fullgraph.domain.positions import text_hash
 from fullgraph.engines import Engine
+from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.fixing import APPLICABLE, Fixed, fixed
+from fullgraph.fixes.outcomes import Fix, Refused
+from fullgraph.fixes.program_verification import ProgramVerifier
 from fullgraph.fixes.step_times import STEPS, StepTimes
+from fullgraph.fixes.tracing import trace_file
 from fullgraph_engine.protocol import Analyze, ProgramRequest
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "recompiles"
@@ -173,3 +177,64 @@ async def test_a_change_of_the_results_is_refused(engine: Engine) -> None:
     request = Analyze(0, "1", "/nowhere/model.py", WRONG, parts=("first",), program=program)
     outcome = await fixed(engine, request, grades=APPLICABLE)
     assert "not torch.compiler.is_compiling()" not in outcome.text
+
+
+LAYERS = """\
+import torch
+from torch import nn
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.tanh(self.linear(x)).cos().sin()
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer() for _ in range(8))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x * 2
+
+
+def train():
+    net = torch.compile(Net())
+    for _ in range(2):
+        net(torch.ones(2, 4)).sum().backward()
+
+
+train()
+"""
+
+
+async def test_compiled_layers_are_compared_with_the_compiled_model(engine: Engine) -> None:
+    """No global variable of the program keeps its results."""
+    program = ProgramRequest(seconds=60.0, compiler="aot")
+    request = Analyze(
+        0, "1", "/nowhere/m.py", LAYERS, parts=("first",), program=program, compiler="aot"
+    )
+    (finding,) = [
+        one
+        for one in (await trace_file(engine, request)).findings
+        if one.code == "backend/repeated-block"
+    ]
+    text = LAYERS.replace(
+        "    net = torch.compile(Net())\n",
+        "    net = Net()\n    for layer in net.layers:\n        layer.compile()\n",
+    )
+    verifier = ProgramVerifier(engine, request, StepTimes())
+    right = await verifier.verify(Candidate("r", "r", text, uncompiles_target=True), finding)
+    assert isinstance(right, Fix)
+    (compared,) = right.compared
+    assert (right.grade, compared.outcome, compared.exact) == ("unsafe", "same", True)
+    text = text.replace("return x * 2", "return x * 2.01")
+    wrong = await verifier.verify(Candidate("w", "w", text, uncompiles_target=True), finding)
+    assert isinstance(wrong, Refused)
+    assert wrong.why == "The result 1 of Net has other numbers."

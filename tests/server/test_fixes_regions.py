@@ -95,8 +95,8 @@ async def test_a_block_that_compiles_faster_as_a_region_is_fixed() -> None:
     ("after", "why"),
     [
         (compiled_in(8.0), "does not compile much faster: in 8.0 s, and the original in 9.0 s"),
-        (Compilation("inductor", "failed"), "not compiled to the end"),
-        (None, "not compiled to the end"),
+        (Compilation("inductor", "failed"), "The compiler did not finish"),
+        (None, "The compiler did not finish"),
     ],
 )
 async def test_a_region_that_does_not_compile_faster_is_refused(
@@ -163,9 +163,11 @@ class ProgramEngine(Engine):
         super().__init__(compares_as("same"))
         self._seconds = seconds
         self.compilers: list[str] = []
+        self.observed: list[tuple[str, ...]] = []
 
     def analyze(self, request: Analyze) -> Asked:
         self.compilers.append(request.program.compiler)
+        self.observed.append(request.program.observed_modules)
         changed = "block.compile" in request.text
         region = Region(request.path, "torch.compile", CompileSite(request.path, ORIGIN))
         done = dataclasses.replace(report(), region=region, graphs=1)
@@ -193,6 +195,7 @@ async def test_compiled_blocks_are_offered_if_the_program_compiles_faster(
     finding = make_finding("Layer", "layers", calls=True)
     search = await Verifier(engine, request).fixes(finding, ["f"])
     assert engine.compilers == ["inductor", "inductor"]
+    assert engine.observed == [(), (finding.target,)]
     assert [one.compile_times for one in search.fixes] == (
         [CompileTimes(8.0, after)] if offered else []
     )

@@ -97,7 +97,7 @@ def test_what_words_mean() -> None:
     assert said["f32"].startswith("`f32[…]`: a tensor of `torch.float32`")
     assert said["b"].endswith("It is 4 in the run.")
     assert said["Config"].startswith("`Config(layers)`: an object of the file")
-    assert said["init"] == "`init(…)`: what the constructor is called with."
+    assert said["init"] == "`init(…)`: the arguments of the constructor."
     assert said["16"] == ""
 
 

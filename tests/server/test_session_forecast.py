@@ -383,7 +383,7 @@ def test_a_page_tells_all() -> None:
         "- `x.shape[0]`: 4 → 5, 6: does not recompile\n"
         "- `n`: 4 → 5, 6: **recompiles on each new value** (a; b; c; and 1 more)\n"
         "- `flag`: 4 → 5, 6: recompiles once for each value\n"
-        "- the same inputs again: recompiles once, then valid for all\n\n"
+        "- the same inputs again: recompiles once, then works for all values\n\n"
         "Skipped (time limit reached): y."
     )
     assert forecast_page("f", [], ["It was stopped."], fresh=False) == (

@@ -268,7 +268,7 @@ def _explain_no_cases(probes: Sequence[ProbeObservations], ended: str) -> str:
                 return f"The original was not observed: {begun.reason}."
     if ended:
         return f"The changed code was not observed: {ended}."
-    return "No case was observed to its end within the time; give it more seconds."
+    return "No test call ended within the time limit; raise it."
 
 
 def _describe_unreached(lines: Sequence[int], text_name: str) -> str:
@@ -280,8 +280,8 @@ def _describe_unreached(lines: Sequence[int], text_name: str) -> str:
         else f"Line {shown} of {text_name} was"
     )
     return (
-        f"{subject} not reached, or not on both sides of a condition, with any inputs that were "
-        "tried; give the target a probe that leads there."
+        f"{subject} not executed, or always took the same branch, with all inputs that were tried; "
+        "write a probe comment with inputs that reach it."
     )
 
 
@@ -313,7 +313,7 @@ def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
     if changed is None:
         begun = sides.changed.begun.get(number)
         if begun is not None and begun.reason:
-            verdict.doubtful = f"the call of the changed code is another one: {begun.reason}."
+            verdict.doubtful = f"the changed code is called differently: {begun.reason}."
             return verdict
         return None
     _compare_inputs(original, changed, verdict)
@@ -353,7 +353,7 @@ def _compare_inputs(original: ObservedCase, changed: ObservedCase, verdict: _Cas
         if other is not None and _equal_facts(fact, other):
             continue
         if fact.aspect == "input":
-            verdict.doubtful = "the changed code is given other inputs by its probe."
+            verdict.doubtful = "the probe of the changed code makes other inputs."
             return
         is_constant = other is not None and _is_constant(fact) and _is_constant(other)
         if not is_constant and not path.startswith(("self", "memory of self")):
@@ -483,7 +483,7 @@ class _CallComparison:
         kinds = [item.words.partition(":")[0] for item in (fact, other)]
         if kinds[0] != kinds[1] or not kinds[0].startswith("raises "):
             return False
-        self._verdict.notes.append(f"an error has other words: {other.words[7:107]}")
+        self._verdict.notes.append(f"the message of an error differs: {other.words[7:107]}")
         return True
 
     def _add_words_difference(self, fact: CallFact, other: CallFact) -> None:
@@ -491,7 +491,7 @@ class _CallComparison:
             words = f"the original {fact.words} and the changed code {other.words}"
             words += " when called a second time" if self._call else ""
         elif fact.aspect == "random":
-            words = "the random numbers that follow are others in the changed code"
+            words = "the changed code leaves the random number generator in another state"
         else:
             words = (
                 f"{self._fact_name(fact)} is {_short_words(fact)} in the original and "
@@ -514,7 +514,7 @@ class _CallComparison:
         ):
             return False
         self._verdict.exact = False
-        self._verdict.notes.append(f"{fact.path} is zero in one and none in the other")
+        self._verdict.notes.append(f"{fact.path} is zero in one and `None` in the other")
         return True
 
     def _requires_more(self, fact: CallFact, other: CallFact) -> bool:
@@ -553,14 +553,16 @@ class _CallComparison:
         )
         if left is None or right is None or left.shape != right.shape or left.dtype != right.dtype:
             self._verdict.doubtful = (
-                f"{self._fact_name(fact)} was too large to be kept, and differs."
+                f"{self._fact_name(fact)} differs; it was too large to store for a comparison."
             )
             return
         what = self._fact_name(fact)
         if equal_numbers(left, right):
             self._verdict.exact = self._verdict.exact and left_data.sampled
             if left_data.sampled:
-                self._verdict.doubtful = f"{what} differs where it was too large to be kept."
+                self._verdict.doubtful = (
+                    f"{what} differs in elements that were not stored, because it is too large."
+                )
             return
         if not (left.dtype.is_floating_point or left.dtype.is_complex):
             self._add_difference(fact, f"{what}, {fact.words}, {describe_difference(left, right)}")

@@ -211,7 +211,7 @@ class CaseObserver:
             inputs = prepare_case(call, case, self._alter).words
         except Exception as error:  # the other version of the text may still accept the case
             return ObservedCase(
-                number, "", reason=f"it cannot be built: {texts.type_and_message(error)}"
+                number, "", reason=f"its object cannot be created: {texts.type_and_message(error)}"
             )
         self._out.write_case(ObservedCase(number, inputs))
         with self._coverage.trace() as reached:

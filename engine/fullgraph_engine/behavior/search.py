@@ -140,7 +140,7 @@ class _CaseSearch:
         first = Case()
         tried = self._try_case(first)
         if tried is None:
-            return ChosenCases(reason="The inputs of the probe cannot be made a second time.")
+            return ChosenCases(reason="The inputs of the probe cannot be created a second time.")
         self._add_case(first, tried)
         self._call_seconds = max(_ENDLESS, 10 * tried.seconds)
         self._find_smaller_sizes(vary, tried)

@@ -32,7 +32,10 @@ def timeline_text(timeline: Timeline, places: PlaceFormatter) -> str:
         return ""
     lines = list(_event_lines(shown, places))
     if hidden_count := len(timeline.events) - len(shown):
-        lines += ["", f"{hidden_count:,} more events are about no symbolic size."]
+        lines += [
+            "",
+            f"{hidden_count:,} more events are not shown, because they concern no symbolic size.",
+        ]
     if timeline.note:
         lines += ["", timeline.note]
     return "\n".join(lines) + "\n"

@@ -22,8 +22,8 @@ from .sink import DocumentRequest
 
 _AFTER = {
     "resumed": "this line runs in Python; a new graph starts after it",
-    "rest-skipped": "the rest of the function is left to Python",
-    "frame-skipped": "the whole function is left to Python",
+    "rest-skipped": "the rest of the function runs in Python",
+    "frame-skipped": "the whole function runs in Python",
     "raised": "an error, because of fullgraph=True",
 }
 
@@ -253,7 +253,7 @@ class DocumentWriter:
             if words not in self._mistakes:
                 self._mistakes.add(words)
                 mark = "# " if kind == "graph" else ""
-                text = f"{mark}Left out, as fullgraph failed on it: {words}"
+                text = f"{mark}Left out, because fullgraph failed on it: {words}"
                 self._request.write_part(kind, "Left out", text.replace("\n", f"\n{mark}") + "\n")
 
 

@@ -124,7 +124,7 @@ class DataSizes:
             many = f"[{number}]" if _called_name(node) == "tolist" else ""
             if assigned and not many:
                 return DataSize(assigned, f"`{code}` ({line})")
-            return DataSize(f"{code}{many}", f"a number that only the data know ({line})")
+            return DataSize(f"{code}{many}", f"a number that depends on data ({line})")
         whole = assigned or code
         in_tuple = "[0]" if _gives_tuple(node) else ""
         return DataSize(f"{whole}{in_tuple}.shape[0]", f"{_counted_words(node, code)} ({line})")
@@ -179,7 +179,7 @@ def _counted_words(node: ast.expr, code: str) -> str:
             about = given[1:2] if _called_name(node) == "masked_select" else given[:1]
             if about:
                 return f"the number of {what} of `{ast.unparse(about[0])}`"
-    return f"a size of `{code}` that only the data know"
+    return f"a size of `{code}` that depends on data"
 
 
 def _method_receiver(node: ast.Call) -> Iterator[ast.expr]:

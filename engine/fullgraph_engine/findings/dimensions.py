@@ -32,7 +32,7 @@ _RETRACED_HINTS = (
     "If the size never varies, ignore this: `# fullgraph: ignore[guard/specialized-dimension]`.",
 )
 _GUIDE = "https://docs.pytorch.org/docs/stable/torch.compiler_dynamic_shapes.html"
-_INDEPENDENT = "The probe gives them as `{}` and `{}`, as if each could be any size."
+_INDEPENDENT = "The probe names two independent sizes, `{}` and `{}`."
 
 
 def specialization_finding(

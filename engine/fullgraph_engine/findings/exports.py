@@ -87,7 +87,7 @@ def _refusal_finding(
         sizes = ", ".join(f"`{name}`" for name in _size_words(refusal)) or "a dynamic size"
         message = f"torch.export cannot leave {sizes} dynamic: the code needs `{words}`"
         check = refusal.words
-        hints = ("Say `Dim.AUTO` or the size itself in `dynamic_shapes`, or change this line.",)
+        hints = ("Write `Dim.AUTO` or the size itself in `dynamic_shapes`, or change this line.",)
     elif problem.kind == "missing-fake-kernel":
         message = f"torch.ops.{problem.operator} has no fake kernel, which torch.export needs"
         hints = ("Register one with `torch.library.register_fake`.",)

@@ -149,7 +149,7 @@ class Forecaster:
         if first.failure is not None:
             self._forecast.raised = True
             words = f"{first.failure.kind}: {first.failure.message}".split("\n")[0]
-            self._forecast.note = f"The call raised, so no other was tried ({words})."
+            self._forecast.note = f"The call raised, so no further calls were tried ({words})."
             return
         if not any(frame.outcome == "compiled" for frame in first.frames):
             self._forecast.note = "Nothing was compiled, so nothing can be recompiled."

@@ -193,7 +193,7 @@ def related_guards(guards: Sequence[FailedGuard], source: SourceText) -> Iterato
         told.add((name, failed.compiled))
         frame = next((f for f in reversed(failed.stack) if f.path == source.path), failed.stack[-1])
         where = source.range_of(frame) if frame.path == source.path else _line_range(frame.line)
-        yield Related(frame.path, where, f"failed as well: {describe_change(failed)}")
+        yield Related(frame.path, where, f"this guard failed too: {describe_change(failed)}")
 
 
 def _recompile_evidence(
@@ -255,23 +255,23 @@ def describe_change(failed: FailedGuard) -> str:
     6."""
     name = guarded_value_name(failed)
     if _ANOTHER_BACKEND in failed.expression:
-        return "`torch.compile` got another backend object"
+        return "`torch.compile` was called with a different backend object"
     if failed.source.startswith(_STACK):
         values = f": {failed.was}, now {failed.now}" if failed.was and failed.now else ""
-        return f"the graph break before this line gives another value{values}"
+        return f"the graph break before this line returns another value{values}"
     if failed.was and failed.now:
         return f"`{name}` was {failed.was}, now {failed.now.replace('FakeTensor', 'Tensor')}"
     match failed.kind:
         case "GLOBAL_STATE" | "DEFAULT_DEVICE" | "TORCH_FUNCTION_MODE_STACK":
             return f"{name} changed"
         case "ID_MATCH":
-            return f"`{name}` is another object"
+            return f"`{name}` is a different object"
         case "MAPPING_KEYS_MATCH":
-            return f"`{name}` has other keys" + (f": {failed.now}" if failed.now else "")
+            return f"`{name}` has different keys" + (f": {failed.now}" if failed.now else "")
         case "MISSING":
             return f"`{name}` is missing"
         case "DELETED":
-            return f"what was compiled is gone: {failed.expression}"
+            return f"an object that the code was compiled for was deleted: {failed.expression}"
         case "TENSOR_MATCH":
             return f"`{name}` is a tensor of another kind"
     return f"`{user_condition(failed.expression)}` is no longer true"
@@ -301,7 +301,7 @@ _REASONS: dict[GuardFamily, str] = {
     "identity": "The code was compiled for exactly this object.",
     "structure": "The code was compiled for exactly these entries.",
     "mode": "The code was compiled for this mode.",
-    "other": "A condition of the compiled code is no longer true.",
+    "other": "A guard of the compiled code failed.",
 }
 _WAYS_OUT: dict[GuardFamily, tuple[str, ...]] = {
     "size": (

@@ -552,7 +552,7 @@ class _TargetRun:
             with call.context.enter():
                 made = Forecaster(call, self.source, range_, run_apart, begin, batch, rows).run()
             if made.raised and real:
-                self.auto_failure = "the fake run raised"
+                self.auto_failure = "the trace with fake tensors raised"
                 return made
             for finding in made.findings:
                 self.ledger.add(finding)
@@ -600,7 +600,7 @@ class _TargetRun:
         explorer.run(self._travel_path, self._find_value, branch, self.ledger.add)
         self.paths, self.lines, self.finished = explorer.traced, explorer.lines, True
         if self.auto and explorer.could_be_real:
-            self.auto_failure = "the fake runs raised"
+            self.auto_failure = "the traces with fake tensors raised"
 
     def _travel_path(self, path: TracePath, turned: frozenset[Range]) -> Traveled:
         """Trace one execution path and return the result; call it in a separate process.
@@ -723,7 +723,7 @@ class _TargetRun:
         could_be_real = call is None or _fits_real_tensors(call)
         if self.auto and could_be_real and not devices.is_missing_gpu_error(failure.message):
             # Real tensors will show whether the program or only its fake tensors failed.
-            self.auto_failure = f"the fake run ended with {self.error}"
+            self.auto_failure = f"the trace with fake tensors ended with {self.error}"
             return
         if call is not None and (failure.phase == "tracer" or failure.in_graph):
             # The program's own exception explains more than Dynamo's.

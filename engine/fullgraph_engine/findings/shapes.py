@@ -55,8 +55,7 @@ def limit_places(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple
         )
     if recording.shapes_left_out:
         notes.append(
-            f"There were more values than are kept: {recording.shapes_left_out:,} of them are not "
-            "shown."
+            f"Not all values are shown: {recording.shapes_left_out:,} of them are not shown."
         )
     return told, " ".join(notes)
 

@@ -200,7 +200,10 @@ class ComparisonSession:
 
     def _original_end_reason(self) -> str:
         ended = self._original.ended
-        ended = ended or "the target was not called; look at the error of its analysis"
+        ended = ended or (
+            "the target was not called, because tracing it failed; `fullgraph check` shows "
+            "the error"
+        )
         return f"The original could not be observed: {ended.rstrip('.')}."
 
     # -- the process that compares ------------------------------------------------------------
@@ -294,7 +297,7 @@ class ComparisonSession:
         if original is not None and original.outcome == "same":
             self._finish(Compared(0, "differs", reason=changed.reason))
         else:
-            self._end_unverified(f"{changed.reason} The original was not shown to compile, either.")
+            self._end_unverified(f"{changed.reason} Nor is it known whether the original compiles.")
 
     # -- for the loop -------------------------------------------------------------------------
 
@@ -335,11 +338,15 @@ class ComparisonSession:
             one.cancel()
         self._running = []
         self._comparer.close()
-        seconds = round(time.monotonic() - self._began, 3)
-        number, cpu = self.request.request, self._cpu
-        packed = self._packed_cases()
         self._host.send(
-            replace(last, request=number, seconds=seconds, cpu=cpu, packed_cases=packed)
+            replace(
+                last,
+                request=self.request.request,
+                target=self.request.target,
+                seconds=round(time.monotonic() - self._began, 3),
+                cpu=self._cpu,
+                packed_cases=self._packed_cases(),
+            )
         )
         self._comparer.kill()
         self._host.remove_request(self.request.request)

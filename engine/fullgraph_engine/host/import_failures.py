@@ -155,7 +155,8 @@ def _import_hints(error: BaseException) -> tuple[str, ...]:
     return (
         f"Install it into the interpreter that fullgraph uses: "
         f"`{sys.executable} -m pip install {distribution}`",
-        "A module of your own is found in the workspace folders and in the folder of this file.",
+        "Your own modules are searched for in the workspace folders and in the folder of "
+        "this file.",
     )
 
 

@@ -31,7 +31,7 @@ def replacement_finding(names: tuple[str, ...], lines: list[str]) -> Finding:
     shown = ", ".join(f"`{name}`" for name in names[:5]) + (", …" if len(names) > 5 else "")
     return Finding(
         code="trace/replaced-builtins",
-        message=f"The module replaces builtin functions that torch needs: {shown}",
+        message=f"This file replaces builtin functions that torch needs: {shown}",
         range=Range(Position(number, 0), Position(number, len(text.encode()))),
         notes=("They are put back before anything is traced.",),
         mode="real",

@@ -41,8 +41,8 @@ _GRACE, _COMPILING = 5.0, 120.0
 before it is assumed to hang, without and with a backend. It limits its own time, which excludes the
 backend's startup."""
 _TOO_LATE = (
-    "The time was up before the target had been run again; give it a longer time budget, or a "
-    "probe that takes less."
+    "The time limit was reached before the target was run again; raise the limit, or write a "
+    "probe with smaller inputs."
 )
 _WATCH = 0.5
 

@@ -416,8 +416,11 @@ def explain_end(code: int | None, process: WatchedProcess, limits: Limits) -> st
     if process.cause == "lost" and processes.was_killed(code):
         return f"it {closed}"
     if code == run.BROKEN:
-        return "code of fullgraph failed in it, perhaps as the file replaced what that code uses"
+        return (
+            "code of fullgraph failed in it, perhaps because the file replaced something that "
+            "this code uses"
+        )
     end = processes.describe_exit(code)
     if process.stage == "start":
-        return f"the process {end} before it had torch imported; see the log of the engine"
+        return f"the process {end} before torch was imported in it; see the log of the engine"
     return f"the process {end}"

@@ -60,7 +60,10 @@ class InstalledOperators:
             try:
                 return self._cache.write(data)
             except (OSError, RuntimeError) as error:
-                say(f"The operator index is not kept for the next start: {error}")
+                say(
+                    "The operator index could not be saved, so it is built again at the next "
+                    f"start: {error}"
+                )
         path = scratch / "complete.index"
         write_atomically(path, data)
         return path

@@ -31,7 +31,7 @@ from ..tracing.recording import Stack
 from . import absent_gpu
 from .detection import arguments_in
 from .further_calls import RegionArguments, make_further_calls
-from .observing import ProgramValues, when_returned
+from .observing import ObservedModules, ProgramValues, when_returned
 from .regions import LiveRegion, Regions
 from .watching import Attribution, ProgramRecorder, RegionCall
 
@@ -105,6 +105,7 @@ class Program(Attribution):
         self.values = ProgramValues() if request.further_calls else None
         self._arguments: dict[LiveRegion, RegionArguments] = {}
         self._ended = False
+        self._observed_modules = ObservedModules(request.observed_modules, self._add_result)
         self._stop = dynamo.disable(stop)
         self._compiler: Callable[..., Any] | None = None
         self._graph_compiler: GraphCompiler | None = None
@@ -275,19 +276,22 @@ class Program(Attribution):
 
     def region_compiled(self, region: LiveRegion, compiled: Any) -> None:
         if self.values is not None and not region.is_export:
+            self._observed_modules.observe_classes()
             known = self._arguments.setdefault(region, RegionArguments(compiled))
             known.compiled = compiled
 
     def before_call(self, region: LiveRegion, call: CompiledCall, frame: types.FrameType) -> None:
-        values, known = self.values, self._arguments.get(region)
-        if values is None or known is None or self.active or self._ended:
+        known = self._arguments.get(region)
+        is_part = self._observed_modules.is_running
+        if self.values is None or known is None or self.active or self._ended or is_part:
             return
         known.note_call(call)
-
-        def note(result: Any) -> None:
-            values.add_result(region.name, call, result)
-
+        note = functools.partial(self._add_result, region.name, call)
         when_returned(frame, dynamo.disable(note))
+
+    def _add_result(self, name: str, call: CompiledCall, result: Any) -> None:
+        if self.values is not None and not self._ended:
+            self.values.add_result(name, call, result)
 
     def after_call(self, region: LiveRegion) -> None:
         if self.active or self._ended:

@@ -20,6 +20,7 @@ from ..protocol import Aspect, ObservedValue
 from ..targets.probes import unwrap_compiled
 from ..torch_internals.regions import CompiledCall
 from ..torch_internals.trees import pytree
+from .regions import region_name
 
 MOST_CALLS = 200
 """Maximum number of calls of compiled functions whose results are recorded."""
@@ -127,6 +128,53 @@ def input_gradients(call: CompiledCall, outputs: list[torch.Tensor]) -> list[tor
     except RuntimeError:
         return []
     return list(found)
+
+
+class ObservedModules:
+    """Module classes whose calls are recorded, although the program does not compile them.
+
+    ``names`` are the qualified names of the classes. ``note`` is called with the name of the class,
+    the call and its result, after each call that no other observed module makes.
+    """
+
+    def __init__(
+        self, names: tuple[str, ...], note: Callable[[str, CompiledCall, Any], None]
+    ) -> None:
+        self._names, self._note = names, note
+        self._depth = 0
+        self._classes: set[type] = set()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a call of an observed module has not ended yet."""
+        return self._depth > 0
+
+    def observe_classes(self) -> None:
+        """Observe the classes that exist by now.
+
+        ``torch.nn.Module.compile`` sets the same attribute, of one object.
+        """
+        waiting = [torch.nn.Module] if self._names else []
+        while waiting:
+            kind = waiting.pop()
+            waiting += kind.__subclasses__()
+            name = region_name(kind)
+            if name in self._names and kind not in self._classes:
+                self._classes.add(kind)
+                kind._compiled_call_impl = self._make_observer(name)
+
+    def _make_observer(self, name: str) -> Callable[..., Any]:
+        def call_observed(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+            self._depth += 1
+            try:
+                result = module._call_impl(*args, **kwargs)
+            finally:
+                self._depth -= 1
+            if not self._depth:
+                self._note(name, CompiledCall(module, args, kwargs), result)
+            return result
+
+        return call_observed
 
 
 def when_returned(frame: types.FrameType, note: Callable[[Any], None]) -> None:

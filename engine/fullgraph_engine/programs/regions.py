@@ -242,28 +242,29 @@ def _describe_subject(subject: Any) -> tuple[str, types.CodeType | None, type | 
         kind = type(subject)
         # Classes of torch.jit compute ``forward`` when it is read from an instance, and raise
         # otherwise.
-        return _thing_name(kind), _code_of(inspect.getattr_static(kind, "forward", None)), kind
+        return region_name(kind), _code_of(inspect.getattr_static(kind, "forward", None)), kind
     while isinstance(subject, functools.partial):
         subject = subject.func
     if isinstance(subject, type):
-        return _thing_name(subject), None, None
+        return region_name(subject), None, None
     function = inspect.unwrap(subject) if callable(subject) else subject
     owner = getattr(function, "__self__", None)
     if inspect.ismethod(function):
         function = inspect.unwrap(function.__func__)
         holder = owner if isinstance(owner, type) else type(owner)
-        return f"{_thing_name(holder)}.{function.__name__}", _code_of(function), None
+        return f"{region_name(holder)}.{function.__name__}", _code_of(function), None
     if inspect.isfunction(function):
-        return _thing_name(function), _code_of(function), None
+        return region_name(function), _code_of(function), None
     owner_type: Any = type(subject)
     return (
-        _thing_name(owner_type),
+        region_name(owner_type),
         _code_of(owner_type.__call__) if callable(subject) else None,
         None,
     )
 
 
-def _thing_name(thing: Any) -> str:
+def region_name(thing: Any) -> str:
+    """Return the qualified name of a class or function, without the part ``<locals>``."""
     name = str(getattr(thing, "__qualname__", getattr(thing, "__name__", "region")))
     return name.replace("<locals>.", "")
 

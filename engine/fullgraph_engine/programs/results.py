@@ -429,7 +429,7 @@ class _File:
             words = f"`{region.name}` was called {times}, and no graph of it was compiled"
         elif self.whole.ending.how == "finished":
             code = "compile/never-called"
-            words = f"`{region.name}` is compiled here, and the compiled object is never called"
+            words = f"`{region.name}` is compiled here, but the compiled object is never called"
         else:
             return
         self.add(
@@ -648,7 +648,7 @@ class _File:
         """
         if site.path == self.path:
             return ""
-        return f"as compiled by {os.path.basename(site.path)}:{site.line + 1}"  # noqa: PTH119
+        return f"compiled by {os.path.basename(site.path)}:{site.line + 1}"  # noqa: PTH119
 
     def site_range(self, site: Frame) -> Range:
         if site.path == self.path:

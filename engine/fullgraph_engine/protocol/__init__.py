@@ -400,9 +400,7 @@ class ProgramRequest:
     own findings, which are not repeated at their callers in this file. ``backend`` names the
     backend that compiles the graphs; if empty, they run uncompiled. ``compiler``: without a
     backend, AOTAutograd or Inductor compiles the graphs and reports its problems.
-    ``uncompiled``: targets that the program does not compile are traced as well. With
-    ``further_calls``, the values that the program computes are reported, and each compiled function
-    is called that many more times after the program, with other sizes and numbers.
+    ``uncompiled``: targets that the program does not compile are traced as well.
     """
 
     seconds: float = 0.0
@@ -413,6 +411,11 @@ class ProgramRequest:
     compiler: CompilerCheck = "off"
     uncompiled: bool = False
     further_calls: int = 0
+    """Number of calls of each compiled function after the program, with other sizes and numbers. If
+    it is not 0, the values that the program computes are reported, too."""
+    observed_modules: tuple[str, ...] = ()
+    """Names of module classes. The results of their calls are recorded, although the text compiles
+    only parts of these modules."""
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,8 @@ class Compared:
     packed_cases: tuple[str, ...] = ()
     """The calls with chosen inputs, one text per example call of the target. A later ``Compare``
     request can use them."""
+    target: str = ""
+    """Name of the compared function or module; empty if a whole program was compared."""
 
 
 @dataclass(frozen=True)

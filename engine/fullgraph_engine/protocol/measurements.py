@@ -8,13 +8,13 @@ from typing import Union
 
 @dataclass(frozen=True)
 class Measurement:
-    """Time of one call of a target, forward only, in seconds: the median of many calls.
+    """Processor time of one call of a target, forward only, in seconds: the median of many calls.
 
     ``device`` is "cpu"; ``threads`` is the number of threads that torch uses. ``compiled`` is the
     time of a call compiled by Inductor, without the compilation itself, which took ``compiling``
-    seconds and produced ``graphs`` graphs. ``costliest`` is the operator, such as ``aten.addmm``,
-    that takes most of the time of all operators in an eager call, and ``share`` its part of it (0
-    to 1). ``reason`` is a sentence that says why a time is missing.
+    seconds of wall time and produced ``graphs`` graphs. ``costliest`` is the operator, such as
+    ``aten.addmm``, that takes most of the time of all operators in an eager call, and ``share`` its
+    part of it (0 to 1). ``reason`` is a sentence that says why a time is missing.
     """
 
     device: str = ""

@@ -275,7 +275,7 @@ class _Recorder:
         # A copy of a module: use the arguments of the original if all instances have the same.
         if len(watched.texts) == 1 and watched.last is not None:
             return watched.last
-        return "It is not known what its constructor was given."
+        return "The arguments of its constructor are not known."
 
     def writer(self, watched: _Watched, *, contents: bool) -> ArgumentWriter:
         return ArgumentWriter(watched.home, self.arguments_of, contents=contents)

@@ -156,7 +156,7 @@ def explain_symbol(
         )
     except OutOfTime:
         needed = []
-        unexplained = "Time ran out before earlier lines that matter as well could be looked for."
+        unexplained = "The time limit was reached before all lines that matter were found."
     steps = tuple(_describe_step(tape, number, names, values) for number in [*needed, fact_event])
     created = Step(
         created_at,

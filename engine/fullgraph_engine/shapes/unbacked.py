@@ -138,9 +138,9 @@ def _describe_condition(
         for item in about
     )
     text = (
-        f"Whether `{shown}` holds is asked{line}{f' in `{code}`' if code else ''}, and only the "
-        f"data know{f'; {origin}' if origin else ''}. "
-        f"`{torch_checks[0]}` or `{torch_checks[1]}` before it settles that."
+        f"Whether `{shown}` holds is needed{line}{f' in `{code}`' if code else ''}, and this "
+        f"depends on data{f'; {origin}' if origin else ''}. "
+        f"`{torch_checks[0]}` or `{torch_checks[1]}` before it answers that."
     )
     return DataDependentCondition(shown, frame, code, about, torch_checks, text)
 

@@ -177,10 +177,10 @@ class CallContext:
     def _with_word(self, name: str) -> CallContext:
         if name in ("eval", "train"):
             if self.training is not None:
-                raise ValueError("a call is made in one mode, eval or train")
+                raise ValueError("a call has only one mode, eval or train")
             return replace(self, training=name == "train")
         if not self.grad:
-            raise ValueError("write no_grad or inference_mode, and once")
+            raise ValueError("write either no_grad or inference_mode, once")
         return replace(self, grad=False, inference=name == "inference_mode")
 
     def _with_autocast(self, value: str) -> CallContext:
@@ -188,16 +188,16 @@ class CallContext:
         shorter = {full: short for short, full in AUTOCAST_DTYPES.items()}
         dtype = shorter.get(name, name)
         if dtype not in AUTOCAST_DTYPES:
-            raise ValueError(f"'{name}' is no dtype that autocast takes; write bf16 or f16")
+            raise ValueError(f"'{name}' is not a dtype that autocast takes; write bf16 or f16")
         if device and device not in _DEVICES:
-            raise ValueError(f"'{device}' is no device type; write one of {', '.join(_DEVICES)}")
+            raise ValueError(f"'{device}' is not a device type; write one of {', '.join(_DEVICES)}")
         if device in dict(self.autocast):
             raise ValueError("autocast is given twice for one device")
         return replace(self, autocast=(*self.autocast, (device, dtype)))
 
     def _with_stance(self, value: str) -> CallContext:
         if value not in STANCES:
-            raise ValueError(f"'{value}' is no stance; write one of {', '.join(STANCES)}")
+            raise ValueError(f"'{value}' is not a stance; write one of {', '.join(STANCES)}")
         if self.stance:
             raise ValueError("stance is given twice")
         return replace(self, stance=value)

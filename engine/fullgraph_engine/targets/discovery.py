@@ -514,11 +514,12 @@ _OF_COROUTINE = (
     "an `async def` is not traced; write the probe above a function that it calls to compute"
 )
 _CONTEXT_ALONE = (
-    "this under(…) belongs to no call, as another comment says the inputs; write it behind those"
+    "this under(…) belongs to no call, because another comment states the inputs; write it "
+    "after those"
 )
 _HIDES_NOTHING = (
-    "this comment hides nothing; write `# fullgraph: ignore[CODE]` behind the code of the line "
-    "that has the finding"
+    "this comment hides nothing; write `# fullgraph: ignore[CODE]` at the end of the line that "
+    "has the finding"
 )
 
 

@@ -161,7 +161,7 @@ def _run_enclosing(
     except Enough:
         return
     except _TooLong:
-        words = f"{one.name} ran for {seconds:g} seconds, and had not called {wanted}."
+        words = f"{one.name} ran for {seconds:g} seconds, and did not call {wanted}."
         raise NotCalled(_capitalize_sentence(words)) from None
     except NotCalled as error:
         raise NotCalled(_capitalize_sentence(str(error))) from None

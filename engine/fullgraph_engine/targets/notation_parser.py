@@ -285,7 +285,7 @@ class _ProbeReader:
     def _read_call(self) -> tuple[str, Arguments]:
         part = self._take()
         if part.name == "init":
-            raise part.first.error("init(…) comes first, and once")
+            raise part.first.error("init(…) must come first, and only once")
         return part.name, self.values.read_arguments(part.arguments)
 
     def _read_further_call(self) -> FurtherCall:
@@ -416,7 +416,7 @@ class _ValueReader:
         word = self.words(node.value)
         dtype = DTYPE_ALIASES.get(word, word)
         if dtype not in dtype_names():
-            message = f"'{word}' is no dtype; write one such as f32, bf16, i64 or bool"
+            message = f"'{word}' is not a dtype; write one such as f32, bf16, i64 or bool"
             raise self.error(message, node.value)
         sizes = tuple(map(self._read_size, _subscripts(node)))
         numbers = None if strides is None else self._read_strides(strides, len(sizes))
@@ -441,7 +441,7 @@ class _ValueReader:
         match node:
             case ast.Name(id=("requires_grad" | "grad_fn") as grad):
                 if tensor.grad:
-                    raise self.error("write requires_grad or grad_fn, and once", node)
+                    raise self.error("write either requires_grad or grad_fn, once", node)
                 return replace(tensor, grad=grad)
             case ast.Compare(left=ast.Name(id=mark), ops=[ast.Eq()], comparators=[value]) if (
                 mark in MARKS
@@ -449,7 +449,7 @@ class _ValueReader:
                 dimensions = self._read_dimensions(value, len(tensor.sizes))
                 return replace(tensor, marks=(*tensor.marks, (mark, dimensions)))
         raise self.error(
-            f"'{self.words(node)}' is unknown behind a tensor; write requires_grad, "
+            f"'{self.words(node)}' is unknown after a tensor; write requires_grad, "
             "grad_fn or a mark such as mark_dynamic=0",
             node,
         )

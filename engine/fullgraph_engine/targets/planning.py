@@ -189,6 +189,6 @@ class _Stale:
 
     def __call__(self, namespace: Namespace) -> Call:
         raise NoProbe(
-            f"What {FILE} has of {self.name} was recorded with other parameters of its constructor "
-            "or forward; run `fullgraph record` again."
+            f"{FILE} was recorded when the constructor or forward of {self.name} had other "
+            "parameters; run `fullgraph record` again."
         )

@@ -413,7 +413,9 @@ class _WrittenBuilder:
         for name in (method or self.target.method, "__call__"):
             if callable(getattr(subject, name, None)):
                 return unwrap_compiled(getattr(subject, name))
-        words = f"{self.target.name} is no nn.Module, so name the method to call, such as step(…)."
+        words = (
+            f"{self.target.name} is not an nn.Module, so name the method to call, such as step(…)."
+        )
         raise ProbeError(words)
 
     def make_further(
@@ -461,7 +463,7 @@ def _check_context(context: CallContext, function: Any) -> CallContext:
     """
     if context.training is not None and _module_of(function) is None:
         word = "train" if context.training else "eval"
-        raise ProbeError(f"The probe says {word}, but what it calls is no nn.Module.", word)
+        raise ProbeError(f"The probe has {word}, but what it calls is not an nn.Module.", word)
     from ..torch_internals import dynamo
 
     for name, _ in context.settings:
@@ -537,7 +539,7 @@ def _build_subject(
     found = _named_callable(namespace, target.subject)
     if not isinstance(found, type):
         if init is not None:
-            words = f"{target.name} is no class, so it has no constructor for init(…)."
+            words = f"{target.name} is not a class, so it has no constructor for init(…)."
             raise ProbeError(words, "init")
         return unwrap_compiled(found), ""
     if init is not None:
@@ -783,8 +785,7 @@ class _Paired:
             function = unwrap_compiled(function[0])
         if not callable(function):
             raise ProbeError(
-                f"{self.builder}() returned {type(function).__name__}, "
-                "which is nothing that can be called."
+                f"{self.builder}() returned {type(function).__name__}, which cannot be called."
             )
         args, kwargs = fit_inputs(function, value)
         return Call(function, args, kwargs)

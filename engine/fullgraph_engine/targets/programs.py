@@ -202,7 +202,7 @@ def _short_training(name: str) -> Iterator[None]:
         first = first if first is not None else time.monotonic()
         if time.monotonic() - first >= FURTHER_SECONDS:
             raise NotCalled(
-                f"{name} has trained for {FURTHER_SECONDS:g} seconds and not called it."
+                f"{name} has trained for {FURTHER_SECONDS:g} seconds without calling it."
             )
 
     handle = register_optimizer_step_post_hook(note_step)

@@ -135,7 +135,8 @@ class _Recorded:
 
     def unreadable_error(self, error: NotationError) -> ProbeError:
         return ProbeError(
-            f"What {FILE} says of {self.name} cannot be read: {error}; record it again."
+            f"The entry of {self.name} in {FILE} cannot be read: {error}; run `fullgraph "
+            "record` again."
         )
 
     def read(self, text: str) -> Arguments:

@@ -146,7 +146,7 @@ class _Searched:
         with enclosing.ignore_calls() if real else contextlib.nullcontext():
             found = search.run(_search_seconds(), before)
         if isinstance(found, NotFound):
-            words = f"No inputs were found under which {name} runs; the last try: {found.obstacle}."
+            words = f"No inputs were found with which {name} runs; the last try: {found.obstacle}."
             if not placeholder.find_raised_error(
                 words
             ):  # otherwise another version of the text may define the missing name

@@ -163,6 +163,6 @@ class _Ended:
             return
         ends = not isinstance(error, (Exception, pytest.fail.Exception))
         if ends:
-            node.session.shouldstop = "the call was seen, or the time is up"
+            node.session.shouldstop = "the call was recorded, or the time limit was reached"
         if ends or self.raised is None:
             self.raised = error

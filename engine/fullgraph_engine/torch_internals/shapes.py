@@ -49,7 +49,7 @@ GET_LOCATION = internal(
     "guards", "the lines that guards on sizes come from", _SS, "ShapeEnv._get_sloc"
 )
 CREATE_UNBACKED = internal(
-    "explanations", "sizes that only the data know", _SS, "ShapeEnv.create_unbacked_symint"
+    "explanations", "sizes that depend on data", _SS, "ShapeEnv.create_unbacked_symint"
 )
 DEFER_ASSERT = internal(
     "explanations",

@@ -355,7 +355,7 @@ CODES: tuple[Code, ...] = (
         "The process that compiled the target's graphs reached its time limit, ran out of memory, "
         "crashed, or could not compile for a device. The findings of the trace are complete, but "
         "errors of AOTAutograd and Inductor may be missing.",
-        "Give the probe smaller sizes, or more time with `backend-timeout`.",
+        "Give the probe smaller sizes, or raise the setting `backend-timeout`.",
     ),
     Code(
         "recompile",
@@ -620,7 +620,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "trace/replaced-builtins",
         Severity.INFORMATION,
-        "The module replaces builtin functions",
+        "The file replaces builtin functions",
         "The module replaced functions such as `len` or `isinstance`. fullgraph restores the "
         "original functions before it traces, because it and Dynamo need them, so the trace does "
         "not show what the replacements do.",

@@ -359,7 +359,7 @@ class Engine(AnyEngine):
         if isinstance(event, Starting):
             if event.version != VERSION:
                 self._give_up(
-                    f"The engine speaks version {event.version} of the protocol, "
+                    f"The engine uses version {event.version} of the protocol, and "
                     f"the server version {VERSION}.",
                     "Reinstall fullgraph and restart the editor.",
                 )

@@ -67,6 +67,9 @@ class Candidate:
     """True if the rewrite only shortens the compilation, so that it is refused if the measured time
     does not become shorter.
     """
+    uncompiles_target: bool = False
+    """True if the rewritten program does not compile the module of the finding any more, but parts
+    of it."""
     suggestion: bool = False
     """True if the candidate only shows a way that a person has to adapt; it is never applied
     automatically.
@@ -94,6 +97,7 @@ class Candidate:
             is_same_eagerly=self.is_same_eagerly and further.is_same_eagerly,
             returns_tensors=self.returns_tensors or further.returns_tensors,
             compiles_faster=self.compiles_faster or further.compiles_faster,
+            uncompiles_target=self.uncompiles_target or further.uncompiles_target,
             suggestion=self.suggestion or further.suggestion,
         )
 

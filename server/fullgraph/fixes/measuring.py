@@ -113,8 +113,11 @@ async def measured(
             tracer, other, last_probes, lambda name: tell(f"{name} with fixes")
         )
         for name, last_probe in last_probes.items():
-            tell(f"comparing {name} with the original")
-            same[name] = await _compare_texts(tracer, request, text, name, last_probe)
+            known = _find_comparison(applied, text, name)
+            if known is None:
+                tell(f"comparing {name} with the original")
+                known = await _compare_texts(tracer, request, text, name, last_probe)
+            same[name] = known
     return tuple(
         Timed(
             one.name,
@@ -128,6 +131,16 @@ async def measured(
         )
         for one, probe in wanted
     )
+
+
+def _find_comparison(applied: Sequence[Fix], changed: str, target: str) -> Compared | None:
+    """Return the comparison of ``target`` in the original and in the text ``changed`` that verified
+    the only fix; None if there are several fixes, or if it did not show whether they are equal.
+    """
+    if len(applied) != 1 or applied[0].candidate.text != changed:
+        return None
+    known = (one for one in applied[0].compared if one.target == target)
+    return next((one for one in known if one.outcome != "unverified"), None)
 
 
 async def _compare_texts(

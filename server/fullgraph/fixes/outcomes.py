@@ -69,7 +69,7 @@ def is_faster(times: CompileTimes | None) -> bool:
 def slow_words(times: CompileTimes | None) -> str:
     """Return a sentence on why a rewrite that should shorten the compile time is refused."""
     if times is None:
-        return "The changed code is not compiled to the end, or the original is not."
+        return "The compiler did not finish with the changed code or with the original."
     return (
         f"It does not compile much faster: in {times.after:.1f} s, and the original in "
         f"{times.before:.1f} s."

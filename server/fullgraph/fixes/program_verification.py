@@ -135,14 +135,21 @@ class ProgramVerifier:
         """Return the compiler of the program's graphs whose run shows a finding."""
         return self._request.compiler if finding.code.startswith("backend") else "off"
 
-    async def _run(self, text: str, compiler: CompilerCheck) -> _Run:
+    async def _run(
+        self, text: str, compiler: CompilerCheck, observed_modules: tuple[str, ...] = ()
+    ) -> _Run:
         """Run a version of the program. Without ``compiler``, also call what it compiles with other
-        sizes and numbers."""
+        sizes and numbers.
+
+        ``observed_modules`` are classes whose results are recorded, although this version compiles
+        only parts of them.
+        """
         program = dataclasses.replace(
             self._request.program,
             further_calls=FURTHER_CALLS,
             uncompiled=False,
             compiler=compiler,
+            observed_modules=observed_modules,
         )
         request = dataclasses.replace(
             self._request,
@@ -168,7 +175,8 @@ class ProgramVerifier:
         self, candidate: Candidate, finding: Finding, before: _Run
     ) -> Fix | Refused:
         with self._times.measure("retrace"):
-            after = await self._run(candidate.text, self._compiler_for(finding))
+            observed = (finding.target,) if candidate.uncompiles_target else ()
+            after = await self._run(candidate.text, self._compiler_for(finding), observed)
         judgment = _judge_run(before, after, finding)
         if not judgment.better:
             return Refused(candidate, judgment.why, judgment.instead)

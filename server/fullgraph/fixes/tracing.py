@@ -204,7 +204,7 @@ def judge_rewrite(before: Traced, after: Traced, finding: Finding) -> Judgment:
             )
         failed = next((report for report in after.reports if report.status != "traced"), None)
         words = after.problem or (failed.error if failed is not None else "") or "it was not traced"
-        return Judgment(False, problem=f"The changed code is not traced to the end: {words}")
+        return Judgment(False, problem=f"The trace of the changed code ended early: {words}")
     lines = _unchanged_lines(before.text, after.text)
     kept = set(lines.values())
     old = Counter(_finding_key(one, kept) for one in _distinct_places(before))

@@ -759,11 +759,11 @@ def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tupl
     if candidate.returns_tensors:
         return "suggestion", candidate.gives_up
     if candidate.restricts and any(map(_is_refused, compared)):
-        return "suggestion", f"Inputs that were tried do not satisfy the check. {differs[0]}"
+        return "suggestion", f"Some inputs that were tried do not satisfy the check. {differs[0]}"
     if candidate.restricts:
         return "unsafe", candidate.gives_up
     if differs and (candidate.extends or candidate.computes_more):
-        return "unsafe", f"It is not the same for every size and dtype: {differs[0]}"
+        return "unsafe", f"It behaves differently for some sizes or dtypes: {differs[0]}"
     if differs:
         return "unsafe", differs[0]
     if candidate.gives_up:
@@ -771,10 +771,14 @@ def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tupl
     if any(one.other_settings for one in compared):
         return (
             "unsafe",
-            "Other attribute values of the object, which select other branches, were not tried.",
+            "Other values of the object's attributes, which lead to other branches, were not "
+            "tried.",
         )
     if not candidate.preserves:
-        return "unsafe", "It does the same for the inputs that were tried; other inputs may differ."
+        return (
+            "unsafe",
+            "It behaves the same for the inputs that were tried; other inputs may differ.",
+        )
     if not all(one.exact for one in compared):
         return "unsafe", "Its results differ from the original's in rounding."
     return "safe", ""

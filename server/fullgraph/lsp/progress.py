@@ -71,7 +71,7 @@ class ClientProgress:
         self, target: str, kind: DocumentKind, cancel: Callable[[], None]
     ) -> Callable[[], None]:
         """Show that a document is being written; return a function that removes the progress."""
-        return self.start_job(f"Writing down {TITLES[kind]} of {target}", cancel).end
+        return self.start_job(f"Writing {TITLES[kind]} of {target}", cancel).end
 
     def start_fixes(self, name: str) -> JobBar:
         """Show that fixes for a file are verified; return the progress bar, which cannot be
@@ -200,8 +200,8 @@ class _ProgressBar:
             return
         step, percentage = self._current_step()
         self._note_sent(step)
-        seconds = f"{now - self._step_began:.0f} s"
-        words = f"{step}, {seconds}" if step else seconds
+        took = self._last_sent - self._step_began
+        words = ", ".join(filter(None, (step, f"{took:.0f} s" if took else "")))
         self._send_progress(types.WorkDoneProgressReport(message=words, percentage=percentage))
 
     def _note_sent(self, step: str) -> None:

@@ -37,8 +37,8 @@ MOST_GUARDS = 200
 
 _OUTCOMES = {
     "resumed": "This line runs in Python; a new graph starts after it.",
-    "rest-skipped": "The rest of the function is left to Python.",
-    "frame-skipped": "The whole function is left to Python.",
+    "rest-skipped": "The rest of the function runs in Python.",
+    "frame-skipped": "The whole function runs in Python.",
     "raised": "An error, because of `fullgraph=True`.",
 }
 _CALLED = "The called function is compiled separately, and the break is inside it."
@@ -46,7 +46,7 @@ _CALL_OUTCOMES = {
     "frame-skipped": f"{_OUTCOMES['frame-skipped']} {_CALLED}",
     "rest-skipped": f"{_OUTCOMES['rest-skipped']} {_CALLED}",
 }
-_CALL_OUTCOME = f"The call is left to Python. {_CALLED}"
+_CALL_OUTCOME = f"The call runs in Python. {_CALLED}"
 
 _GUARD_KINDS = {
     "TENSOR_MATCH": "Dtype, sizes, strides and device of tensors",

@@ -55,11 +55,11 @@ class Paging:
         version, colon, number = self.cursor.rpartition(":")
         if not colon or not number.isdigit():
             raise Refused(
-                f"`{self.cursor[:40]}` is not a cursor; pass the `cursor` of the answer before."
+                f"`{self.cursor[:40]}` is not a cursor; pass the `cursor` of the previous answer."
             )
         if version != self.version:
             raise Refused(
-                "The text has changed since the answer with this cursor; call the tool again "
+                "The text has changed since the previous answer; call the tool again "
                 "without a cursor."
             )
         return int(number)

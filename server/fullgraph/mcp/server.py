@@ -58,11 +58,17 @@ Version = Annotated[
     Field(description="Hash from an earlier answer; the call is refused if the text differs."),
 ]
 Budget = Annotated[int, Field(description="Maximum size of the answer in tokens.", ge=100)]
-Cursor = Annotated[str, Field(description="Cursor of the answer before, for the rest of it.")]
+Cursor = Annotated[
+    str, Field(description="Cursor from the previous answer, to get the rest of it.")
+]
 Wait = Annotated[
     float,
     Field(
-        description="Seconds to wait. A longer search continues; call again for its answer.", gt=0
+        description=(
+            "Seconds to wait for the answer. If it takes longer, call again with the same "
+            "arguments."
+        ),
+        gt=0,
     ),
 ]
 Target = Annotated[str, Field(description="Name of one function or class; empty for all.")]

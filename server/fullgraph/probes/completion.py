@@ -136,7 +136,7 @@ def _value_items(before: str, calls: tuple[str, ...], scope: ProbeScope) -> Iter
     yield from (*classes, *dtypes) if in_init else (*dtypes, *classes)
     yield from (ProbeItem(name, "constant") for name in CONSTANTS)
     if not before:
-        yield ProbeItem("off", "constant", "do not trace what is below")
+        yield ProbeItem("off", "constant", "do not trace the code below")
 
 
 def _other_classes(scope: ProbeScope) -> list[ProbeClass]:

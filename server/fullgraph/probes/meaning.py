@@ -30,19 +30,19 @@ def explain_word(text: str, token: ProbeToken, scope: ProbeScope) -> str:
         )
     if token.kind == "method":
         called = "constructor" if word == "init" else f"method `{word}`"
-        return f"`{word}(…)`: what the {called} is called with."
+        return f"`{word}(…)`: the arguments of the {called}."
     if token.kind == "directive" and word == "under":
         return "`under(…)`: the modes and settings in which the call before it is made."
     if token.kind == "directive" and word == "then":
-        return "`then`: another call, of the same object, behind the one before."
+        return "`then`: another call of the same object, after the call before it."
     if word in _WORDS and token.kind in ("constant", "parameter"):
         return f"`{word}`: {_WORDS[word]}."
     if token.kind == "parameter" and word.startswith(contexts.CONFIG):
         return f"`{word}`: `torch._dynamo.{word}` in the call."
     if token.kind == "directive":
         if word == "off":
-            return "`off`: what is below is not traced."
-        return "`ignore[CODE]` behind the code of a line hides the findings of that line."
+            return "`off`: the code below is not traced."
+        return "`ignore[CODE]` at the end of a line hides the findings of that line."
     if token.kind == "class":
         known = next((one for one in scope.classes if one.name == word), None)
         fields = ", ".join(one.name for one in known.parameters) if known is not None else ""

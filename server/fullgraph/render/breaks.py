@@ -41,7 +41,7 @@ def cost_clause(cost: BreakCost) -> str:
     elif dividing:
         facts.append(f"cuts {amount(cost.ops, 'op')} into {amount(cost.graphs, 'graph')}")
     elif not cost.eager:
-        facts.append("cuts no graph in two")
+        facts.append("does not split a graph")
     if cost.sync:
         times = f" {cost.syncs:,} times" if cost.syncs not in (1, cost.met) else ""
         facts.append(f"syncs with the device{times} (`{cost.sync}`)")
@@ -86,4 +86,4 @@ def _cut_words(cut: GraphCut) -> str:
 def _eager_words(cost: BreakCost) -> str:
     names = listing(f"`{name}`" for name in cost.eager)
     traced = f" ({amount(cost.dropped, 'op')} traced before it)" if cost.dropped else ""
-    return f"leaves {names} to eager mode{traced}"
+    return f"runs {names} in eager mode{traced}"

@@ -104,19 +104,31 @@ def _gap_sentences(not_traced: Iterable[NotTraced]) -> Iterator[str]:
 def _gap_sentence(gap: Gap, named: str) -> str:
     match gap:
         case Gap.NO_INPUTS:
-            return f"Without inputs: {named}. Write a probe comment above it."
+            return f"No inputs are known for {named}. Write a probe comment above it."
         case Gap.NOT_COMPILED:
             return f"Not compiled by the program: {named}."
         case Gap.FAILED:
             return f"Failed: {named}. The lens above it has the error."
         case Gap.TIME_LIMIT:
-            return f"Left out by the time limit of the file: {named}. The lens above it traces it."
+            return (
+                f"Not traced, because the time limit of the file was reached: {named}. The lens "
+                "above it traces it."
+            )
         case Gap.INHERITED:
-            return f"Inherits `forward`: {named}. A probe comment above the class traces it."
+            return (
+                f"These classes inherit `forward`: {named}. To trace one, write a probe comment "
+                "such as `# fullgraph: f32[4, 16]` above it."
+            )
         case Gap.METHOD:
-            return f"Methods that no trace calls: {named}. A probe comment above one traces it."
+            return (
+                f"No trace calls these methods: {named}. To trace one, write a probe comment "
+                "above it."
+            )
         case Gap.FUNCTION:
-            return f"Functions that no trace calls: {named}. A probe comment above one traces it."
+            return (
+                f"No trace calls these functions: {named}. To trace one, write a probe comment "
+                "above it."
+            )
 
 
 def _brief_listing(names: Sequence[str]) -> str:

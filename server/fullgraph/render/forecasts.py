@@ -13,8 +13,8 @@ _MOST_REASONS = 3
 
 _VERDICTS: dict[Verdict, str] = {
     "stays": "does not recompile",
-    "once": "recompiles once, then valid for all",
-    "conditional": "recompiles where a condition on it changes",
+    "once": "recompiles once, then works for all values",
+    "conditional": "recompiles when a condition on it changes",
     "always": "**recompiles on each new value**",
 }
 

@@ -39,7 +39,7 @@ def measured_document(path: str, timed: Sequence[Timed], before: str, *, current
     ]
     if not current:
         lines.append("The text has been edited since.")
-    lines += ["", "Time of one call, the median of many calls:", "", measured_text(timed)]
+    lines += ["", "Processor time of one call, the median of many calls:", "", measured_text(timed)]
     titles = dict.fromkeys(fix.candidate.title for target in timed for fix in target.fixes)
     if titles:
         lines += ["", "The fixes:", *(f"  {title}" for title in titles), ""]

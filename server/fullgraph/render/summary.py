@@ -224,7 +224,7 @@ def _outcome_words(report: TargetReport) -> Iterable[str]:
     if report.status == "failed":
         yield f"failed: {error}" if error else "failed"
     elif report.status == "timeout":
-        yield error or "took too long and was ended"
+        yield error or "stopped at the time limit"
     elif report.status == "crashed":
         yield f"crashed: {error}" if error else "crashed"
     elif report.status == "cancelled":

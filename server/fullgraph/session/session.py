@@ -106,7 +106,8 @@ class Session:
         except OSError as error:
             why = error.strerror or str(error)
             self._listener.log(
-                f"Cannot save the trust in this workspace ({why}); it ends with the server."
+                f"Cannot save that this workspace is trusted ({why}); it is trusted until the "
+                "server ends."
             )
         if trusted:
             self.apply_settings(again=True)
@@ -269,7 +270,7 @@ class Session:
         self._turns.turn_ended(unit)
         if failure is not None:
             reason = sentences(failure.reason, failure.next_step)
-            self._listener.log(f"{unit.document.name} has no forecast: {reason}")
+            self._listener.log(f"{unit.document.name} has no forecast of recompilations: {reason}")
 
 
 def _traced_differently(before: TraceInputs, now: TraceInputs) -> bool:

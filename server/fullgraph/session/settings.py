@@ -380,7 +380,7 @@ class Settings:
                 ("all", "The `__main__` block and the examples in docstrings."),
                 ("main", "Only the `__main__` block."),
                 ("docstrings", "Only the examples in docstrings."),
-                ("off", "Nothing beyond what importing the file executes."),
+                ("off", "Nothing but what importing the file executes."),
             )
         ),
         "Code of the file to execute to find example inputs of its functions and modules. It is "

@@ -31,8 +31,8 @@ def hidden_warning(status: EngineStatus, hidden: tuple[Degraded, ...]) -> str:
     reasons = "; ".join(one.reason for one in hidden)
     where = f" in {status.interpreter}" if status.interpreter else ""
     return sentences(
-        f"torch {status.torch}{where} does not show fullgraph {words} ({reasons}); where none are "
-        "reported, there may be some",
+        f"torch {status.torch}{where} does not let fullgraph see {words} ({reasons}), so "
+        "these may be missing",
         "Update fullgraph, or choose an interpreter with a torch that `fullgraph doctor` does not "
         "call degraded.",
     )

@@ -146,7 +146,7 @@ def _unpack_results(data: bytes) -> tuple[_Header, tuple[Event, ...]]:
     reader = zlib.decompressobj()
     body = reader.decompress(data, _LARGEST)
     if not reader.eof:
-        raise ValueError("the file is not whole")
+        raise ValueError("the file is incomplete")
     first, *lines = body.splitlines()
     try:
         header = from_plain(_Header, json.loads(first))

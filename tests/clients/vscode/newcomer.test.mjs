@@ -178,8 +178,8 @@ test("what was not traced is said, and lines that no trace reached are marked", 
   await until("two quiet marks", async () => (await marks.count()) === 2);
   const words = await user.hover(entry(), "3 of 4");
   assert.match(words, /ready, 1 finding, 3 of 4 traced, 1 without inputs/);
-  assert.match(words, /Without inputs: Unknown/);
-  assert.match(words, /Methods that no trace calls: Attention\.generate/);
+  assert.match(words, /No inputs are known for Unknown/);
+  assert.match(words, /No trace calls these methods: Attention\.generate/);
   await user.screenshot("untraced");
   const tooltip = await user.lens("1 graph · no breaks").getAttribute("title");
   assert.match(tooltip, /2 of \d+ lines were not reached: lines 14-15/);

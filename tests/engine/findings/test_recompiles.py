@@ -186,7 +186,7 @@ CASES = (
         "f(torch.ones(4), torch.relu)",
         "f(torch.ones(4), torch.sigmoid)",
         families=("identity",),
-        words=("`act` is another object",),
+        words=("`act` is a different object",),
     ),
     Case(
         "arguments",

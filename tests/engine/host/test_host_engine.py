@@ -141,7 +141,7 @@ def test_spares_that_do_not_get_ready_are_told_and_not_started_over_and_over(
     result = engine.analyze("def f():  # target\n    return 1\n")
     finding = result.trouble()
     assert finding.code == "trace/crashed"
-    assert "exited with status 5 before it had torch imported" in finding.message
+    assert "exited with status 5 before torch was imported in it" in finding.message
     engine.send(SelfCheck(99))  # it has gone on since
     while not isinstance(engine.event(), SelfChecked):
         pass
@@ -359,7 +359,7 @@ def test_the_budget_holds_while_the_finding_is_looked_for(engine: Engine) -> Non
     end = engine.reproduce("return 'sleep'", seconds=1.0).end
     assert isinstance(end, Reproduced)
     assert not end.cancelled and 1.0 <= end.seconds < 2.5
-    assert end.reason.startswith("The time was up before the target had been run again; give it")
+    assert end.reason.startswith("The time limit was reached before the target was run again")
     assert engine.reproduce("return 'go'").scripts[0] == "first of auto go"
 
 

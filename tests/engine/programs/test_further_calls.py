@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fullgraph_engine.programs.further_calls import RegionArguments, make_further_calls
-from fullgraph_engine.programs.observing import ProgramValues, when_returned
+from fullgraph_engine.programs.observing import ObservedModules, ProgramValues, when_returned
 from fullgraph_engine.torch_internals.regions import CompiledCall
 
 
@@ -129,3 +129,32 @@ def test_results_gradients_and_state_are_recorded() -> None:
     assert found["total"].words == "int 4"
     assert found["x"].aspect == "state"
     assert {"torch", "f"}.isdisjoint(found)
+
+
+def test_results_of_uncompiled_modules_are_recorded_once() -> None:
+    class Layer(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            assert observed.is_running
+            return x + 1
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = Layer()
+
+        def forward(self, x: torch.Tensor, *, times: int = 1) -> torch.Tensor:
+            return self.layer(x) * times
+
+    noted: list[tuple[str, CompiledCall, Any]] = []
+    names = tuple(f"test_results_of_uncompiled_modules_are_recorded_once.{n}" for n in ("Net",))
+    observed = ObservedModules((*names, f"{names[0][:-3]}Layer"), lambda *told: noted.append(told))
+    observed.observe_classes()
+    observed.observe_classes()
+    net = Net()
+    with pytest.raises(TypeError):
+        net()
+    assert not noted and not observed.is_running
+    assert net(torch.ones(1), times=3).item() == 6
+    ((name, call, result),) = noted
+    assert (name, call.function, call.kwargs, result.item()) == (names[0], net, {"times": 3}, 6)
+    assert torch.nn.Linear(1, 1)._compiled_call_impl is None

@@ -190,7 +190,7 @@ def test_a_program_that_takes_too_long_is_ended(wait: str, monkeypatch: pytest.M
     monkeypatch.setattr(deadline, "_AGAIN", 0.1)
     before = signal.getsignal(signal.SIGALRM)
     loaded = main("tries = 0", wait, CALL)
-    assert str(loaded.refusal("Net")) == "__main__ ran for 0.1 seconds, and had not called Net."
+    assert str(loaded.refusal("Net")) == "__main__ ran for 0.1 seconds, and did not call Net."
     assert signal.getsignal(signal.SIGALRM) is before
     assert loaded.namespace["Net"].forward.__code__.co_filename == "probed.py"
 
@@ -212,7 +212,7 @@ def test_training_that_does_not_call_it_is_ended(monkeypatch: pytest.MonkeyPatch
         "while True: optimizer.step()",
         CALL,
     )
-    words = "__main__ has trained for 0 seconds and not called it."
+    words = "__main__ has trained for 0 seconds without calling it."
     assert str(loaded.refusal("Net")) == words
     # Nothing of it stays behind.
     torch.optim.SGD([torch.ones(2, requires_grad=True)]).step()

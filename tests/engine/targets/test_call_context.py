@@ -109,9 +109,9 @@ def test_a_context_is_shown_as_it_is_written(text: str, context: CallContext, wo
     [
         ("evil", "'evil' is unknown in under", "evil"),
         ("eval, train", "one mode", "train"),
-        ("no_grad, inference_mode", "no_grad or inference_mode, and once", "inference_mode"),
+        ("no_grad, inference_mode", "either no_grad or inference_mode, once", "inference_mode"),
         ("autocast", "autocast=bf16", "autocast"),
-        ("autocast=i64", "no dtype that autocast takes", "autocast=i64"),
+        ("autocast=i64", "not a dtype that autocast takes", "autocast=i64"),
         ("eval=1", "takes no value", "eval=1"),
         ("stance=lazy", "'lazy' is no stance", "stance=lazy"),
         ("config.x=f32[3]", "takes a number", "f32[3]"),

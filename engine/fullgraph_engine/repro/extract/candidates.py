@@ -121,8 +121,8 @@ def _extract_repeated_calls(tracee: Tracee, wanted: Wanted, until: float) -> Ext
     near = [finding for finding in findings if finding.range.start.line == line]
     if calls is None or not findings:
         return ExtractionOutcome(
-            reason="The further calls that this is about compile nothing again this time; wait for "
-            "new findings and try again."
+            reason="The calls that recompiled before did not recompile this time; wait for new "
+            "findings and try again."
         )
     found = (near or findings)[0]
     signature, own = FindingSignature.from_finding(found), own_names(tracee.text)
@@ -170,7 +170,9 @@ def _pack_candidates(
     for candidate in programs.candidates():
         written.append(candidate)
         if _monotonic() > until:
-            programs.left_out.append("There was no time left to write further programs.")
+            programs.left_out.append(
+                "The time limit was reached before further programs were written."
+            )
             break
     return ExtractionOutcome(
         Candidates(

@@ -42,7 +42,7 @@ def extract_graphs(tracee: Tracee, wanted: Wanted) -> Candidates | str:
     try:
         call = tracee.call()
     except Exception as error:
-        return f"`{name}` cannot be called as its probe says: {error}"
+        return f"`{name}` cannot be called with the inputs of its probe: {error}"
     for request in call.dynamic:
         dynamo.mark_dynamic(request.tensor, request.dim)
     raised = ""
@@ -149,7 +149,7 @@ def _describe_backend(wanted: Wanted) -> tuple[Backend, _Lines, _Lines, _Lines]:
     if name not in dynamo.list_backends(()):
         common = ", ".join(dynamo.list_backends())
         raise LookupError(
-            f"There is no backend `{name}` once the file was executed; there are {common}. "
+            f"There is no backend `{name}` after the file was executed; there are {common}. "
             "Register it in the file, or import what does."
         )
     function = backends.find_backend(name)

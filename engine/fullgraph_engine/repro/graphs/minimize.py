@@ -32,8 +32,8 @@ _COMPILER_ERROR = re.compile(r"^.*?\berror: (.+)$", re.MULTILINE)
 """Pattern of a C++ compiler's message, after a command line that differs each time."""
 
 _NEEDS_FORKS = (
-    "A program for a backend is minimized only in forks of one process, and this engine starts "
-    'each process afresh; set `engine.processes` to "fork" on Linux, and ask again.'
+    "A program for a backend is minimized only in forks of one process, and this engine starts a "
+    'new Python for each process; set `engine.processes` to "fork" on Linux, and try again.'
 )
 
 _monotonic = time.monotonic
@@ -84,11 +84,14 @@ class GraphMinimizer(minimize.ProgramMinimizer):
         failing = next((words for words in self.refused if ": it raises " in words), "")
         if self.backend.accuracy and failing:
             words = failing.partition(": ")[2].partition("\n")[0]
-            return f"`{name}` fails instead of giving wrong results, {words}; ask for the failure."
+            return (
+                f"`{name}` fails instead of giving wrong results, {words}; choose a repro of the "
+                "failure."
+            )
         if any("it did not end" in words or "it crashed" in words for words in self.refused):
             return (
-                f"A program compiled by `{name}` crashes the process or does not end, which no "
-                "script can tell of itself; run the target alone with this backend."
+                f"A program compiled by `{name}` crashes the process or does not end, so no "
+                "script can report it; run the target alone with this backend."
             )
         outcome = "gives right results for" if self.backend.accuracy else "compiles"
         return (

@@ -40,14 +40,12 @@ may take, so that programs that hang do not use up the time.
 """
 
 _UNVERIFIED = "It was not verified in a fresh Python process."
-_TOO_LATE = (
-    "The time was up before a program was found that shows it; give it a longer time budget."
-)
-_OUT_OF_TIME = "There was no time left to verify it; give it a longer time budget."
-_NONE_SMALLER = "A smaller program may show it as well; none was verified."
+_TOO_LATE = "No program that shows it was found within the time limit; raise the limit."
+_OUT_OF_TIME = "It was not verified, because the time limit was reached; raise the limit."
+_NONE_SMALLER = "A smaller program may show it too, but none was verified."
 _EARLIER = (
-    "A smaller program shows it only in a process that has traced before; this is the smallest "
-    "that does so by itself."
+    "Smaller programs show it only in a process that has traced other code before; this is the "
+    "smallest that shows it in a fresh process."
 )
 
 _monotonic = time.monotonic
@@ -305,9 +303,9 @@ class ProgramMinimizer:
         if late:
             self.end(_OUT_OF_TIME)
             return
-        reason = "The script shows it where fullgraph traces, and not in a fresh Python process"
+        reason = "The script shows it in fullgraph's process, but not in a fresh Python process"
         if requirement.fake:
-            reason += ", which has real tensors in place of fake ones"
+            reason += ", which uses real tensors and not fake ones"
         self.end(f"{reason}; look at its output.")
 
     def execute_script(self, program: str) -> ScriptOutcome:

@@ -143,7 +143,7 @@ def find_obstacles(outcome: TrialOutcome) -> list[Obstacle]:
     """
     error = outcome.error
     text = error_words(error)
-    if isinstance(error, (TimeIsUp, MemoryError)) or "out of all proportion" in text:
+    if isinstance(error, (TimeIsUp, MemoryError)) or "very much larger than expected" in text:
         return [TooLarge()]
     found: list[Obstacle] = [*_of_signature(error, text), *_of_code(outcome)]
     found += _named_choices(outcome, text)

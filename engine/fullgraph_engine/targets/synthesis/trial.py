@@ -451,7 +451,7 @@ class _Maker:
 
     def _make_tensor(self, value: TensorText, path: Path) -> torch.Tensor:
         if _tensor_bytes(value) > _BYTES:
-            raise ValueError("the size of an input is out of all proportion")
+            raise ValueError("the size of an input is very much larger than expected")
         made = example_tensor(value.dtype, shape_of_text(value))
         self.outcome.leaves[id(made)] = path
         return made

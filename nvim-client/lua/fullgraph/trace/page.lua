@@ -41,7 +41,7 @@ local BAR = 16
 local STATUSES = {
   tracing = "is being traced for the first time",
   ["no-probe"] = "not traced: fullgraph doesn't know this function's inputs",
-  timeout = "took too long and was ended",
+  timeout = "stopped at the time limit",
   skipped = "not traced: the time limit of the file is reached",
 }
 
@@ -187,7 +187,7 @@ local function ending(page, step, width)
   local spot = { range = given(step.range) or nil, step = step }
   local where = spot.range and ("line %d"):format(spot.range.start.line + 1) or step["function"]
   page:add({
-    { skipped and "╳ left to Python" or "╋ break", group },
+    { skipped and "╳ runs in Python" or "╋ break", group },
     { "  " .. where .. "  ", "FullgraphLine" },
     { step.title, group },
     { step.title ~= step.code and "  " .. step.code or "", "FullgraphQuiet" },

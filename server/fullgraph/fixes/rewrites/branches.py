@@ -410,8 +410,8 @@ def _only_eager(site: Site, node: cst.If) -> Iterator[Candidate]:
         "only-eager",
         "Execute the branch only in eager mode",
         site.replaced([(node.test, eager_only(node.test))], imports=["torch"]),
-        gives_up="Compiled code never executes it, so its effect must exist before the first "
-        "compiled call.",
+        gives_up="Compiled code never executes it: call the code once uncompiled, if later code "
+        "needs what it sets up.",
     )
 
 

@@ -76,9 +76,9 @@ def uncompiled_evaluation(site: Site) -> Iterator[Candidate]:
     if changes:
         yield Candidate(
             "uncompiled-evaluation",
-            "Evaluate without compiled code",
+            "Do not compile in evaluation mode",
             site.replaced(changes),
-            gives_up="Evaluation is not compiled, and is slower.",
+            gives_up="Evaluation runs in eager mode, which may be slower.",
         )
 
 

@@ -127,7 +127,7 @@ def _in_a_tensor(site: Site, name: str) -> Iterator[Candidate]:
     if len(changes) == 1:
         yield Candidate(
             "counter-in-a-tensor",
-            f"Make a buffer of `self.{name}`",
+            f"Turn `self.{name}` into a buffer",
             site.replaced(changes, imports=["torch"]),
             gives_up=f"`self.{name}` becomes a tensor, which moves with the module.",
             loses=("state",),

@@ -98,7 +98,7 @@ def wrap_calls(site: Site) -> Iterator[Candidate]:
         if text is not None:
             yield Candidate(
                 "custom-operator",
-                f"Make an operator of `{function}`",
+                f"Turn `{function}` into a custom operator",
                 text,
                 gives_up="The operator has no gradient.",
                 parts=("export",),
@@ -195,7 +195,7 @@ def of_function(site: Site) -> Iterator[Candidate]:
         body=cst.IndentedBlock([cst.parse_statement(f"{leave}{name}({', '.join(given)})")]),
         decorators=[one for one in function.decorators if one not in moved],
     )
-    title = f"Make an operator of `{function.name.value}`"
+    title = f"Turn `{function.name.value}` into a custom operator"
     text = _as_operator(syntax, name, parameters, returned, eager, (function, changed), mutated)
     yield Candidate("operator-of-function", title, text, gives_up=_GIVES_UP, parts=("export",))
 
@@ -257,7 +257,7 @@ def of_block(site: Site) -> Iterator[Candidate]:
                 word = {cst.If: "if", cst.For: "for", cst.While: "while"}[type(node)]
                 yield Candidate(
                     "operator-of-block",
-                    f"Make an operator of the `{word}`",
+                    f"Turn the `{word}` into a custom operator",
                     text,
                     gives_up=_GIVES_UP,
                     loses=CHOSEN,
@@ -319,7 +319,7 @@ def of_rest(site: Site) -> Iterator[Candidate]:
         if text is not None:
             yield Candidate(
                 "operator-of-rest",
-                f"Make an operator of the rest of `{function.name.value}`",
+                f"Turn the rest of `{function.name.value}` into a custom operator",
                 text,
                 gives_up=_GIVES_UP,
                 parts=("export",),

@@ -31,7 +31,7 @@ _MARKS = {False: "torch._dynamo.mark_dynamic", True: "torch._dynamo.decorators.m
 1."""
 _NEEDS_CONSTANT = "Compiling raises where code needs such a size to be a constant."
 _NEEDS_TO_KNOW = "Compiling raises where code depends on such a size."
-_ALL_DYNAMIC = "All its sizes are dynamic, so that the compiled code may be slower."
+_ALL_DYNAMIC = "All its sizes are dynamic, so the compiled code may be slower."
 _STATIC_PARAMETERS = "torch._dynamo.config.force_parameter_static_shapes = False"
 _STATIC_MODULES = "torch._dynamo.config.force_nn_module_property_static_shapes = False"
 _MOST_PLACES = 4

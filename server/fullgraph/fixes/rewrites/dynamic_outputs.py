@@ -62,7 +62,7 @@ def masked_reduction(site: Site) -> Iterator[Candidate]:
             if code is not None:
                 yield Candidate(
                     "mask-reduction",
-                    "Reduce the whole tensor, without effect of masked elements",
+                    "Reduce the whole tensor, with masked elements replaced",
                     syntax.replaced(call, code),
                 )
                 return
@@ -74,7 +74,7 @@ def masked_reduction(site: Site) -> Iterator[Candidate]:
                 if code is not None:
                     yield Candidate(
                         "mask-reduction",
-                        "Reduce the whole tensor, without effect of masked elements",
+                        "Reduce the whole tensor, with masked elements replaced",
                         syntax.replaced(call, code),
                     )
                     return
@@ -111,7 +111,7 @@ def _through_variable(
     if len(changes) > 1:
         yield Candidate(
             "mask-reduction",
-            "Reduce the whole tensor, without effect of masked elements",
+            "Reduce the whole tensor, with masked elements replaced",
             syntax.site.replaced(changes),
         )
 
@@ -306,7 +306,9 @@ def padded_places(site: Site) -> Iterator[Candidate]:
             "nonzero-static",
             "Return a fixed number of indices with `nonzero_static`",
             syntax.replaced(node, code, torch=True),
-            gives_up="Missing indices are -1, which the code after it must leave out.",
+            gives_up=(
+                "If there are fewer indices, the rest are -1, which the code after it must skip."
+            ),
             suggestion=True,
         )
         return

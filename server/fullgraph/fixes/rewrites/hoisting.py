@@ -69,7 +69,7 @@ def _out_of_loops(syntax: Syntax, call: cst.Call) -> Iterator[Candidate]:
         "compiled-once",
         f"Move `{code_of(call)}` out of the loop",
         _move_line(syntax, outermost, line, new),
-        gives_up="It is compiled even if the loop has no iteration.",
+        gives_up="It is compiled even if the loop does not run.",
     )
 
 

@@ -39,7 +39,7 @@ from fullgraph.fixes.site import Replacing, Site
 
 _BOUND = 100
 """Number of iterations in a suggested ``for`` loop, which the user has to adapt."""
-_ALWAYS = f"It always runs {_BOUND} iterations, and never more: choose the bound."
+_ALWAYS = f"It always runs {_BOUND} iterations: choose a number that is large enough."
 
 
 def loops(site: Site) -> Iterator[Candidate]:

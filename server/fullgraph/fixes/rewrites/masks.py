@@ -100,7 +100,7 @@ def _rewrite_reduction(site: Site, whole: cst.BaseExpression, mask: str) -> Iter
         return
     yield Candidate(
         "mask-reduction",
-        "Reduce all elements, without effect of masked ones",
+        "Reduce all elements, with masked ones replaced",
         site.replaced([(call, cst.parse_expression(code))], imports=["torch"]),
         gives_up=_GIVES_UP,
     )

@@ -122,8 +122,8 @@ class _Padding(cst.CSTTransformer):
 
 
 _GIVES_UP = (
-    "Nothing checks that lengths are sorted and not 0, and compiling for training takes minutes "
-    "for long sequences, again for each length."
+    "The new code does not check that lengths are sorted and not 0. Compiling for training takes "
+    "minutes for long sequences, and is repeated for each length."
 )
 
 

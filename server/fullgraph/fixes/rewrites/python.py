@@ -59,9 +59,9 @@ def divergences(site: Site) -> Iterator[Candidate]:
             code = f"torch.distributions.kl._kl_{family}_{family}"
             yield Candidate(
                 "kl-of-families",
-                f"Call what `kl_divergence` calls for two of `{family}`",
+                f"Call the function that `kl_divergence` calls for two of `{family}`",
                 syntax.replaced(call.func, code, torch=True),
-                gives_up="It is only for these two distributions.",
+                gives_up="It only works for this type of distribution.",
             )
         return
 

@@ -30,7 +30,7 @@ def compile_block_once(site: Site) -> Iterator[Candidate]:
     changed = forward.with_changes(decorators=[cst.Decorator(decorator), *forward.decorators])
     yield Candidate(
         "nested-region",
-        f"Compile `{evidence.class_name}.forward` once, and call it for each object",
+        f"Compile `{evidence.class_name}.forward` once for all objects",
         site.replaced([(forward, changed)], imports=syntax.imports_for(code_of(decorator))),
         gives_up="Operations of different objects are not fused with each other.",
         is_same_eagerly=True,
@@ -64,6 +64,7 @@ def compile_each_block(site: Site) -> Iterator[Candidate]:
                 gives_up="Code outside of these objects runs uncompiled.",
                 is_same_eagerly=True,
                 compiles_faster=True,
+                uncompiles_target=True,
             )
 
 

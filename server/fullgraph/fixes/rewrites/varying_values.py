@@ -104,7 +104,7 @@ def _closure_variables(numbers: _Numbers, name: str) -> Iterator[Candidate]:
             continue
         if around is site.function and not is_loop:
             return  # the value is an argument of the compiled function itself
-        first, words = body.body[0], f"Make a tensor of `{name}`"
+        first, words = body.body[0], f"Turn `{name}` into a tensor"
         yield numbers.candidate(words, [(first, cst.FlattenSentinel([line, first]))])
         return
 
@@ -121,7 +121,7 @@ def _global_variable(numbers: _Numbers, name: str) -> Iterator[Candidate]:
         else:
             changes.append((assign, _fill(cst.Name(name), assign.value)))
     if changes:
-        yield numbers.candidate(f"Make a tensor of `{name}`", changes)
+        yield numbers.candidate(f"Turn `{name}` into a tensor", changes)
 
 
 def _fill(place: cst.BaseExpression, value: cst.BaseExpression) -> cst.Expr:
@@ -155,7 +155,7 @@ def _attribute(numbers: _Numbers, name: str) -> Iterator[Candidate]:
             call = f'self.register_buffer("{name}", {code_of(tensor)}, persistent=False)'
             new = cst.Expr(cst.parse_expression(call))
         changes: _Changes = [(made[0], new), *_later_assignments(numbers, name, made[0])]
-        words = f"Make a {'buffer' if is_module else 'tensor'} of `self.{name}`"
+        words = f"Turn `self.{name}` into a {'buffer' if is_module else 'tensor'}"
         yield numbers.candidate(words, changes)
 
 
@@ -192,7 +192,7 @@ def _created_parts(numbers: _Numbers, name: str) -> Iterator[Candidate]:
         if cst.ensure_type(element.key, cst.SimpleString).evaluated_value == name:
             changes.append((element.value, numbers.tensor(element.value)))
     if changes:
-        yield numbers.candidate(f"Make a tensor of `{name}`", changes)
+        yield numbers.candidate(f"Turn `{name}` into a tensor", changes)
     key = m.SubscriptElement(m.Index(m.SimpleString()))
     written: _Changes = []
     for assign in m.findall(syntax.module, m.Assign([m.AssignTarget(m.Subscript(slice=[key]))])):
@@ -200,4 +200,4 @@ def _created_parts(numbers: _Numbers, name: str) -> Iterator[Candidate]:
         if code_of(assign.targets[0].target).endswith((f'["{name}"]', f"['{name}']")):
             written.append((assign.value, numbers.tensor(assign.value)))
     if written:
-        yield numbers.candidate(f"Make a tensor of `{name}`", [*changes, *written])
+        yield numbers.candidate(f"Turn `{name}` into a tensor", [*changes, *written])

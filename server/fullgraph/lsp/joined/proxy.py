@@ -163,7 +163,10 @@ class ServerProxy:
     ) -> None:
         """Answer a request after all servers have; an error only if no server has a result."""
         answers: dict[ServerName, Any] = {}
-        error: Any = {"code": _METHOD_NOT_FOUND, "message": "No server handles this request."}
+        error: Any = {
+            "code": _METHOD_NOT_FOUND,
+            "message": "Neither language server supports this request.",
+        }
         for name, future in futures.items():
             try:
                 answers[name] = await future

@@ -367,7 +367,7 @@ function breakCard(trace: Trace, step: Break, index: number): HTMLElement {
     return element(
       "li",
       { class: "card cut through" },
-      element("h2", {}, "Call left to Python", element("span", { class: "about" }, step.function)),
+      element("h2", {}, "Call that runs in Python", element("span", { class: "about" }, step.function)),
       place,
       element("p", { class: "outcome" }, step.outcome),
     );
