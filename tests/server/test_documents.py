@@ -322,7 +322,7 @@ class TestContent:
             return begun[0] if begun else None
 
         token, values = await editor.until(bar)
-        assert values[0].title == "Writing down shape events of Net" and values[0].cancellable
+        assert values[0].title == "Writing shape events of Net" and values[0].cancellable
         editor.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token))
         assert "It was cancelled before it was complete." in await reading
         await editor.until(lambda: isinstance(values[-1], types.WorkDoneProgressEnd))

@@ -190,7 +190,7 @@ class Layer(nn.Module):
         self.linear = nn.Linear(4, 4)
 
     def forward(self, x):
-        return torch.tanh(self.linear(x)).cos().sin()
+        return torch.nn.functional.gelu(self.linear(x)).exp() * x
 
 
 class Net(nn.Module):
@@ -201,7 +201,7 @@ class Net(nn.Module):
     def forward(self, x):
         for layer in self.layers:
             x = layer(x)
-        return x * 2
+        return nn.functional.layer_norm(x, (4,)) * 2
 
 
 def train():
@@ -233,8 +233,8 @@ async def test_compiled_layers_are_compared_with_the_compiled_model(engine: Engi
     right = await verifier.verify(Candidate("r", "r", text, uncompiles_target=True), finding)
     assert isinstance(right, Fix)
     (compared,) = right.compared
-    assert (right.grade, compared.outcome, compared.exact) == ("unsafe", "same", True)
-    text = text.replace("return x * 2", "return x * 2.01")
+    assert (right.grade, compared.outcome) == ("unsafe", "same")
+    text = text.replace("(4,)) * 2", "(4,)) * 2.01")
     wrong = await verifier.verify(Candidate("w", "w", text, uncompiles_target=True), finding)
     assert isinstance(wrong, Refused)
     assert wrong.why == "The result 1 of Net has other numbers."

@@ -22,6 +22,7 @@ from .comparing import (
     equal_numbers,
     same_special_values,
 )
+from .gradients import gradients_of_outputs
 from .observing import (
     CallBuilder,
     DoublePrecisionMode,
@@ -145,24 +146,14 @@ def call_case(
 
 
 def _gradients(call: Call, prepared_call: PreparedCall, leaves: list[Any]) -> list[Any]:
-    """Return the gradients of the sum of all results with respect to inputs and parameters."""
+    """Return the gradients of a weighted sum of all results with respect to inputs and
+    parameters."""
     starts = list(prepared_call.differentiated.values())
     subject = subject_of(call.function)
     if isinstance(subject, torch.nn.Module):
         starts += [one for one in subject.parameters() if is_floating(one) and one.requires_grad]
-    return gradients_of_sum(leaves, starts)
-
-
-def gradients_of_sum(leaves: list[Any], starts: list[torch.Tensor]) -> list[torch.Tensor | None]:
-    """Return the gradients of the sum of all tensors in ``leaves`` with respect to ``starts``.
-
-    Empty if there are none. A gradient is None if no tensor depends on its start.
-    """
     ends = [one for one in leaves if is_floating(one) and one.requires_grad]
-    if not ends or not starts:
-        return []
-    total = [torch.ones_like(tensor) for tensor in ends]
-    return list(torch.autograd.grad(ends, starts, total, allow_unused=True))
+    return gradients_of_outputs(ends, starts)
 
 
 def describe_deviation(

@@ -7,7 +7,6 @@ import dis
 import hashlib
 import re
 import tempfile
-import zlib
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +35,7 @@ from .facts import (
     without_addresses,
 )
 from .files import CaseWriter, ObservedCall, ObservedCase
+from .gradients import gradient_weights
 from .iterables import replace_iterators
 from .output import CapturedOutput, OutputCapture
 from .state import collect_state, subject_of
@@ -335,7 +335,7 @@ class CaseObserver:
             found = torch.autograd.grad(
                 list(ends.values()),
                 list(inputs.values()),
-                [_random_weights(tensor, path) for path, tensor in ends.items()],
+                [gradient_weights(tensor, path) for path, tensor in ends.items()],
                 retain_graph=retain,
                 allow_unused=True,
             )
@@ -374,13 +374,6 @@ class _TensorStore:
         kind = str(tensor.dtype).removeprefix("torch.")
         self.tensors[key] = tensor
         return TensorData(kind, tuple(tensor.shape), 0, 0, key)
-
-
-def _random_weights(tensor: torch.Tensor, path: str) -> torch.Tensor:
-    """Return random numbers in the shape of a tensor; the seed depends only on ``path``."""
-    generator = torch.Generator().manual_seed(zlib.crc32(path.encode()))
-    weights = torch.randn(tensor.shape, generator=generator, dtype=torch.float32)
-    return weights.to(tensor.dtype).to(tensor.device)
 
 
 def _outcome_fact(error: BaseException | None) -> CallFact:

@@ -127,6 +127,9 @@ class Program(Attribution):
         if compiler != "off" and not (name or self.lacks):
             backends.compile_in_this_process(backends.scratch_folder())
             self._compiler = self._graph_compiler = GraphCompiler(inductor=compiler == "inductor")
+            if self.values is not None:
+                # Gradients are computed once more after a call, for which saved tensors must stay.
+                backends.functorch_config().donated_buffer = False
         if not name or self.lacks:
             return ""
         try:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from .. import texts
+from ..behavior.gradients import gradient_weights
 from ..torch_internals import dynamo
 from ..torch_internals.trees import pytree
 
@@ -174,7 +175,7 @@ class Numerics:
 
 
 def run_backward(value: Any) -> None:
-    """Compute gradients of the sum of all tensors in ``value`` that require them.
+    """Compute gradients of a weighted sum of all tensors in ``value`` that require them.
 
     Raises:
         ValueError: No tensor requires a gradient.
@@ -187,7 +188,8 @@ def run_backward(value: Any) -> None:
             "`train=True` needs a result that requires gradients; pass a module with parameters, "
             "or a tensor with `requires_grad=True`."
         )
-    torch.stack([one.sum() for one in tensors]).sum().backward()
+    weights = [gradient_weights(one, str(number)) for number, one in enumerate(tensors)]
+    torch.autograd.backward(tensors, weights)
 
 
 def module_of(function: Callable[..., Any]) -> torch.nn.Module | None:

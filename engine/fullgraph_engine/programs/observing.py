@@ -16,6 +16,7 @@ from ..behavior.facts import (
     TensorData,
     tensor_digest,
 )
+from ..behavior.gradients import gradients_of_outputs
 from ..protocol import Aspect, ObservedValue
 from ..targets.probes import unwrap_compiled
 from ..torch_internals.regions import CompiledCall
@@ -104,7 +105,7 @@ def _sample(tensor: torch.Tensor) -> tuple[float, ...]:
 
 
 def input_gradients(call: CompiledCall, outputs: list[torch.Tensor]) -> list[torch.Tensor | None]:
-    """Return the gradients of the sum of a call's results, for its parameters and arguments.
+    """Return the gradients of a weighted sum of a call's results, for its parameters and arguments.
 
     Empty if nothing requires gradients, or if the backward pass raises.
     """
@@ -115,19 +116,10 @@ def input_gradients(call: CompiledCall, outputs: list[torch.Tensor]) -> list[tor
         if isinstance(one, torch.nn.Module):
             inputs += one.parameters()
     wanted = {id(one): one for one in inputs if isinstance(one, torch.Tensor) and one.requires_grad}
-    if not ends or not wanted:
-        return []
     try:
-        with torch.enable_grad():
-            found = torch.autograd.grad(
-                sum((one.sum() for one in ends), torch.zeros(())),
-                list(wanted.values()),
-                retain_graph=True,
-                allow_unused=True,
-            )
+        return gradients_of_outputs(ends, list(wanted.values()), retain_graph=True)
     except RuntimeError:
         return []
-    return list(found)
 
 
 class ObservedModules:

@@ -113,7 +113,7 @@ def test_a_context_is_shown_as_it_is_written(text: str, context: CallContext, wo
         ("autocast", "autocast=bf16", "autocast"),
         ("autocast=i64", "not a dtype that autocast takes", "autocast=i64"),
         ("eval=1", "takes no value", "eval=1"),
-        ("stance=lazy", "'lazy' is no stance", "stance=lazy"),
+        ("stance=lazy", "'lazy' is not a stance", "stance=lazy"),
         ("config.x=f32[3]", "takes a number", "f32[3]"),
     ],
 )

@@ -57,7 +57,7 @@ def test_spellings_of_the_same(written: str, printed: str) -> None:
 @pytest.mark.parametrize(
     ("text", "marked", "words"),
     [
-        ("f31[4]", "f31", "no dtype"),
+        ("f31[4]", "f31", "not a dtype"),
         ("x=f32[4, 1.5]", "1.5", "whole number"),
         ("f32[b=4, b=5]", "5", "both 4 and 5"),
         ("x=1, 3", "3", "positional"),
