@@ -204,3 +204,19 @@ def test_a_program_that_dynamo_ended_is_compared_as_far_as_it_came() -> None:
     after = [value("result", "r", 1.0), value("result", "s", 2.0)]
     assert compare_values(before, after, ()).outcome == "unverified"
     assert compare_values(before, after, (), ended_early=True).outcome == "same"
+
+
+@pytest.mark.parametrize(
+    ("after", "outcome"),
+    [
+        ([value("result", "r", 1.0), value("state", "s", 7.0)], "same"),
+        ([value("result", "r", 3.0)], "differs"),
+        ([], "unverified"),
+    ],
+)
+def test_calls_that_two_stopped_programs_made_are_compared(
+    after: list[ObservedValue], outcome: str
+) -> None:
+    before = [value("result", "r", 1.0), value("result", "r", 2.0), value("state", "s", 3.0)]
+    assert compare_values(before, after, (), stopped=True).outcome == outcome
+    assert compare_values(after, before, (), stopped=True).outcome == outcome

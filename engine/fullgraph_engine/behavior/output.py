@@ -10,6 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import FrameType
 
 from .. import texts
 
@@ -18,6 +19,8 @@ _lseek, _read, _truncate = os.lseek, os.read, os.ftruncate
 _MAX_BYTES = 1 << 20
 _FILE_EVENTS = ("open", "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate")
 """Audit events of Python that name a file as their first argument."""
+_COMPILERS = ("torch._inductor", "torch._dynamo", "torch._functorch", "triton")
+"""Packages whose files belong to the compilation, not to the user's code."""
 
 
 @dataclass
@@ -95,10 +98,23 @@ class OutputCapture:
         ):
             return
         name = os.fsdecode(path)
-        if "__pycache__" not in name:
+        if "__pycache__" not in name and not _is_compiling(sys._getframe(1)):
             # Each run has its own folder for temporary files.
             words = name.replace(tempfile.gettempdir(), "the temporary folder")
             self._changed_files.append(f"{event} {words}")
+
+
+def _is_compiling(frame: FrameType | None) -> bool:
+    """Whether a compiler called the function of the standard library that runs in ``frame``.
+
+    Operators such as ``scan`` compile their functions in eager mode, too.
+    """
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in sys.stdlib_module_names:
+            return module.startswith(_COMPILERS)
+        frame = frame.f_back
+    return False
 
 
 def _opens_for_writing(mode: object, flags: object) -> bool:

@@ -213,7 +213,7 @@ class _ProgramProcess:
             self.send_message(ProgramDone(ran=True, how=ending.how, lacks=lacks))
             return
         self.program.settle_compilation()
-        self.report_values()
+        self.report_values(stopped=ending.how in ("quiet", "time", "killed"))
         results = self.pipeline.program_results(self.program, ending, self.text_of)
         first = self.order.analyze.path
         for path in (first, *(one for one in results.paths if one != first)):
@@ -228,8 +228,10 @@ class _ProgramProcess:
         called = len(results.called)
         self.send_message(ProgramDone(ran=True, how=ending.how, called=called, note=results.note))
 
-    def report_values(self) -> None:
-        """Report the values that the program computed, if the request asks for them."""
+    def report_values(self, *, stopped: bool) -> None:
+        """Report the values that the program computed, if the request asks for them; ``stopped``
+        says whether the engine ended it.
+        """
         if self.program.values is None:
             return
         further, difference = self.program.observe_end()
@@ -240,6 +242,7 @@ class _ProgramProcess:
             further,
             difference,
             self.program.compile_seconds,
+            stopped=stopped,
         )
         self.send(analyze.path, event)
 

@@ -173,7 +173,8 @@ class ProgramObserved:
     ``packed`` are the values, see :meth:`unpack_values`. ``further`` is the number of further
     calls. ``difference`` says how a further call differs from the same call in eager mode; empty
     if all agree. ``compile_seconds`` is the processor time in seconds of AOTAutograd and Inductor
-    for the program's own calls.
+    for the program's own calls. ``stopped``: the engine ended the program before its own end, after
+    any number of its calls.
     """
 
     request: int
@@ -181,6 +182,7 @@ class ProgramObserved:
     further: int = 0
     difference: str = ""
     compile_seconds: float = 0.0
+    stopped: bool = False
 
     @classmethod
     def from_values(
@@ -190,8 +192,10 @@ class ProgramObserved:
         further: int,
         difference: str,
         compile_seconds: float,
+        *,
+        stopped: bool = False,
     ) -> ProgramObserved:
-        return cls(request, pack(tuple(values)), further, difference, compile_seconds)
+        return cls(request, pack(tuple(values)), further, difference, compile_seconds, stopped)
 
     def unpack_values(self) -> tuple[ObservedValue, ...]:
         """Decode the values from ``packed``; empty if the text is invalid."""

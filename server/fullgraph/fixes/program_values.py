@@ -21,13 +21,15 @@ def compare_values(
     lost: Collection[Aspect],
     *,
     ended_early: bool = False,
+    stopped: bool = False,
 ) -> Compared:
     """Compare the values of the original program with the values of the rewritten program.
 
     Results and gradients are compared in the order of the calls; state by name, as far as both
     programs have it. Differences in the aspects ``lost`` are ignored. With ``ended_early``, an
     exception of Dynamo has ended the original program, so that its results are compared as far as
-    it came. The outcome is "unverified" if the programs did not compute comparable values.
+    it came. With ``stopped``, the engine ended one of the programs, and only calls that both made
+    are compared. The outcome is "unverified" if the programs did not compute comparable values.
     """
     exact = True
     count = 0
@@ -38,6 +40,9 @@ def compare_values(
             continue
         if ended_early:
             new = new[: len(old)]
+        if stopped:
+            least = min(len(old), len(new))
+            old, new = old[:least], new[:least]
         if len(old) != len(new):
             words = f"It has {len(new)} values of calls instead of {len(old)}"
             reason = f"{words}, so that its {aspect}s cannot be compared."
@@ -47,7 +52,7 @@ def compare_values(
             if difference is None:
                 return Compared(0, "differs", aspects=(aspect,), reason=_words(one, other))
             exact, count = exact and not difference, count + 1
-    if "state" not in lost and not ended_early:
+    if "state" not in lost and not (ended_early or stopped):
         known = {one.path: one for one in after if one.aspect == "state"}
         for one in before:
             found = known.get(one.path) if one.aspect == "state" else None

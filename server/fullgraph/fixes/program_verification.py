@@ -304,7 +304,11 @@ def _compare_runs(candidate: Candidate, before: _Run, after: _Run) -> Compared:
     if candidate.is_same_eagerly:
         lost.add("state")  # compiled code does not do what the candidate's code says
     compared = compare_values(
-        before.observed.unpack_values(), after.observed.unpack_values(), lost, ended_early=raised
+        before.observed.unpack_values(),
+        after.observed.unpack_values(),
+        lost,
+        ended_early=raised,
+        stopped=before.observed.stopped or after.observed.stopped,
     )
     further = [ComparedCase("other sizes and values") for _ in range(after.observed.further)]
     return dataclasses.replace(compared, cases=tuple(further))

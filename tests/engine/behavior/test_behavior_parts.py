@@ -394,6 +394,16 @@ def test_files_that_a_call_writes_are_noted(tmp_path: Path) -> None:
     assert all("written" in words for words in output.files)
 
 
+@pytest.mark.parametrize(
+    ("module", "noted"), [("torch._inductor.codecache", 0), ("torch.serialization", 1)]
+)
+def test_files_of_compilers_are_not_noted(tmp_path: Path, module: str, noted: int) -> None:
+    names = {"__name__": module, "folder": tmp_path / "new"}
+    with OutputCapture().capture() as output:
+        exec("folder.mkdir()", names)
+    assert len(output.files) == noted
+
+
 def test_defaults_of_functions_and_methods_are_state() -> None:
     def function(x: int, y: int = 1, *, z: float = 2.0) -> None:
         """Do nothing."""
