@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import pytest
@@ -220,3 +221,16 @@ def test_calls_that_two_stopped_programs_made_are_compared(
     before = [value("result", "r", 1.0), value("result", "r", 2.0), value("state", "s", 3.0)]
     assert compare_values(before, after, (), stopped=True).outcome == outcome
     assert compare_values(after, before, (), stopped=True).outcome == outcome
+
+
+@pytest.mark.parametrize(("changed", "outcome"), [(3e-8, "same"), (3e-3, "differs")])
+def test_gradients_that_are_only_rounding_may_differ(changed: float, outcome: str) -> None:
+    def gradients(key: float) -> list[ObservedValue]:
+        paths = ("gradients of result 1 of f[0]", "gradients of result 1 of f[1]")
+        return [value("gradient", paths[0], 2.0), value("gradient", paths[1], key)]
+
+    assert compare_values(gradients(1e-8), gradients(changed), ()).outcome == outcome
+    other_call = value("gradient", "gradients of result 2 of f[0]", 1e-8)
+    changed_call = dataclasses.replace(other_call, digest="", sample=(3e-8, 3e-8))
+    both = (*gradients(1.0), other_call), (*gradients(1.0), changed_call)
+    assert compare_values(*both, ()).outcome == "differs"

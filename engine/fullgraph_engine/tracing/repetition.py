@@ -106,8 +106,9 @@ def _choose_blocks(by_class: dict[type, dict[str, _Object]], total: int) -> Iter
             )
 
 
-_ITEM = re.compile(r"L\['self'\]\.(?P<container>[\w.]+?)(\.\d+|\[\d+\])")
-"""Pattern of Dynamo's path of an object in a list of modules, such as ``L['self'].blocks.0``."""
+_ITEM = re.compile(r"L\['\w+'\](?:\[0\])?\.(?P<container>[\w.]+?)(\.\d+|\[\d+\])")
+"""Pattern of Dynamo's path of an object in a list of modules, such as ``L['self'].blocks.0``, or
+``L['args'][0].blocks.0`` under a decorator with ``*args``."""
 
 
 def _container_of(paths: Iterable[str]) -> str:

@@ -11,6 +11,9 @@ from fullgraph_engine.protocol import Aspect, Compared, ObservedValue
 
 _TOLERANCES = {"f64": 1e-7, "c128": 1e-7, "f32": 1e-4, "c64": 1e-4, "f16": 2e-2, "bf16": 5e-2}
 """Relative differences that rounding may cause, by dtype, after the steps of a program."""
+_LEAST_SHARE = 0.01
+"""Share of the largest gradient of a call below which gradients may be nothing but rounding, as
+those of the bias of keys in attention are."""
 _DTYPE = re.compile(r"\b(f64|c128|f32|c64|f16|bf16)\b|\bfloat\b")
 _REGION = re.compile(r"\bresult \d+ of [^\[]+?(?=[\[.]|$)")
 
@@ -47,8 +50,10 @@ def compare_values(
             words = f"It has {len(new)} values of calls instead of {len(old)}"
             reason = f"{words}, so that its {aspect}s cannot be compared."
             return Compared(0, "unverified", reason=reason)
+        scales = _scales_of_calls(old) if aspect == "gradient" else {}
         for one, other in zip(old, new, strict=True):
-            difference = _difference(one, other, aspect in lost)
+            least = _LEAST_SHARE * scales.get(_call_of(one), 0.0)
+            difference = _difference(one, other, aspect in lost, least)
             if difference is None:
                 return Compared(0, "differs", aspects=(aspect,), reason=_words(one, other))
             exact, count = exact and not difference, count + 1
@@ -67,6 +72,20 @@ def compare_values(
     return Compared(0, "same", exact)
 
 
+def _call_of(value: ObservedValue) -> str:
+    """Return the part of a value's path that names the call, as in ``result 2 of Net[0]``."""
+    return value.path.partition("[")[0]
+
+
+def _scales_of_calls(values: Sequence[ObservedValue]) -> dict[str, float]:
+    """Return the largest absolute element of the values of each call."""
+    scales: dict[str, float] = {}
+    for one in values:
+        scale = max(map(abs, filter(math.isfinite, one.sample[:-1])), default=0.0)
+        scales[_call_of(one)] = max(scale, scales.get(_call_of(one), 0.0))
+    return scales
+
+
 def _words(one: ObservedValue, other: ObservedValue) -> str:
     if one.words != other.words:
         return f"The {one.path} is {other.words} instead of {one.words}."
@@ -74,11 +93,12 @@ def _words(one: ObservedValue, other: ObservedValue) -> str:
 
 
 def _difference(
-    one: ObservedValue, other: ObservedValue, only_numbers: bool = False
+    one: ObservedValue, other: ObservedValue, only_numbers: bool = False, least: float = 0.0
 ) -> bool | None:
     """Return whether two values differ in rounding; None if they differ by more.
 
-    With ``only_numbers``, a number may have become a tensor with this number.
+    With ``only_numbers``, a number may have become a tensor with this number. Elements are equal if
+    they differ by at most the share of ``least`` that rounding may cause.
     """
     is_number = only_numbers and len(one.sample) == len(other.sample) == 2
     if not is_number and _REGION.sub("", one.words) != _REGION.sub("", other.words):
@@ -89,10 +109,12 @@ def _difference(
     if found is None or len(one.sample) != len(other.sample) or not one.sample:
         return None
     relative = _TOLERANCES.get(found[0], 1e-7)
-    scale = max(map(abs, filter(math.isfinite, one.sample[:-1])), default=0.0)
+    largest = max(map(abs, filter(math.isfinite, one.sample[:-1])), default=0.0)
+    scale = max(largest, least)
     pairs = itertools.islice(zip(one.sample, other.sample, strict=True), len(one.sample) - 1)
     close = all(_close(a, b, relative, relative * scale) for a, b in pairs)
-    total = _close(one.sample[-1], other.sample[-1], relative, relative)
+    of_sum = relative * scale * len(one.sample) if largest < least else relative
+    total = _close(one.sample[-1], other.sample[-1], relative, of_sum)
     return True if close and total else None
 
 

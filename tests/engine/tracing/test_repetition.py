@@ -71,6 +71,24 @@ def test_the_outermost_class_is_found_with_the_attribute_that_contains_its_objec
     assert block.operators == block.all_operators == 45
 
 
+def pass_on(function: Any) -> Any:
+    def wrapper(*args: Any) -> Any:
+        return function(*args)
+
+    return wrapper
+
+
+class Decorated(Model):
+    @pass_on
+    def forward(self, x: Any) -> Any:
+        return super().forward(x)
+
+
+def test_a_model_with_a_decorated_forward_has_a_container() -> None:
+    (block,) = blocks_of(Decorated([Layer() for _ in range(4)]))
+    assert block.container == "first"
+
+
 def test_objects_in_several_attributes_have_no_container() -> None:
     (block,) = blocks_of(Model([Layer(), Layer(), Layer()], [Layer(), Layer()]))
     assert (block.count, block.container) == (5, "")
