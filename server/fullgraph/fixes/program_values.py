@@ -12,8 +12,8 @@ from fullgraph_engine.protocol import Aspect, Compared, ObservedValue
 _TOLERANCES = {"f64": 1e-7, "c128": 1e-7, "f32": 1e-4, "c64": 1e-4, "f16": 2e-2, "bf16": 5e-2}
 """Relative differences that rounding may cause, by dtype, after the steps of a program."""
 _LEAST_SHARE = 0.01
-"""Share of the largest gradient of a call below which gradients may be nothing but rounding, as
-those of the bias of keys in attention are."""
+"""Share of the largest gradient of a call. Smaller gradients may be nothing but rounding, for
+example the gradient of the keys' bias in attention."""
 _DTYPE = re.compile(r"\b(f64|c128|f32|c64|f16|bf16)\b|\bfloat\b")
 _REGION = re.compile(r"\bresult \d+ of [^\[]+?(?=[\[.]|$)")
 
