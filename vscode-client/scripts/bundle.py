@@ -97,7 +97,10 @@ def _replace(file: Path, old: str, new: str) -> None:
 
 
 def _only_licenses(info: Path) -> None:
-    """Metadata is for pip; whose code it is has to stay beside the code."""
+    """Remove metadata that only pip needs; author and license stay beside the code."""
+    for metadata in info.glob("METADATA"):
+        headers, _, _ = metadata.read_text(encoding="utf-8").partition("\n\n")
+        metadata.write_text(headers + "\n", encoding="utf-8")
     for path in sorted(info.rglob("*"), reverse=True):
         named = path.name.upper().startswith(("LICENSE", "LICENSE", "COPYING", "METADATA"))
         if path.is_file() and not named:
