@@ -94,7 +94,8 @@ for line in incoming:
         note(f"parts {parts} search={limits.search_seconds:g} file={limits.file_seconds:g}")
         if request.without:
             note(f"without {','.join(request.without)}")
-        note(f"analyze {request.path} jobs={request.jobs} mode={request.mode} cwd={request.cwd}")
+        jobs = f"jobs={request.jobs} keep={request.keep}"
+        note(f"analyze {request.path} {jobs} mode={request.mode} cwd={request.cwd}")
         for recorded in request.recorded:
             note(f"recorded {recorded.name} {[call.forward for call in recorded.calls]}")
         text, mark = request.text.replace(f"#{TORCH}! ", "#! "), "#! "

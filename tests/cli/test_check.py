@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import CommandLine, on, script
 
+from fullgraph.cli import check
 from fullgraph_engine.protocol import (
     Allowed,
     Analyzed,
@@ -365,6 +366,18 @@ def test_one_file_may_use_all_jobs(command_line: CommandLine) -> None:
     command_line.write("a.py", model())
     command_line.check("--jobs", "3", "a.py")
     assert "jobs=3 " in command_line.engine_log()[-1]
+
+
+@pytest.mark.parametrize("count", [check.MOST_KEPT, check.MOST_KEPT + 1])
+def test_processes_are_kept_for_later_versions_of_a_few_files(
+    command_line: CommandLine, count: int
+) -> None:
+    for number in range(count):
+        command_line.write(f"m{number}.py", model())
+    command_line.check(".")
+    log = [line for line in command_line.engine_log() if line.startswith("analyze")]
+    few = count <= check.MOST_KEPT
+    assert len(log) == count and all(f"keep={few} " in line for line in log)
 
 
 def test_files_that_cannot_have_targets_need_no_engine_but_count(

@@ -278,3 +278,10 @@ def test_a_text_in_no_project_or_in_no_file_has_no_other_programs(tmp_path: Path
     assert with_programs(request(path), known, tmp_path, (), ()).program.candidates
     assert not with_programs(request(path), known, None, (), ()).program.candidates
     assert not with_programs(request("model.py"), known, tmp_path, (), ()).program.candidates
+
+
+def test_a_main_block_is_not_any_mention_of_the_name_of_the_module(tmp_path: Path) -> None:
+    uses = "import model\nlog = getLogger(__name__)\n"
+    files = {"model.py": PLAIN, "log.py": uses, "main.py": f"import model\n{MAIN}"}
+    write(tmp_path, dict(reversed(files.items())))
+    assert importing(tmp_path, "model.py")[0] == "main.py"

@@ -706,7 +706,7 @@ class _TargetRun:
     def count_further(self) -> int:
         """Return the number of other calls of the target, with other dtypes, ranks or flags of the
         inputs, to trace in further runs."""
-        if self.without_probe:
+        if self.without_probe or self.uncalled:
             return 0
         with self._tensor_mode():
             return self.tracee.probe.count_further(self.tracee.namespace)

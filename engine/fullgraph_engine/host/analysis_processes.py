@@ -174,7 +174,8 @@ class AnalysisProcesses:
         module = ModuleExecution(self.ends)
         # Do not keep the process for later edits if it skips statements or may start programs.
         alone = bool(order.skip) or wire.starts_programs(self._request)
-        launcher = self._host.backend.execute_module(order, module, keep=not alone)
+        keep = self._request.keep and not alone
+        launcher = self._host.backend.execute_module(order, module, keep=keep)
         made = LaunchedProcess(launcher.channels, launcher.pid, launcher.begun)
         seconds = self._request.limits.module_seconds
         module.watched = self.supervisor.add(made, "module", seconds)

@@ -54,8 +54,11 @@ def does_something(tree: ast.Module) -> bool:
     """Whether executing a file does more than define, import and construct objects.
 
     This is the case if it has a ``__main__`` block, or if top-level code calls a function or object
-    that the file itself defines.
+    that the file itself defines. A file with relative imports needs a ``__main__`` block, because
+    Python cannot execute it by its path.
     """
+    if any(isinstance(node, ast.ImportFrom) and node.level for node in tree.body):
+        return any(isinstance(node, ast.If) and _is_main(node.test) for node in tree.body)
     own = set(_bound_names(tree))
     return any(_has_effect(node, own) for node in tree.body)
 

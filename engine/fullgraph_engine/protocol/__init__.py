@@ -448,6 +448,8 @@ class Analyze:
     cwd: str = ""
     limits: Limits = Limits()
     jobs: int = 2
+    keep: bool = True
+    """True to keep a process after the imports of the file for later versions of the file."""
     parts: tuple[Part, ...] = ("first", "second")
     """Purposes for which each target is run, such as "first" (trace it with the example inputs).
     Without "first", the server keeps its earlier reports."""

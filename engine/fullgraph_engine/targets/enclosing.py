@@ -75,16 +75,17 @@ def enclosing_probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Pro
     users = dict.fromkeys(one.name for one in enclosing)
     info = ProbeInfo("harvest", inputs="", source=f"as called by {', '.join(users)}")
     calls = [_EnclosingCalls(target, tuple(enclosing), number) for number in range(MOST)]
-    # An executed program may run long after the wanted call, and may be stopped anywhere.
-    by_itself = any(one.is_program or one.is_doubtful for one in enclosing)
+    # An executed program may run long after the wanted call, and may be stopped anywhere. So only
+    # the other callers share one run, and programs follow if none of them calls the target.
+    shared = tuple(one for one in enclosing if not (one.is_program or one.is_doubtful))
     return [
         Probe(
             info,
             call,
             call.count_further if call.number == 0 else None,
             waits=call.number > 0,
-            users=() if by_itself else tuple(one.name for one in enclosing),
-            _enclosing=lambda: enclosing,
+            users=tuple(one.name for one in shared),
+            _enclosing=lambda: shared,
         )
         for call in calls
     ]

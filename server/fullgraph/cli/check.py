@@ -49,6 +49,11 @@ if TYPE_CHECKING:
     from fullgraph.fixes.numerics import FileNumerics
 
 
+MOST_KEPT = 10
+"""Maximum number of files in a check whose processes the engine keeps for later versions of the
+files."""
+
+
 class CheckEngine(Protocol):
     """Interface of the engine that a check uses, implemented by
     :class:`fullgraph.engines.Engine`.
@@ -383,7 +388,10 @@ class FileCheck:
         # Divide the jobs among all files that run at the same time.
         jobs = max(1, settings.parallel // self._parallel)
         limits = dataclasses.replace(request.limits, file_seconds=settings.file_timeout)
-        request = dataclasses.replace(request, jobs=jobs, timings=self._timings, limits=limits)
+        keep = len(self._files) <= MOST_KEPT
+        request = dataclasses.replace(
+            request, jobs=jobs, keep=keep, timings=self._timings, limits=limits
+        )
         return self._adapt_request(request)
 
     async def _trace_file(self, file: CheckedFile, text: str, own: FileSettings) -> CheckedFile:

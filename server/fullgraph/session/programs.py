@@ -29,7 +29,7 @@ _IMPORT = re.compile(
     r"from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^#\n;]+)|import[ \t]+([^#\n;]+))",
     re.MULTILINE,
 )
-_MAIN = re.compile(r"\b__name__\b")
+_MAIN = re.compile(r"\b__main__\b")
 _ACTS = re.compile(
     r"^(?:[A-Za-z_][\w, ]*=[ \t]*)?[A-Za-z_][\w.]*(?:\[[^\]\n]*\])?\(|^(?:for|with|while)\b",
     re.MULTILINE,

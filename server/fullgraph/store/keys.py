@@ -40,6 +40,7 @@ def request_key(
         text="",
         focus=0,
         jobs=0,
+        keep=True,
         files=False,
         nice=0,
         calls=False,

@@ -69,6 +69,12 @@ def test_comments_and_blank_lines_between_imports_execute_nothing_again(
     assert _imported(other) == 1
 
 
+def test_no_process_is_kept_unless_the_request_wants_one(engine: Engine, slow: Path) -> None:
+    text = "import slow\ndef f():  # target\n    return slow.value\n"
+    for _ in range(2):
+        assert _imported(engine.analyze(text, path=str(slow), keep=False)) == 1
+
+
 def test_findings_of_imports_that_have_moved_are_where_they_are(engine: Engine, slow: Path) -> None:
     text = "import slow, absent\ndef f():  # target\n    return absent.x\n"
     engine.analyze(text, path=str(slow))

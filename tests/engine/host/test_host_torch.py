@@ -254,14 +254,17 @@ class Net(nn.Module):
 )
 
 
+MAIN = 'if __name__ == "__main__":\n    Net(4)(torch.rand(2, 4))\n'
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["fake", "real"])
+@pytest.mark.parametrize(("mode", "program"), [("fake", ""), ("real", ""), ("fake", MAIN)])
 def test_a_model_is_made_once_for_the_ten_classes_in_it(
-    engine: Engine, mode: protocol.Mode
+    engine: Engine, mode: protocol.Mode, program: str
 ) -> None:
     if not engine.forks:
         pytest.skip("each run makes it for itself")
-    reports, _ = engine.analyze(TEN, only=LAYERS, mode=mode)
+    reports, _ = engine.analyze(TEN + program, only=LAYERS, mode=mode)
     assert [reports[name].status for name in LAYERS] == ["traced"] * 10
     assert {reports[name].mode for name in LAYERS} == {mode}
     assert {reports[name].probe for name in LAYERS} == {
@@ -282,6 +285,31 @@ def test_a_model_that_is_found_by_trying_is_made_once_for_the_ten_classes_in_it(
     assert probe is not None and "Net.forward" in probe.source
     # The two runs of the model itself, of which the first tries more than once.
     assert len(set(engine.printed.splitlines())) == 3
+
+
+def test_callers_that_do_not_call_a_class_are_not_executed_to_count_calls(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not engine.forks:
+        pytest.skip("each run executes them for itself")
+    monkeypatch.setattr(engine, "parts", ("first",))
+    text = """\
+class Part(nn.Module):
+    def forward(self, x):
+        return x + 1
+# fullgraph: f32[4, 3]
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        os.write(1, b"made")
+        self.part = Part()
+    def forward(self, x):
+        return self.part(x) if x is None else x
+"""
+    reports, _ = engine.analyze(f"import os\n{HEAD}{text}", only=("Part",))
+    assert (reports["Part"].status, reports["Part"].uncalled) == ("traced", True)
+    # The process that all classes share, and the run that then searches for inputs.
+    assert engine.printed.count("made") == 2
 
 
 CHANGING = (

@@ -36,6 +36,7 @@ DEFINITIONS = "import torch\ndef step(x): return x\nclass Net: pass\nnet, nets =
         "async def main(): pass\nimport asyncio\nasyncio.run(main())\n",
         "for net in []:\n    net(1)\n",
         "with open('f') as file:\n    file.read()\n",
+        f"from . import other\n{DEFINITIONS}if __name__ == '__main__':\n    step(1)\n",
     ],
 )
 def test_a_text_that_does_something(text: str) -> None:
@@ -55,6 +56,8 @@ def test_a_text_that_does_something(text: str) -> None:
         f"{DEFINITIONS}class Other:\n    def go(self): step(1)\n",
         f"{DEFINITIONS}if torch.cuda.is_available():\n    device = torch.device('cuda')\n",
         f"{DEFINITIONS}names = ['step(1)']\n",
+        f"from . import other\n{DEFINITIONS}loss = step(1)\n",
+        f"from .other import run\n{DEFINITIONS}run()\n",
         "try:\n    import numpy\nexcept ImportError:\n    numpy = None\n",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\n",
         "import torch\n@torch.compile\ndef step(x): return x\n",
