@@ -437,6 +437,24 @@ def test_arrays_are_not_python_numbers(body: str) -> None:
     assert "python-numbers" not in tried(f"{IMPORTS}def f(x, y):\n    {body}\n", ITEM)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "number", "exact"),
+    [
+        ("[one.shape[2] for one in x]", "min(sizes)", True),
+        ("[one.shape[2] for one in x]", "8", True),
+        ("[one.shape[2] for one in x]", "y", False),
+        ("y", "8", False),
+    ],
+)
+def test_conditions_on_integers_stay_the_same(sizes: str, number: str, exact: bool) -> None:
+    source = (
+        f"def f(x, y):\n    sizes = {sizes}\n"
+        f"    if «np.all(np.array(sizes) == {number})»:\n        return x\n    return y\n"
+    )
+    (made,) = tried(IMPORTS + source)["python-numbers"]
+    assert made.keeps_branches == exact
+
+
 def test_only_equivalent_rewrites_preserve() -> None:
     """The list of those that can be safe: each was looked at, whatever the verifier says."""
     sources = {

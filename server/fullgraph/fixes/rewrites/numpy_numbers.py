@@ -11,6 +11,7 @@ import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.conditions import Conditions, asked_by
+from fullgraph.fixes.rewrites.operands import kind_of, of_locals
 from fullgraph.fixes.rewrites.syntax import Syntax, names_in, words
 from fullgraph.fixes.site import Site
 
@@ -54,6 +55,7 @@ def python_numbers(site: Site) -> Iterator[Candidate]:
                 "Compute with Python's numbers instead of NumPy's",
                 site.replaced([(root, new)], imports=imports),
                 gives_up="Results are Python numbers instead of NumPy numbers.",
+                keeps_branches=conversion.is_exact,
             )
 
 
@@ -66,6 +68,8 @@ class _Conversion(cst.CSTTransformer):
         self._conditions = Conditions(syntax.site)
         self.made: list[cst.BaseExpression] = []
         """Expressions that replace NumPy functions."""
+        self.is_exact = True
+        """True if all replaced expressions compare integers, so that their values stay equal."""
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         code = self._python_call(original_node, updated_node) or self._python_number(updated_node)
@@ -91,6 +95,7 @@ class _Conversion(cst.CSTTransformer):
             return None
         if any(self._conditions.is_tensor(one.value) for one in old.args):
             return None
+        self.is_exact = False
         given = ", ".join(self._syntax.site.code(one.value) for one in new.args)
         return f"{known[function]}({given})"
 
@@ -103,10 +108,24 @@ class _Conversion(cst.CSTTransformer):
         right = compared.comparisons[0].comparator
         if numbers is None or self._array_elements(right) is not None:
             return None
+        self.is_exact &= self._kind(numbers) == "list[int]" and self._kind(right) == "int"
         name = next(one for one in ("one", "each", "element") if one not in names_in(compared))
         test = compared.with_changes(left=cst.Name(name), lpar=[], rpar=[])
         code = self._syntax.site.code
         return f"{function}({code(test)} for {name} in {code(numbers)})"
+
+    def _kind(self, node: cst.BaseExpression) -> str:
+        """Return the type of an expression, such as "int" or "list[int]"; empty if unknown."""
+        syntax = self._syntax
+        here = syntax.site.statement
+        span = syntax.text.span(here) if here is not None else None
+        if span is None or syntax.function is None:
+            return ""
+        known = of_locals(syntax, syntax.function, span[0])
+        if isinstance(node, cst.Call) and syntax.called(node) in ("min", "max"):
+            kinds = [kind_of(syntax, arg.value, known) for arg in node.args]
+            return "int" if kinds == ["list[int]"] else ""
+        return kind_of(syntax, node, known)
 
     def _array_elements(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """Return ``sizes`` for ``np.array(sizes)``; None for other expressions."""
