@@ -959,10 +959,11 @@ def test_a_fix_may_bring_a_guard_but_is_not_safe_then(
     assert all(fix.doubt == words for fix in search.fixes)
 
 
-@pytest.mark.parametrize("same", [False, True])
-def test_a_condition_for_compiled_code_needs_no_inputs_for_both_sides(
-    monkeypatch: pytest.MonkeyPatch, same: bool
+@pytest.mark.parametrize("known", ["", "is_same_eagerly", "keeps_branches"])
+def test_conditions_that_stay_the_same_need_no_inputs_for_both_sides(
+    monkeypatch: pytest.MonkeyPatch, known: str
 ) -> None:
+    same = bool(known)
     covering: list[bool] = []
 
     def compare(request: Compare) -> Compared:
@@ -970,7 +971,8 @@ def test_a_condition_for_compiled_code_needs_no_inputs_for_both_sides(
         return Compared(0, "unverified" if request.covering else "same", not request.covering)
 
     def rewrite(site: Site) -> Iterator[Candidate]:
-        yield Candidate("a", "Skip it", "x\n", gives_up="It is skipped.", is_same_eagerly=same)
+        made = Candidate("a", "Skip it", "x\n", gives_up="It is skipped.")
+        yield dataclasses.replace(made, **{known: True} if known else {})
 
     monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))
     verifier = Verifier(Engine(compare), request_of("break_ = 2\n"))

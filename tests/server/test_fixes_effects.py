@@ -228,6 +228,31 @@ def test_a_condition_on_a_tensor_is_no_better() -> None:
         ("assert-async", "«torch._assert(m, 'a')»", "torch._assert_async(m, 'a')", ""),
         ("random-uniform", "return «random.random()»", "return random.uniform(0.0, 1.0)", ""),
         ("math-prod", "return int(«np.prod(x.shape)»)", "return math.prod(x.shape)", ""),
+        ("python-numbers", "return x[: int(«np.ceil(y / 2)»)]", "return x[: math.ceil(y / 2)]", ""),
+        (
+            "python-numbers",
+            "n = 5 * «np.ceil(np.log(len(x))).astype('int').item()»",
+            "n = 5 * math.ceil(math.log(len(x)))",
+            ITEM,
+        ),
+        (
+            "python-numbers",
+            "return y if «np.all(np.array(x) == min(x))» else np.asarray(y)",
+            "return y if all(one == min(x) for one in x) else np.asarray(y)",
+            "Data-dependent branching",
+        ),
+        (
+            "python-numbers",
+            "return y if «(np.array(x) > one).any()» and np.array(x).all() else x",
+            "return y if any(each > one for each in x) and np.array(x).all() else x",
+            "Data-dependent branching",
+        ),
+        (
+            "python-numbers",
+            "n = np.maximum(len(x), y).astype(np.int64)\n    return «x[:n]»",
+            "n = int(max(len(x), y))\n    return x[:n]",
+            ITEM,
+        ),
         (
             "range",
             "return x.sum(«torch.arange(1, len(x.shape), device=x.device)».tolist())",
@@ -395,6 +420,39 @@ def test_what_differs_in_each_call_is_not_frozen_as_a_fix() -> None:
     found = tried(IMPORTS + "def f(x):\n    return x * «random.gauss(0, 1)»\n", SKIPPED)
     frozen = [*found["assume-constant"], *found["nonstrict-trace"]]
     assert [one.suggestion for one in frozen] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return «np.sum(x, axis=0)»",
+        "return «np.sqrt(torch.relu(x))»",
+        "return «np.all(x == 1)»",
+        "return «(np.array(x) == np.array(y)).all()»",
+        "return «np.stack(x)»",
+        "return «torch.ceil(x).item()»",
+    ],
+)
+def test_arrays_are_not_python_numbers(body: str) -> None:
+    assert "python-numbers" not in tried(f"{IMPORTS}def f(x, y):\n    {body}\n", ITEM)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "number", "exact"),
+    [
+        ("[one.shape[2] for one in x]", "min(sizes)", True),
+        ("[one.shape[2] for one in x]", "8", True),
+        ("[one.shape[2] for one in x]", "y", False),
+        ("y", "8", False),
+    ],
+)
+def test_conditions_on_integers_stay_the_same(sizes: str, number: str, exact: bool) -> None:
+    source = (
+        f"def f(x, y):\n    sizes = {sizes}\n"
+        f"    if «np.all(np.array(sizes) == {number})»:\n        return x\n    return y\n"
+    )
+    (made,) = tried(IMPORTS + source)["python-numbers"]
+    assert made.keeps_branches == exact
 
 
 def test_only_equivalent_rewrites_preserve() -> None:

@@ -58,6 +58,10 @@ class Candidate:
     """True if the new code differs only where ``torch.compiler.is_compiling()`` is true. Then it
     can be verified without inputs that reach both sides of each condition.
     """
+    keeps_branches: bool = False
+    """True if the rewrite only changes conditions on integers, and they stay true for equal
+    integers. Then it can be verified without inputs that reach both sides of each condition.
+    """
     returns_tensors: bool = False
     """True if a function returns tensors instead of numbers, and its callers read the numbers.
 
@@ -95,6 +99,7 @@ class Candidate:
             parts=tuple(dict.fromkeys((*self.parts, *further.parts))),
             restricts=self.restricts or further.restricts,
             is_same_eagerly=self.is_same_eagerly and further.is_same_eagerly,
+            keeps_branches=self.keeps_branches and further.keeps_branches,
             returns_tensors=self.returns_tensors or further.returns_tensors,
             compiles_faster=self.compiles_faster or further.compiles_faster,
             uncompiles_target=self.uncompiles_target or further.uncompiles_target,

@@ -22,6 +22,7 @@ from fullgraph.fixes.rewrites import (
     kept,
     loops,
     masks,
+    numpy_numbers,
     packed,
     python,
     regions,
@@ -42,6 +43,8 @@ It yields nothing if its rewrite does not apply.
 
 REWRITES: tuple[Rewrite, ...] = (
     checks.checks,
+    python.products,
+    numpy_numbers.python_numbers,
     branches.branches,
     loops.loops,
     masks.masks,
@@ -66,7 +69,6 @@ REWRITES: tuple[Rewrite, ...] = (
     effects.ignored_logger,
     constructors.moved_to_constructor,
     python.random_numbers,
-    python.products,
     python.ranges,
     python.divergences,
     autograd.legacy_variables,

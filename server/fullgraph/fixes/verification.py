@@ -553,7 +553,8 @@ class Verifier:
         rewrite that probably differs is first compared for a short time.
         """
         found: list[Compared] = []
-        changed, covering = candidate.text, covering and not candidate.is_same_eagerly
+        changed = candidate.text
+        covering = covering and not (candidate.is_same_eagerly or candidate.keeps_branches)
         for target in () if candidate.suggestion else targets:
             one = None
             if quick and self._slow:
