@@ -971,8 +971,14 @@ def test_conditions_that_stay_the_same_need_no_inputs_for_both_sides(
         return Compared(0, "unverified" if request.covering else "same", not request.covering)
 
     def rewrite(site: Site) -> Iterator[Candidate]:
-        made = Candidate("a", "Skip it", "x\n", gives_up="It is skipped.")
-        yield dataclasses.replace(made, **{known: True} if known else {})
+        yield Candidate(
+            "a",
+            "Skip it",
+            "x\n",
+            gives_up="It is skipped.",
+            is_same_eagerly=known == "is_same_eagerly",
+            keeps_branches=known == "keeps_branches",
+        )
 
     monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))
     verifier = Verifier(Engine(compare), request_of("break_ = 2\n"))
@@ -1000,6 +1006,28 @@ def test_a_suggestion_is_not_compared_and_comes_last(monkeypatch: pytest.MonkeyP
 
 
 # -- times ----------------------------------------------------------------------------------------
+
+
+class SlowEngine(Engine):
+    """An engine that stops each trace at the time limit."""
+
+    def analyze(self, request: Analyze) -> Asked:
+        late = Finding("trace/timeout", "`f` took too long", ORIGIN, target="f")
+        done = dataclasses.replace(report(), status="timeout")
+        return Asked(
+            [FindingFound(0, late), TargetDone(0, done), Analyzed(0, request.generation, 0.1)]
+        )
+
+
+def test_code_that_was_not_traced_to_its_end_is_left() -> None:
+    result = asyncio.run(fixed(SlowEngine(compares_as("same")), request_of("a = 1\n")))
+    file = FixedFile("f.py", "a = 1\n", result)
+    assert fixed_text(file, PLAIN).splitlines() == [
+        "f.py:1: `f` took too long (trace/timeout)",
+        "  More findings may follow once this code is traced to its end.",
+    ]
+    (left,) = json.loads(fixed_json((file,), "2.13", ()))["files"][0]["left"]
+    assert left["code"] == "trace/timeout"
 
 
 class Clock(Engine):

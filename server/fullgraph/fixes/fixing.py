@@ -11,7 +11,7 @@ from fullgraph.fixes.candidate import apply_edits
 from fullgraph.fixes.fixable import fixable
 from fullgraph.fixes.retracing import Retracer
 from fullgraph.fixes.step_times import StepTimes
-from fullgraph.fixes.tracing import Traced, Tracer, same
+from fullgraph.fixes.tracing import Traced, Tracer, is_serious, same
 from fullgraph.fixes.verification import Fix, Grade, Search, Verifier, without_overlaps
 from fullgraph_engine.protocol import Analyze, Finding, Part
 
@@ -36,7 +36,8 @@ class Fixed:
 
     Each fix of ``applied`` starts from the text that the fix before it produced, or, after
     :func:`fixed_with`, from the original. ``left`` are the graph breaks of the last text, with
-    fixes that were verified but not applied.
+    fixes that were verified but not applied, and then the findings about code that was not traced
+    to its end.
     """
 
     text: str
@@ -115,8 +116,14 @@ async def fixed(
         more = any(not any(same(one, ended) for ended in chosen.findings) for one in untried)
         if rest and not more and not chosen.judgment.revealed:
             parts = rest.pop(0)
-    left = (offered.get(place, Offered(finding)) for place, (finding, _) in places.items())
+    left = [offered.get(place, Offered(finding)) for place, (finding, _) in places.items()]
+    left += [Offered(finding) for finding in now.findings if _hides_findings(finding)]
     return Fixed(text, tuple(applied), tuple(left))
+
+
+def _hides_findings(finding: Finding) -> bool:
+    """Whether a finding says that code was not traced to its end, so that others may be missing."""
+    return finding.code.startswith("trace/") and is_serious(finding) and not fixable(finding)
 
 
 async def fixed_with(

@@ -44,8 +44,8 @@ def compare_values(
         if ended_early:
             new = new[: len(old)]
         if stopped:
-            least = min(len(old), len(new))
-            old, new = old[:least], new[:least]
+            shorter = min(len(old), len(new))
+            old, new = old[:shorter], new[:shorter]
         if len(old) != len(new):
             words = f"It has {len(new)} values of calls instead of {len(old)}"
             reason = f"{words}, so that its {aspect}s cannot be compared."

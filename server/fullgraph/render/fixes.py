@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fullgraph.domain.phrases import amount
 from fullgraph.domain.positions import TextPositions
+from fullgraph.fixes.fixable import fixable
 from fullgraph.render.breaks import cause_words
 from fullgraph.render.json import VERSION, dump_json, range_json
 from fullgraph.render.paint import Paint, Style
@@ -65,7 +66,9 @@ def _result_lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]
             yield f"  {fix.grade}, {flag}: {fix.candidate.title} ({verification_words(fix)})"
             if fix.doubt:
                 yield f"    {fix.doubt}"
-        if not offered.search.fixes:
+        if not fixable(finding):
+            yield "  More findings may follow once this code is traced to its end."
+        elif not offered.search.fixes:
             yield "  No rewrite was found that removes it and behaves the same."
             reasons = {refused.why for refused in offered.search.refused}
             if finding.calls and len(reasons) == 1:
