@@ -256,7 +256,7 @@ def test_nothing_is_there(command_line: CommandLine) -> None:
     assert (ran.status, ran.out) == (1, "")
     assert ran.err == (
         "error: There is no finding on line 4 of model.py, but on lines 3 and 6; "
-        "`fullgraph check model.py` shows what there is.\n"
+        "`fullgraph check model.py` lists all findings.\n"
     )
     ran = repro(command_line, "model.py:9")
     assert ran.status == 1 and "could not show `probe/missing` on line 9 of model.py" in ran.err

@@ -1094,7 +1094,10 @@ def test_fixes_are_offered_if_they_gain_time_or_leave_fewer_graphs(
 
 @pytest.mark.parametrize(
     ("origin", "reason"),
-    [("comment", "It was not called a second time."), ("program", "Only the program has inputs")],
+    [
+        ("comment", "It was not called a second time."),
+        ("program", "Its inputs are known only while"),
+    ],
 )
 def test_the_reason_why_nothing_was_measured(origin: ProbeOrigin, reason: str) -> None:
     done = dataclasses.replace(report(), probe=ProbeInfo(origin, "f32[4]"))

@@ -234,10 +234,11 @@ def _truth_of_test(test: ast.expr, flag: ast.expr, value: bool) -> bool | None:
 
 
 def _operand_choice(node: ast.BoolOp, operand: ast.expr, flag: ast.expr) -> _Choice | None:
-    """Return whether an operand of ``and`` or ``or`` excludes the operands after it, as a condition
-    with excluded code; None if not.
+    """Return the operands after ``operand`` in ``and`` or ``or``, if only compiled code or only
+    eager code evaluates them; else None.
 
-    ``flag`` is the part of the operand that is true only in compiled code.
+    In ``is_compiling() or check(x)``, compiled code never evaluates ``check(x)``. ``flag`` is the
+    part of the operand that is true only in compiled code.
     """
     later = node.values[node.values.index(operand) + 1 :]
     stops = isinstance(node.op, ast.Or)

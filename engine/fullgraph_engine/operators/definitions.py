@@ -247,7 +247,7 @@ def _check_namespace(
         start,
         start + len(namespace),
         f"The namespace `{namespace}` is not that of the library, `{definition.namespace}`",
-        ("The library adds its namespace: leave it away.",),
+        ("The library adds its namespace: leave it out of the name.",),
     )
 
 

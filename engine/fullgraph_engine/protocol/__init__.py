@@ -177,8 +177,8 @@ class Finding:
     """Cost of a graph break; None for other findings, before the run has ended, and if this torch
     does not show graphs."""
     calls: tuple[RegionCalls, ...] = ()
-    """Numbers of the calls in which the finding occurred, for each compiled callable of the program
-    that was run."""
+    """Calls of compiled callables in which the finding occurred, such as the first and the third,
+    if a program was run."""
     names: tuple[GuardName, ...] = ()
     """Names of the value whose guard the finding is about; the message contains the first one."""
 

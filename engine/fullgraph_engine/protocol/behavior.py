@@ -80,7 +80,8 @@ Aspect = Literal[
 
 
 Cases = tuple[tuple[int, ...], ...]
-"""Numbers of cases (calls with chosen inputs), one tuple for each example call of the target."""
+"""Indices, from 0, of some cases (calls with chosen inputs): one tuple for each example call of the
+target."""
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ class ForecastRow:
 
     ``name`` is in the user's words (``x.shape[0], mask.shape[0]``). ``first`` is its value in the
     example call, and ``tried`` are its values in the later calls. ``reasons`` say which guards
-    failed, each in a clause. ``range`` is the source range that caused the first failed guard, or
-    of the code that specializes the size.
+    failed, each in a clause. ``range`` is the source range of the code that caused the first
+    failed guard, or that specializes the size.
     """
 
     kind: ForecastKind

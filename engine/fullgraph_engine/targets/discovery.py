@@ -393,8 +393,8 @@ class _TargetFinder:
             )
 
     def statement_targets(self) -> None:
-        """Add assignments with a comment that states example inputs: ``model = Net() # fullgraph:
-        …``."""
+        """Add a target for each assignment whose comment states example inputs, as in ``model =
+        Net() # fullgraph: f32[4]``."""
         known = {target.name for target in self.targets if target.kind == "call"}
         for statement in self.source.statements:
             if not self.comments.marked:

@@ -122,10 +122,11 @@ class _EnclosingCalls:
         )
 
     def count_further(self, namespace: Namespace) -> int:
-        """Return the number of calls with other signatures (dtypes, ranks and flags of the inputs)
-        that deserve runs.
+        """Execute the callers again, and return how many further calls of the target have other
+        dtypes, ranks or flags of the inputs, at most ``MOST - 1``.
 
-        Return 0 in a process forked at such a call, because the others have processes of their own.
+        ``namespace`` are the globals of the file. Each such call is traced in another process.
+        Return 0 in a process that traces one of them.
         """
         from .. import tracing
 

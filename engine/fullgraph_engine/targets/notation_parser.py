@@ -254,7 +254,7 @@ class _ProbeReader:
         self.before = ""
 
     def read(self) -> Notation:
-        """Return the example inputs that the parts of the text state together."""
+        """Return the example inputs of a whole probe, as in ``init(8) f32[4] then f32[5]``."""
         init, method, inputs, context = None, "", None, None
         if self._next() == "init":
             init = self.values.read_arguments(self._take().arguments)

@@ -825,8 +825,8 @@ class _GetModule:
         unknown = [name for name in required if name not in self.KNOWN]
         if unknown:
             raise ProbeError(
-                f"{self.target.name} needs {unknown[0]}, which get_module cannot guess; "
-                "write a probe comment on the model itself."
+                f"{self.target.name} takes the argument {unknown[0]}, whose value fullgraph does "
+                "not know; write a probe comment above the model itself."
             )
         given = found(**{name: self.KNOWN[name] for name in required}).get_module()
         if not isinstance(given, (tuple, list)) or len(given) != 2:

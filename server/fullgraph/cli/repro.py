@@ -334,7 +334,7 @@ class _FindingSearch:
 
     def _missing_finding_message(self) -> str:
         request, file = self._request, self._request.place.file
-        look = f"`fullgraph check {file}` shows what there is"
+        look = f"`fullgraph check {file}` lists all findings"
         codes_on_line = sorted({item.finding.code for item in self._findings_on_line()})
         if codes_on_line:
             names = listing([f"`{code}`" for code in codes_on_line])

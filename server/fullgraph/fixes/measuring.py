@@ -159,7 +159,10 @@ async def _compare_texts(
 
 
 _NOTHING = "It was not called a second time."
-_OF_PROGRAM = "Only the program has inputs for it. Write a probe comment above it to measure it."
+_OF_PROGRAM = (
+    "Its inputs are known only while the whole program runs. Write a probe comment "
+    "above it to measure it."
+)
 
 
 def _missing_measurement(probe: ProbeInfo) -> Measurement:

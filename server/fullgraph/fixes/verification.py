@@ -274,11 +274,11 @@ class Verifier:
         return fix if gone else None
 
     async def compare(self, changed: str, target: str) -> tuple[Compared, ...]:
-        """Compare the behavior of one function in the original code and in ``changed``, which is
-        not a rewrite of this module.
+        """Compare the behavior of the function ``target`` in the original code and in the whole
+        text ``changed``, which somebody else has edited.
 
-        The first comparison is in eager mode. If it chose inputs and found no difference, compiled
-        code is compared with them, too.
+        The first comparison is in eager mode. If it finds no difference, compiled code is compared
+        with the inputs that it chose.
         """
         eager = await self._compare_once(changed, target, COMPARE_SECONDS)
         compared = [eager]

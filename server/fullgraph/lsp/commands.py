@@ -297,7 +297,7 @@ def _parse_place(arguments: list[Any]) -> tuple[str, str]:
         uri = first if first is not None else ""
         target = arguments[1] if len(arguments) > 1 and arguments[1] is not None else ""
     if not isinstance(uri, str) or not isinstance(target, str):
-        raise JsonRpcInvalidParams("The arguments are a URI and, if one is meant, a target's name.")
+        raise JsonRpcInvalidParams("The arguments are a URI and, optionally, the name of a target.")
     return uri, target
 
 

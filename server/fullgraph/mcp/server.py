@@ -292,7 +292,7 @@ def add_reference_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         file: File,
         finding: Annotated[str, Field(description="Id of a finding, or its code.")],
         seconds: Annotated[
-            float, Field(description="Time limit; 0 for the limit of the settings.", ge=0)
+            float, Field(description="Time limit in seconds; 0: the limit of the settings.", ge=0)
         ] = 0,
         text: Text = None,
         hash: Version = "",

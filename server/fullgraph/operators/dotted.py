@@ -26,7 +26,7 @@ class DottedName:
     end: int
     """End offset of the name after the last dot, which may be behind the cursor."""
     certainty: Certainty
-    """How ``base`` was resolved."""
+    """How the text before the last dot was resolved to ``base``: by imports, or as a guess."""
     importing: bool
     """True if the name is in an import statement."""
 

@@ -99,10 +99,11 @@ class ProbeToken:
 
 @dataclass(frozen=True)
 class OpenBrackets:
-    """The brackets around an offset in a probe.
+    """The open brackets around an offset in a probe, such as ``init(8) forward(f32[4, 16])``.
 
-    ``calls``: names before the open round brackets, the innermost last; ``TENSOR`` for brackets
-    after a tensor. ``sizes``: whether the offset is in the square brackets of a tensor.
+    ``calls`` has the name before each open round bracket, the innermost last; in ``forward(x=`` it
+    is ``("forward",)``. The name is ``TENSOR`` if a tensor is before the bracket, as in
+    ``f32[4](requires_grad``. ``sizes``: whether the offset is in the square brackets of a tensor.
     """
 
     calls: tuple[str, ...] = ()

@@ -360,7 +360,7 @@ def extent_words(checked: CheckResults) -> Iterator[str]:
     if checked.known:
         yield f"{amount(checked.known, 'finding')} of the baseline not shown"
     if stale := sum(file.stale for file in checked.files):
-        yield f"{stale} of the baseline gone (remove with --update-baseline)"
+        yield f"{stale} of the baseline not found any more (remove with --update-baseline)"
     unread = sum(bool(file.problem) for file in checked.files)
     if unread:
         yield f"{unread} could not be checked"

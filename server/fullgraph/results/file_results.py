@@ -136,11 +136,10 @@ class _TargetPart:
         return replace(self, told=Located.wrap((*others, report)))
 
     def with_callers(self, sources: Sequence[str]) -> _TargetPart:
-        """Return a copy in which each report has another description of the calls that provide its
-        inputs.
+        """Return a copy whose reports name other callers as the source of their example inputs.
 
-        ``sources`` are the descriptions by number of the inputs; if empty, the descriptions are
-        removed.
+        ``sources[n]`` describes the callers for the example inputs with the number ``n``. If it is
+        empty, the descriptions are removed.
         """
         reports = [
             report

@@ -33,7 +33,7 @@ ACTIVE_INTERPRETER = "activeInterpreter"
 
 @dataclass(frozen=True)
 class _Folder:
-    """A workspace folder, by its URI."""
+    """A workspace folder, identified by its URI."""
 
     uri: str
     path: Path | None

@@ -54,7 +54,9 @@ class InputRecording:
         if not self._folder:
             return
         saved = save_recording(self._file, Path(self._folder))
-        nothing = f"Nothing was recorded: no module defined below {self._file.parent} was called."
+        nothing = (
+            f"Nothing was recorded: no nn.Module that is defined in {self._file.parent} was called."
+        )
         self.messages = (saved.trouble or saved.summary or nothing,)
         shutil.rmtree(self._folder, ignore_errors=True)
         del os.environ[FOLDER], os.environ[ROOT]

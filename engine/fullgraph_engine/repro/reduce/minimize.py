@@ -331,7 +331,10 @@ class ProgramMinimizer:
         return count_lines(assemble_script(program, self.candidates)) < self.lines
 
     def report_program(self, program: str) -> None:
-        """Report a smaller program to the user; after a verified script, report only its size."""
+        """Report a smaller program to the user as a script.
+
+        Once a verified script was reported, only note the number of lines of the smaller one.
+        """
         if self.verified:
             self.lines = count_lines(assemble_script(program, self.candidates, self.notes))
         else:

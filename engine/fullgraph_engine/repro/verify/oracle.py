@@ -47,9 +47,10 @@ class Requirement:
     """The finding that a program must show, and how strictly the program's findings are compared
     with it.
 
-    ``loose`` ignores details of the reason, for the first program. ``fake`` executes programs on
-    fake tensors. ``raises`` allows an exception at the end. ``times`` is the minimum number of
-    findings. ``own`` are names that the user's file defines.
+    ``loose`` ignores details of the reason; the first program, which is not reduced yet, may differ
+    in them. ``fake`` executes programs on fake tensors. ``raises`` allows an exception at the end.
+    ``times`` is the minimum number of findings. ``own`` are names that the user's file defines, and
+    that reduced programs may rename.
     """
 
     signature: FindingSignature

@@ -37,8 +37,8 @@ _Bound = Union[ast.expr, Literal["parameter"], None]
 example for a name assigned twice."""
 
 _MOST = 3
-"""Maximum number of constructor calls used per class, and of calls of the function that contains
-each."""
+"""Maximum number of constructor calls of one class from which arguments are taken, and of calls of
+the function in which such a constructor call is."""
 _DEPTH = 4
 """Maximum number of callers followed to find the value of a function's parameter."""
 _PLAIN = (int, float, str, bool, type(None))

@@ -12,7 +12,8 @@ from .candidate import InputCandidate
 from .trial import TrialOutcome
 
 _MOST_CALLS = 800
-"""Number of calls of torch above which a shorter input is tried."""
+"""Number of torch functions that a target may call before its inputs are made shorter, such as a
+sequence that it loops over."""
 _SHORT = (4, 8)
 """Sizes to try for a dimension that the code loops over, smallest first."""
 _LESS = 0.6

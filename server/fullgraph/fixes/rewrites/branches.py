@@ -324,7 +324,10 @@ def _drop_nothing(site: Site, node: cst.If) -> Iterator[Candidate]:
             "drop-nothing",
             "Remove a condition without effect",
             site.replaced(in_place_of(site, node, [])),
-            gives_up=f"`{site.one_line(node.test)}` is not evaluated, so it cannot raise.",
+            gives_up=(
+                f"`{site.one_line(node.test)}` is not evaluated any more; if it raises, the "
+                "exception is lost."
+            ),
         )
 
 

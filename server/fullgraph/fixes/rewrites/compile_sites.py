@@ -178,7 +178,8 @@ def _arguments_by_name(call: cst.Call, names: Sequence[str]) -> dict[str, cst.Ba
 
 
 def with_option(node: cst.BaseExpression, name: str, value: str) -> cst.Call | None:
-    """Return an expression that compiles, with one more option, such as ``dynamic=True``.
+    """Return ``node``, a call of ``torch.compile`` or its decorator, with an option such as
+    ``dynamic=True``.
 
     An option with another value gets this value. None if it has the value already, or may have it
     in ``**options``.

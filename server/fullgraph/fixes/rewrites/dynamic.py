@@ -126,7 +126,7 @@ def _settings(finding: Finding, evidence: RecompileEvidence) -> Iterator[tuple[s
             )
         yield (
             "torch.fx.experimental._config.use_duck_shape = False",
-            f"{whole} equal sizes of the first call may differ later.",
+            f"{whole} sizes that are equal in the first call are not expected to stay equal.",
         )
     elif guard is not None and _INTEGER.match(guard.was) and "self" in guard.source:
         yield (

@@ -272,7 +272,8 @@ def _unknown_calls(syntax: Syntax, value: cst.BaseExpression) -> list[str]:
 
 
 def asks_only(syntax: Syntax, call: cst.Call) -> bool:
-    """Whether a call changes nothing that other code can see, such as a clock or a query."""
+    """Whether a call, such as ``time.time()`` or ``len(x)``, only reads values and changes nothing
+    that other code can see."""
     name = syntax.called(call)
     known = name in _PURE or name in _CLOCKS or name.startswith(_PURE_MODULES)
     return known or _is_query(call)

@@ -76,7 +76,7 @@ def spec_of(value: torch.Tensor) -> Spec:
 
 @dataclass(frozen=True)
 class TensorExpression:
-    """A writer of an expression for one strided tensor."""
+    """Writes a Python expression that creates a tensor with given strides."""
 
     program: ProgramBuilder
     spec: Spec
@@ -93,10 +93,10 @@ class TensorExpression:
         return f"{text}.requires_grad_()" if spec.requires_grad and not inner else text
 
     def steps(self) -> tuple[Layout, str, torch.Tensor | None]:
-        """Return a simpler tensor from which method calls make the required one, as (layout, calls,
-        elements).
+        """Return how to create the required tensor from a simpler one.
 
-        The elements are None if unknown.
+        This is (layout of the simpler tensor, source text of method calls such as ``.view(4)``,
+        elements of the simpler tensor, None if unknown).
         """
         layout, data = self.spec.layout, self.spec.data
         owns = not self.spec.is_view and not layout.offset and dense_order(layout) is not None
