@@ -468,7 +468,8 @@ def test_each_file_has_the_settings_of_its_nearest_project(command_line: Command
     analyzed = [words.split() for words in command_line.engine_log() if "analyze" in words]
     root = command_line.folder
     assert [
-        (Path(path).relative_to(root).as_posix(), mode, cwd) for _, path, _, mode, cwd in analyzed
+        (Path(path).relative_to(root).as_posix(), mode, cwd)
+        for _, path, _, _, mode, cwd in analyzed
     ] == [
         ("a.py", "mode=fake", f"cwd={root}"),
         ("app/a.py", "mode=auto", f"cwd={root / 'app'}"),
