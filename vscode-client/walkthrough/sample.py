@@ -3,7 +3,7 @@ import torch.nn as nn
 
 
 # A probe comment: dtype and sizes of the input.
-# fullgraph: f32[b=256, 1024]
+# fullgraph: f32[b=64, 256]
 class Net(nn.Module):
     def forward(self, x):
         hidden = torch.tanh(torch.sigmoid(x) * 2 - 1)
