@@ -186,7 +186,7 @@ def test_a_cache_that_cannot_be_used(
     assert str(tmp_path) not in last.path
     told = [event for event in events if isinstance(event, Log)]
     assert len(told) == 1
-    assert "not kept" in told[0].text
+    assert "could not be saved" in told[0].text
     assert not Path(last.path).exists()  # the engine is gone, and its files with it
 
 
