@@ -92,8 +92,8 @@ def test_what_is_shown_of_a_schema() -> None:
 
 def test_what_is_shown_of_a_schema_that_is_registered() -> None:
     assert "Registered at f.py:3" in shown('declare("a::b", "(Tensor |x)  -> Tensor")')
-    assert "another schema" in shown('declare("a::b", "(Tensor |x) -> Tensor[]")')
-    assert "another schema" not in shown('declare("a::c", "(Tensor |x) -> Tensor[]")')
+    assert "a different schema" in shown('declare("a::b", "(Tensor |x) -> Tensor[]")')
+    assert "a different schema" not in shown('declare("a::c", "(Tensor |x) -> Tensor[]")')
 
 
 def test_what_is_shown_of_a_name() -> None:
