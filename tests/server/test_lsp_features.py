@@ -365,8 +365,7 @@ async def test_a_run_that_is_asked_for_meanwhile_gets_a_button(editor: Any) -> N
     assert not (await asked)["completed"]
 
 
-async def test_what_is_being_imported_is_shown(editor: Any) -> None:
-    uri = editor.open("model.py", "import torch  # imports: big.library\n# slow: 60\n" + NET)
+async def until_import_is_shown(editor: Any) -> None:
     reports = editor.client.progress_reports
     await editor.until(
         lambda: any(
@@ -375,20 +374,18 @@ async def test_what_is_being_imported_is_shown(editor: Any) -> None:
             for value in values
         )
     )
+
+
+async def test_what_is_being_imported_is_shown(editor: Any) -> None:
+    uri = editor.open("model.py", "import torch  # imports: big.library\n# slow: 60\n" + NET)
+    await until_import_is_shown(editor)
     editor.close(uri)
 
 
 async def test_of_two_reports_in_quick_succession_the_last_is_shown(editor: Any) -> None:
     lines = ("slow: 1", "imports: small", "imports: big.library", "slow: 60")
     uri = editor.open("model.py", "import torch\n" + "".join(f"# {line}\n" for line in lines) + NET)
-    reports = editor.client.progress_reports
-    await editor.until(
-        lambda: any(
-            value.message == "importing big.library"
-            for values in reports.values()
-            for value in values
-        )
-    )
+    await until_import_is_shown(editor)
     editor.close(uri)
 
 

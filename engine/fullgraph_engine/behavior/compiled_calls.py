@@ -152,6 +152,12 @@ def _gradients(call: Call, prepared_call: PreparedCall, leaves: list[Any]) -> li
     subject = subject_of(call.function)
     if isinstance(subject, torch.nn.Module):
         starts += [one for one in subject.parameters() if is_floating(one) and one.requires_grad]
+    return gradients_of_leaves(leaves, starts)
+
+
+def gradients_of_leaves(leaves: list[Any], starts: list[torch.Tensor]) -> list[torch.Tensor | None]:
+    """Return the gradients of a weighted sum of the tensors in ``leaves`` that require gradients,
+    with respect to ``starts``; see :func:`gradients_of_outputs`."""
     ends = [one for one in leaves if is_floating(one) and one.requires_grad]
     return gradients_of_outputs(ends, starts)
 

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 
 
 def gradients_of_outputs(
-    ends: Sequence[torch.Tensor], starts: Sequence[torch.Tensor], *, retain_graph: bool = False
+    ends: Sequence[torch.Tensor],
+    starts: Sequence[torch.Tensor],
+    *,
+    names: Iterable[str] | None = None,
+    retain_graph: bool = False,
 ) -> list[torch.Tensor | None]:
     """Return the gradients of a weighted sum of the tensors ``ends`` with respect to ``starts``.
 
     Empty if ``ends`` or ``starts`` is empty. A gradient is None if no tensor depends on its start.
-    Raises what ``torch.autograd.grad`` raises.
+    The weights depend on the ``names`` of the tensors, by default their numbers. Raises what
+    ``torch.autograd.grad`` raises.
     """
     if not ends or not starts:
         return []
-    weights = [gradient_weights(tensor, str(number)) for number, tensor in enumerate(ends)]
+    weights = list(map(gradient_weights, ends, names or map(str, range(len(ends)))))
     return list(
-        torch.autograd.grad(
-            ends, starts, weights, retain_graph=retain_graph or None, allow_unused=True
-        )
+        torch.autograd.grad(ends, starts, weights, retain_graph=retain_graph, allow_unused=True)
     )
 
 

@@ -35,12 +35,12 @@ from .compiled_calls import (
     describe_deviation,
     equal_tensors,
     error_text,
+    gradients_of_leaves,
     is_comparable,
     largest_element,
     prepare_comparison,
     relative_error,
 )
-from .gradients import gradients_of_outputs
 from .observing import CallBuilder, DoublePrecisionMode, add_rounding_noise, shake, to_double
 
 _SEARCH_SECONDS = 90.0
@@ -364,8 +364,7 @@ class WrongOperationSearch:
         with DoublePrecisionMode() if in_double else contextlib.nullcontext():
             returned = pytree.tree_leaves(function(*given))
         starts = [one for one in given if is_floating(one) and one.requires_grad]
-        ends = [one for one in returned if is_floating(one) and one.requires_grad]
-        return [*returned, *gradients_of_outputs(ends, starts)]
+        return [*returned, *gradients_of_leaves(returned, starts)]
 
 
 def _alter_input(value: Any, alter: Callable[[torch.Tensor], torch.Tensor]) -> Any:

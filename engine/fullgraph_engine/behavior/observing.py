@@ -35,7 +35,7 @@ from .facts import (
     without_addresses,
 )
 from .files import CaseWriter, ObservedCall, ObservedCase
-from .gradients import gradient_weights
+from .gradients import gradients_of_outputs
 from .iterables import replace_iterators
 from .output import CapturedOutput, OutputCapture
 from .state import collect_state, subject_of
@@ -332,12 +332,8 @@ class CaseObserver:
         if not ends or not inputs:
             return []
         try:
-            found = torch.autograd.grad(
-                list(ends.values()),
-                list(inputs.values()),
-                [gradient_weights(tensor, path) for path, tensor in ends.items()],
-                retain_graph=retain,
-                allow_unused=True,
+            found = gradients_of_outputs(
+                list(ends.values()), list(inputs.values()), names=ends, retain_graph=retain
             )
         except Exception as error:
             return [

@@ -234,11 +234,11 @@ def _truth_of_test(test: ast.expr, flag: ast.expr, value: bool) -> bool | None:
 
 
 def _operand_choice(node: ast.BoolOp, operand: ast.expr, flag: ast.expr) -> _Choice | None:
-    """Return the operands after ``operand`` in ``and`` or ``or``, if only compiled code or only
-    eager code evaluates them; else None.
+    """Return the code after ``operand`` in ``and`` or ``or``, if compiled code or eager code skips
+    it; None if both evaluate it.
 
-    In ``is_compiling() or check(x)``, compiled code never evaluates ``check(x)``. ``flag`` is the
-    part of the operand that is true only in compiled code.
+    In ``is_compiling() or check(x)``, compiled code never evaluates ``check(x)``. Only
+    in compiled code, ``flag``, a part of the operand, is true.
     """
     later = node.values[node.values.index(operand) + 1 :]
     stops = isinstance(node.op, ast.Or)

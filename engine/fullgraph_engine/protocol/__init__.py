@@ -414,8 +414,8 @@ class ProgramRequest:
     """Number of calls of each compiled function after the program, with other sizes and numbers. If
     it is not 0, the values that the program computes are reported, too."""
     observed_modules: tuple[str, ...] = ()
-    """Names of module classes. The results of their calls are recorded, although the text compiles
-    only parts of these modules."""
+    """Names of module classes. The engine records the results of their calls, although the text
+    compiles only parts of the modules."""
 
 
 @dataclass(frozen=True)

@@ -118,9 +118,9 @@ def _container_of(paths: Iterable[str]) -> str:
 
 
 def _form_of(operations: list[torch.fx.Node]) -> tuple[Any, ...]:
-    """Return a value that is equal for two lists of nodes with equal operations.
+    """Return a key for a list of nodes; two lists with the same operations have equal keys.
 
-    Inputs and parameters are equal if they have the same shape and dtype.
+    Inputs and parameters count as the same if they have the same shape and dtype.
     """
     numbers = {node: number for number, node in enumerate(operations)}
 

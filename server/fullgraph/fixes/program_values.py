@@ -81,9 +81,13 @@ def _scales_of_calls(values: Sequence[ObservedValue]) -> dict[str, float]:
     """Return the largest absolute element of the values of each call."""
     scales: dict[str, float] = {}
     for one in values:
-        scale = max(map(abs, filter(math.isfinite, one.sample[:-1])), default=0.0)
-        scales[_call_of(one)] = max(scale, scales.get(_call_of(one), 0.0))
+        scales[_call_of(one)] = max(_largest_element(one), scales.get(_call_of(one), 0.0))
     return scales
+
+
+def _largest_element(value: ObservedValue) -> float:
+    """Return the largest absolute finite element that was recorded of a value; 0 without one."""
+    return max(map(abs, filter(math.isfinite, value.sample[:-1])), default=0.0)
 
 
 def _words(one: ObservedValue, other: ObservedValue) -> str:
@@ -109,7 +113,7 @@ def _difference(
     if found is None or len(one.sample) != len(other.sample) or not one.sample:
         return None
     relative = _TOLERANCES.get(found[0], 1e-7)
-    largest = max(map(abs, filter(math.isfinite, one.sample[:-1])), default=0.0)
+    largest = _largest_element(one)
     scale = max(largest, least)
     pairs = itertools.islice(zip(one.sample, other.sample, strict=True), len(one.sample) - 1)
     close = all(_close(a, b, relative, relative * scale) for a, b in pairs)

@@ -15,8 +15,10 @@ from fullgraph.fixes.rewrites.operands import kind_of, of_locals
 from fullgraph.fixes.rewrites.syntax import Syntax, names_in, words
 from fullgraph.fixes.site import Site
 
+OF_MATH = words("sqrt log log2 log10 exp ceil floor prod")
+"""Functions of ``numpy`` that ``math`` has under the same name."""
 _OF_ONE = {
-    **{name: f"math.{name}" for name in words("ceil floor sqrt log log2 log10 exp prod")},
+    **{name: f"math.{name}" for name in OF_MATH},
     **{name: name for name in words("sum max min abs round")},
     "amax": "max",
     "amin": "min",

@@ -13,6 +13,7 @@ from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.conditions import operand
 from fullgraph.fixes.rewrites.constants import SIZE, Size, constants
 from fullgraph.fixes.rewrites.names import code_of, descendants
+from fullgraph.fixes.rewrites.numpy_numbers import OF_MATH
 from fullgraph.fixes.rewrites.rows import rows
 from fullgraph.fixes.rewrites.syntax import Syntax, names_in
 from fullgraph.fixes.site import Change, Site
@@ -356,10 +357,7 @@ _OF_TENSORS = (
 """Functions of ``math`` that torch has under the same name; Dynamo makes their results
 constants.
 """
-_OF_MATH = {
-    **{name: name for name in ("sqrt", "log", "log2", "log10", "exp", "ceil", "floor", "prod")},
-    "product": "prod",
-}
+_OF_MATH = {**{name: name for name in OF_MATH}, "product": "prod"}
 """Functions of ``numpy`` by name, with their name in ``math``.
 
 Dynamo keeps the results of some ``math`` functions symbolic.

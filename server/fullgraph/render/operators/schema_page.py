@@ -29,11 +29,8 @@ def page_of_schema(index: OperatorIndex | None, found: SchemaString) -> Operator
     if registered is not None and _has_same_schema(registered, schema):
         sections = (_arguments_section(schema), *registered.sections)
         return dataclasses.replace(registered, sections=non_empty(*sections))
-    remarks = (
-        ()
-        if registered is None
-        else (("The operator that is registered in torch has a different schema."),)
-    )
+    differs = "The operator that is registered in torch has a different schema."
+    remarks = () if registered is None else (differs,)
     words = describe_aliasing(schema, composite=False)
     return OperatorPage(
         path=found.qualname,
