@@ -309,8 +309,10 @@ class _TargetRun:
                     break
                 turned = frozenset(n for n in turned if n < untried[-1]) | {untried[-1]}
                 dynamo.reset()
-            wrong = self._misleading_failure(call) if recording.failure is not None else None
-            if wrong is not None:
+            while recording.failure is not None:
+                wrong = self._misleading_failure(call)
+                if wrong is None:
+                    break
                 other = self._instead_of(call, wrong)
                 if other is None:
                     return
@@ -381,6 +383,8 @@ class _TargetRun:
                 unusual=call.unusual,
                 shortened=call.shortened,
             )
+        elif call.shortened:
+            self.info = dataclasses.replace(self.info, init=call.init, shortened=call.shortened)
         self.findings.given = value_guards.CalledWith.from_call(
             call.function, call.args, call.kwargs
         )

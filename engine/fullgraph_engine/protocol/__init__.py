@@ -235,8 +235,8 @@ class ProbeInfo:
     """Reason why guessed inputs are unusual although the code accepts them, in words: ```conv2d`
     gets 3 dimensions instead of 4``."""
     shortened: str = ""
-    """Description of the guessed sizes over which the code loops, and which are therefore small:
-    ```x.shape[1]` is 4 instead of 1,024``. Empty for none."""
+    """Description of the guessed sizes over which the code loops, and of numbers of layers, that
+    were made small: ```x.shape[1]` is 4 instead of 1,024``. Empty for none."""
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,8 @@ class _EnclosingCalls:
             return 0
         watch = _CallWatch(self.target, lambda number: number == MOST - 1)
         for one in self.enclosing:
+            if one.if_uncalled and watch.signatures:
+                continue
             rng.seed_generators()
             with contextlib.suppress(NotCalled, tracing.ValueNeeded):
                 # Stopping a program between calls is safe; interrupted code of torch may abort.
@@ -433,6 +435,8 @@ def leave_snapshots(
             mode.restart()
         rng.seed_generators()
         for one in enclosing:
+            if one.if_uncalled and all(watch.signatures for watch in watches):
+                continue
             with contextlib.suppress(NotCalled):
                 _run_enclosing(one, namespace, watches, one.seconds)
             if at or not left:

@@ -126,11 +126,12 @@ def _called_probes(
     ]
     # A widely used target is called deep inside; its nearest user needs the shortest run.
     users.sort(key=lambda user: -len(user.used_by))
-    found = [
-        Enclosing(user.name, probe)
-        for user in users
-        for probe in _own_probes(user, namespace, recording)
-    ]
+    own = [(user.name, one) for user in users for one in _own_probes(user, namespace, recording)]
+    found = [Enclosing(name, probe) for name, probe in own[:_MOST_ENCLOSING]]
+    for name, probe in own[:_MOST_ENCLOSING]:
+        full = probes.in_full_size(probe, namespace)
+        if full is not None:
+            found.append(Enclosing(name, full, if_uncalled=True))
     shown = [one for one in target.examples if one.kind in kinds][:_MOST_EXAMPLES]
     above = [] if found else _outermost_users(target, namespace, others)
     executed = programs.enclosing_programs(
@@ -142,7 +143,7 @@ def _called_probes(
         executed += tested.enclosing_tests(target.definition, names, path)
     if not found and not executed:
         return []
-    called = enclosing.enclosing_probes(target, [*found[:_MOST_ENCLOSING], *executed])
+    called = enclosing.enclosing_probes(target, [*found, *executed])
     return searched.with_search_fallback(
         target, called, searched.searched_probes(target, namespace, above)
     )

@@ -16,6 +16,12 @@ from typing import Any, ClassVar
 from ..protocol import ProbeInfo
 from . import notation, tensors
 from .annotations import AnnotatedParameter
+from .configurations import (
+    configuration_classes,
+    default_configuration,
+    required_parameters,
+    small_configuration,
+)
 from .context import CallContext
 from .discovery import Target, WrittenProbe
 from .notation import Arguments, Notation, Value
@@ -107,8 +113,8 @@ class Call:
     """Reason why guessed inputs are unusual although the code accepts them, in words; empty if they
     are not."""
     shortened: str = ""
-    """Description of the guessed sizes over which the code loops, and which are therefore small;
-    empty for none."""
+    """Description of the guessed sizes over which the code loops, and of numbers of layers, that
+    were made small; empty for none."""
     guess_note: str = ""
     """Note to the user that the code raises with the guessed inputs and with all others that were
     tried; empty otherwise."""
@@ -191,6 +197,8 @@ class Enclosing:
     is_doubtful: bool = False
     """True if the caller may be outdated code, whose calls may raise although the target is
     correct."""
+    if_uncalled: bool = False
+    """True if the caller is executed only for targets that no other caller called."""
 
 
 def is_confirmed(target: Target, namespace: Namespace) -> bool:
@@ -549,15 +557,43 @@ def _build_subject(
         args, kwargs = fit_inputs(found, namespace[target.init_from](), is_pair=True)
         shown = tensors.describe_inputs(args, kwargs)
     else:
-        made = _configuration_classes(found, namespace) or {}
-        args, kwargs = (), {name: kind() for name, kind in made.items()}
-        shown = ", ".join(f"{name}={kind.__name__}()" for name, kind in made.items())
+        subject, shown, _ = _build_configured(target, namespace, small=False)
+        return subject, shown
     wrong = find_misfit(found, args, kwargs)
     if wrong is not None:
-        way_out = "" if init is not None else "; give its arguments as init(…) in a probe comment"
+        way_out = "" if init is not None else _WAY_OUT
         words = f"{target.name} cannot be constructed: {wrong.reason}{way_out}."
         raise ProbeError(words, wrong.keyword if init is not None else "")
     return unwrap_compiled(found(*args, **kwargs)), shown
+
+
+_WAY_OUT = "; give its arguments as init(…) in a probe comment"
+
+
+def _build_configured(
+    target: Target, namespace: Namespace, *, small: bool
+) -> tuple[Any, str, tuple[str, ...]]:
+    """Return a new instance of a class whose constructor requires only configurations, the
+    arguments as text, and a phrase for each number of layers that was made small.
+
+    With ``small``, numbers of layers are small if the constructors accept them.
+    """
+    found = _named_callable(namespace, target.subject)
+    classes = configuration_classes(found, namespace) or {}
+    build = small_configuration if small else default_configuration
+    made = {name: build(kind) for name, kind in classes.items()}
+    kwargs = {name: one.value for name, one in made.items()}
+    wrong = find_misfit(found, (), kwargs)
+    if wrong is not None:
+        raise ProbeError(f"{target.name} cannot be constructed: {wrong.reason}{_WAY_OUT}.")
+    changes = tuple(words for one in made.values() for words in one.changes)
+    try:
+        subject = unwrap_compiled(found(**kwargs))
+    except Exception:
+        if not changes:
+            raise
+        return _build_configured(target, namespace, small=False)
+    return subject, ", ".join(f"{name}={one.code}" for name, one in made.items()), changes
 
 
 def fit_inputs(
@@ -592,22 +628,6 @@ def fit_inputs(
     return (value,), {}
 
 
-_NO_SETTINGS = frozenset({"builtins", "typing", "collections", "torch", "numpy"})
-
-
-def _required_init(found: type) -> list[str]:
-    try:
-        signature = inspect.signature(found)
-    except (TypeError, ValueError):
-        return []
-    return [
-        parameter.name
-        for parameter in signature.parameters.values()
-        if parameter.default is parameter.empty
-        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    ]
-
-
 def _uses_init_from(target: Target, namespace: Namespace) -> bool:
     return bool(target.init_from) and target.init_from in namespace
 
@@ -621,36 +641,7 @@ def _is_constructible(target: Target, namespace: Namespace) -> bool:
     found = namespace.get(target.subject)
     if not isinstance(found, type):
         return True
-    return (
-        _uses_init_from(target, namespace) or _configuration_classes(found, namespace) is not None
-    )
-
-
-def _configuration_classes(found: type, namespace: Namespace) -> dict[str, type] | None:
-    """Return the configuration class for each parameter that a constructor requires.
-
-    The classes come from annotations (``config: BertConfig``) or from the ``config_class`` of
-    pretrained models. None if the constructor requires other arguments.
-    """
-    made: dict[str, type] = {}
-    for parameter in _required_init(found):
-        kind = _parameter_class(found, parameter, namespace)
-        if kind is None and parameter == "config":
-            kind = getattr(found, "config_class", None)
-        ours = isinstance(kind, type) and kind.__module__.partition(".")[0] not in _NO_SETTINGS
-        if kind is None or not ours or _required_init(kind):
-            return None
-        made[parameter] = kind
-    return made
-
-
-def _parameter_class(found: type, parameter: str, namespace: Namespace) -> Any:
-    """Return the class in the annotation of a constructor's parameter, also if the annotation is a
-    string; None without one."""
-    annotation = inspect.signature(found).parameters[parameter].annotation
-    if isinstance(annotation, str):
-        annotation = namespace.get(annotation)
-    return None if annotation is inspect.Parameter.empty else annotation
+    return _uses_init_from(target, namespace) or configuration_classes(found, namespace) is not None
 
 
 # -- conventions ------------------------------------------------------------------------------
@@ -717,6 +708,15 @@ def _input_attributes(target: Target, namespace: Namespace) -> list[str]:
     return found
 
 
+def in_full_size(probe: Probe, namespace: Namespace) -> Probe | None:
+    """Return a probe with the default numbers of layers if those of ``probe`` may be smaller; else
+    None."""
+    build = probe._build
+    if isinstance(build, _Attribute) and build.has_default_configuration(namespace):
+        return replace(probe, _build=replace(build, full=True))
+    return None
+
+
 def are_from_attributes(found: Sequence[Probe]) -> bool:
     """Whether the example inputs are attributes of the module instance, such as
     ``dummy_inputs``."""
@@ -742,15 +742,24 @@ class _Returned:
 @dataclass(frozen=True)
 class _Attribute:
     """A callable that builds a call with the instance's ``example_input_array`` or ``dummy_inputs``
-    as inputs."""
+    as inputs.
+
+    If the instance is made from default configurations, their numbers of layers are small, unless
+    ``full`` is true.
+    """
 
     target: Target
     attribute: str
     init: Arguments | None
+    full: bool = False
 
     def __call__(self, namespace: Namespace) -> Call:
-        sizes = notation.choose_sizes(self.init)
-        function, shown = _build_subject(self.target, namespace, self.init, sizes)
+        changes: tuple[str, ...] = ()
+        if self.has_default_configuration(namespace) and not self.full:
+            function, shown, changes = _build_configured(self.target, namespace, small=True)
+        else:
+            sizes = notation.choose_sizes(self.init)
+            function, shown = _build_subject(self.target, namespace, self.init, sizes)
         value = getattr(function, self.attribute, None)
         if callable(value) and not isinstance(value, type):
             value = value()
@@ -760,10 +769,23 @@ class _Attribute:
                 "write a probe comment instead."
             )
         args, kwargs = fit_inputs(function, value)
-        call = Call(function, args, kwargs, (), shown)
+        call = Call(function, args, kwargs, (), shown, shortened=" and ".join(changes))
         # The attribute may come from a library's base class, and apply to other kinds of models.
         call.is_doubtful = True
+        if changes:
+            call.otherwise = lambda: replace(self, full=True)(namespace)
         return call
+
+    def has_default_configuration(self, namespace: Namespace) -> bool:
+        """Whether the class is constructed with default configurations, because neither a comment
+        nor a function of the file gives other arguments."""
+        found = namespace.get(self.target.subject)
+        return (
+            self.init is None
+            and isinstance(found, type)
+            and not _uses_init_from(self.target, namespace)
+            and bool(configuration_classes(found, namespace))
+        )
 
 
 @dataclass(frozen=True)
@@ -821,7 +843,7 @@ class _GetModule:
 
     def __call__(self, namespace: Namespace) -> Call:
         found = _named_callable(namespace, self.target.subject)
-        required = _required_init(found)
+        required = required_parameters(found)
         unknown = [name for name in required if name not in self.KNOWN]
         if unknown:
             raise ProbeError(

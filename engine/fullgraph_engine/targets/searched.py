@@ -260,10 +260,7 @@ class _Otherwise:
         if self.name in settled:
             return _build_uncalled(self.search, namespace)
         try:
-            call = self.first.build(namespace)
-            if call.is_doubtful:
-                call.otherwise = lambda: _build_uncalled(self.search, namespace)
-            return call
+            return self._search_last(self.first.build(namespace), namespace)
         except NotCalled as error:
             cut_short = error.unbuilt or error.cut_short is not None
             mode = tensors.fake_mode()
@@ -271,6 +268,16 @@ class _Otherwise:
                 raise  # a repetition with real tensors may execute more of the code
             before = error
         return _build_uncalled(self.search, namespace, f"{before} ")
+
+    def _search_last(self, call: Call, namespace: Namespace) -> Call:
+        """Let a search follow if the call, and all others in place of it, turn out to raise."""
+        if call.is_doubtful:
+            build = call.otherwise
+            if build is None:
+                call.otherwise = lambda: _build_uncalled(self.search, namespace)
+            else:
+                call.otherwise = lambda: self._search_last(build(), namespace)
+        return call
 
 
 def _build_uncalled(search: Probe, namespace: Namespace, before: str = "") -> Call:

@@ -27,6 +27,7 @@ from typing import Any, TypeGuard
 
 import torch
 
+from ..configurations import is_depth
 from ..notation import Arguments, LiteralValue, Mapping, Reference, Sequence, TensorText, Value
 from ..workspace import texts_that_call
 from .candidate import make_tensor_text
@@ -729,17 +730,6 @@ def guess_number(name: str) -> int:
         if re.fullmatch(pattern, name):
             return value
     return WIDTH
-
-
-def is_depth(name: str) -> bool:
-    """Whether a parameter's name means a number of repetitions, such as ``num_layers``, which can
-    be small."""
-    return bool(
-        re.fullmatch(
-            r".*(n|num)_?.*(layers?|blocks?|hidden_layers)|depth|n_layers?|(en|de)coder_layers",
-            name.lower(),
-        )
-    )
 
 
 def is_width(name: str) -> bool:

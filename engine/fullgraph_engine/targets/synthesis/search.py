@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
+from ..configurations import is_depth
 from ..notation import Arguments, LiteralValue, Notation, Value
 from ..silence import silence_output
 from .candidate import InputCandidate, candidate_of, notation_of
@@ -26,7 +27,7 @@ from .certain import (
     is_without_arguments,
     unequal_sizes,
 )
-from .guesses import Guesses, Namespace, SignatureParameter, is_depth, is_width, parameters_of
+from .guesses import Guesses, Namespace, SignatureParameter, is_width, parameters_of
 from .obstacle import error_words
 from .repair import repairs_for
 from .repair_shapes import usual_ranks
