@@ -41,8 +41,8 @@ class PlaceFormatter:
         return f"{name}, {words} {line}{self._file_suffix(code.co_filename)}"
 
     def describe_function(self, path: str, function: str, line: int) -> str:
-        """Return a function's name and line for people: ``Attention.forward, line 44``, with the
-        file unless it is the document's own.
+        """Return a function's name and line for people, such as ``Attention.forward, line 44``. The
+        file name is added if the function is in another file than the document's.
 
         ``line`` is the zero-based first line; ``path`` is the function's file.
         """

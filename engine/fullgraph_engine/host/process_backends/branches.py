@@ -37,8 +37,8 @@ class BranchResult(Generic[T]):
     late: bool = False
     """True if the time limit was reached before the function returned."""
     used: float = 0.0
-    """Seconds of processor time that the function used in another run; 0 if a child of this process
-    evaluated it, because the system counts the time of children already."""
+    """Seconds of processor time that the function used in an earlier process of the same run; 0 if
+    a child of this process evaluated it, because the system already counts the time of children."""
 
 
 class Branches:
@@ -217,5 +217,5 @@ def _receive_all(descriptor: int, until: float) -> bytes | None:
 def _wait_status(pid: int) -> int:
     try:
         return _waitpid(pid, 0)[1]
-    except OSError:  # a thread of user code has waited for this child
+    except OSError:  # a thread of user code has already collected this child's exit status
         return 0

@@ -25,14 +25,15 @@ _ALL_THREADS, _SPEC_ALLOW = 1, 4
 """Flags for installing the filter: it applies to all threads, and does not turn on a slow
 protection against speculation in old kernels."""
 
-# linux/audit.h
+# Architecture numbers (linux/audit.h) and system call numbers, by machine.
 _MACHINES = {
     "x86_64": (0xC000003E, system_calls.X86_64),
     "aarch64": (0xC00000B7, system_calls.AARCH64),
 }
 _X32 = 0x40000000
 
-# linux/bpf_common.h, linux/seccomp.h
+# Codes of BPF instructions, actions of the filter, and offsets of the system call's data
+# (linux/bpf_common.h, linux/seccomp.h).
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _IF_EQUAL, _IF_ABOVE = 0x15, 0x25
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
