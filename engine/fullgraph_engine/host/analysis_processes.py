@@ -119,10 +119,11 @@ class LaunchedRun(OwnedProcess):
         )
 
     def _missing_answer(self, question: BranchBegun, code: int | None, cause: str) -> BranchAnswer:
-        """Return a substitute for the answer to ``question`` (a function that the process should
-        have evaluated).
+        """Return a failed result for ``question``, a function that the process should have
+        evaluated before it ended.
 
-        It explains that the process exited before with ``code``, for the reason ``cause``.
+        The result states why it is missing: the time limit, or the process's end with exit code
+        ``code`` for the reason ``cause``.
         """
         watched = self.watched
         used = time.monotonic() - watched.started
@@ -189,8 +190,8 @@ class AnalysisProcesses:
             self._launcher.handle_message(message)
 
     def discard_source(self) -> None:
-        """End the process kept after the imports from which the current process for the user's file
-        was forked."""
+        """End the kept process (kept after a file's imports) from which the process that executes
+        the file was forked."""
         if self._launcher is not None:
             self._launcher.discard_source()
 
@@ -211,7 +212,8 @@ class AnalysisProcesses:
     def add_calls(self, calls: OperatorCalls) -> None:
         """Store operator calls of a run until the analysis is over.
 
-        The process kept after the imports then repeats them.
+        After that, the process kept after the file's imports repeats the calls, to fill torch's
+        fake tensor cache.
         """
         self._calls.append(calls)
 
@@ -290,8 +292,8 @@ class AnalysisProcesses:
 
     @property
     def source(self) -> int:
-        """Pid of the process kept after the imports from which the current process for the user's
-        file was forked; 0 without one."""
+        """Pid of the kept process (kept after a file's imports) from which the process that
+        executes the file was forked; 0 without one."""
         return self._launcher.source if self._launcher is not None else 0
 
     def find_parent(self, process: WatchedProcess) -> int:

@@ -333,8 +333,8 @@ class EngineLoop:
     def watch_reports(self, launched: LaunchedProcess, ready: Callable[[], None]) -> LineReader:
         """Watch the messages that a process sends; return a reader for them.
 
-        ``ready`` is called when messages arrive. The main process's descriptors for the output of
-        ``launched`` and for its last stack are closed.
+        ``ready`` is called when messages arrive. This method closes unneeded descriptors: for the
+        output streams of ``launched``, and for the file in which it records its last stack.
         """
         ours = launched.channels
         descriptors.close_all((ours.stdout, ours.stderr, ours.box))
@@ -342,7 +342,8 @@ class EngineLoop:
         return LineReader(ours.reports)
 
     def own_descriptors(self) -> set[int]:
-        """Return the descriptors of the engine that forked processes must close."""
+        """Return the descriptors that only the engine's main process uses, which forked processes
+        must close."""
         return self._own
 
     def perform_order(self, order: Order, ends: ProcessEnds) -> NoReturn:

@@ -41,8 +41,8 @@ _LONGEST = 1_000_000
 
 
 def may_have_program(request: Analyze) -> bool:
-    """Whether a request might run a program; a quick test, which can be true although the file
-    turns out not to be one."""
+    """Whether a request might run a program. This quick test can be true although no file turns out
+    to be a program."""
     known = request.program.candidates
     return request.may_run_programs and (bool(known) or _may_be_program(request.text))
 
@@ -132,9 +132,9 @@ class ProgramRun:
         self._host.send(event)
 
     def _may_be_otherwise(self, finding: Finding) -> bool:
-        """Whether a finding only says that this file fails as a program.
+        """Whether a finding only says that this file fails when it is executed as a program.
 
-        It is wrong if another program executes the file successfully.
+        Such a finding is wrong if another program executes the file successfully.
         """
         alone = self._process is not None and self._process.key.path == self.request.path
         stopped = finding.code == "trace/eager-error" or finding.code.startswith("program/")
@@ -230,11 +230,11 @@ class ProgramRun:
         number, note = self.request.request, " ".join(self._notes)
         self._host.send(TargetsFound(number, _sort_targets(self._targets.values()), note))
 
-    # -- for the loop ---------------------------------------------------------------------------
+    # -- interface to the event loop ------------------------------------------------------------
 
     @property
     def waiting(self) -> int:
-        """Number of processes that this request still needs."""
+        """Number of processes that this request still has to start."""
         return self._analysis.waiting if self._analysis is not None else 0
 
     def next_deadline(self) -> float:

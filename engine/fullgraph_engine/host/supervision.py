@@ -156,7 +156,8 @@ class Family(Protocol):
 
 
 class SingleProcess:
-    """A family for requests whose processes are not forked from each other; it always returns 0."""
+    """The family of a request whose processes are not forked from each other: every pid and count
+    in it is 0."""
 
     source = 0
 
@@ -294,7 +295,8 @@ class Supervisor:
         """Postpone the deadline of a process by the time that it waited for a processor in the
         current stage.
 
-        The limits of the request bound this. Return whether the process has more time now.
+        The deadline is postponed at most by the factor ``stretch`` in the limits of the request.
+        Return whether the process has more time now.
         """
         if self._limits.stretch <= 1 or process.late != "timeout":
             return False
