@@ -71,8 +71,8 @@ def condition_in_user_words(expression: str) -> str:
 
 
 def _shorten_value(words: str) -> str:
-    """Return a value in Dynamo's text cut to a maximum length, and only its type if the text names
-    that."""
+    """Shorten a value in Dynamo's text to a maximum length. If the text is the representation of a
+    class, return the name of the class."""
     words = " ".join(words.split())
     if (match := _CLASS.fullmatch(words)) is not None:
         words = match[1] or match[2]
