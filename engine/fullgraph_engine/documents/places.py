@@ -67,10 +67,10 @@ class PlaceFormatter:
         return f"line {frame.line + 1}{self._file_suffix(frame.path)}: {text.strip()}"
 
     def innermost_frame(self, stack: tuple[Frame, ...]) -> Frame | None:
-        """Return the innermost frame in the document's file; if no frame is in it, the innermost of
-        all.
+        """Return the innermost frame in the document's file. If no frame is in that file, return
+        the innermost frame of the whole stack.
 
-        None for an empty stack.
+        The result is None for an empty stack.
         """
         frames = [frame for frame in stack if frame.path == self.path] or stack
         return frames[-1] if frames else None

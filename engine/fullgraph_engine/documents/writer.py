@@ -57,9 +57,9 @@ class DocumentWriter:
     def write_attempt(self, *, sizes_only: bool = False) -> Iterator[DocumentWriter | None]:
         """Write the documents about the trace that happens in the ``with`` block.
 
-        It yields this writer, to be passed to the trace as an observer. With ``sizes_only``, it
-        yields None and only ShapeEnv events are written; other runs then provide the graphs and the
-        bytecode.
+        The context manager yields this writer, to be passed to the trace as an observer. With
+        ``sizes_only``, it yields None and writes only ShapeEnv events, because other runs provide
+        the graphs and the bytecode.
         """
         self._attempts += 1
         self._graphs = self._tapes_written = 0

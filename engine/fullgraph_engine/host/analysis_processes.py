@@ -64,8 +64,9 @@ class LaunchedRun(OwnedProcess):
     """A run (a process that traces one target with one set of inputs) that was requested from the
     back end.
 
-    ``snapshot_of`` is the process that executed the target's callers, if the run is forked from a
-    copy of it made at a call; None if it is forked from the process that executed the file.
+    If the run traces a recorded call, ``snapshot_of`` is the process that executed the target's
+    callers: the run is forked from a snapshot, a copy of that process made at the call. Otherwise
+    ``snapshot_of`` is None, and the run is forked from the process that executed the file.
     """
 
     def __init__(
@@ -98,8 +99,8 @@ class LaunchedRun(OwnedProcess):
         """Return how the run ended, for reports to the user; ``code`` is the exit code of its
         process.
 
-        ``module_end`` is a clause on why the process that executed the file ended and thereby ended
-        the run; empty if it did not.
+        The run also ends if the process that executed the file ends. ``module_end`` is then a
+        clause with the reason; otherwise it is empty.
         """
         watched, result = self.watched, self.result
         cause = explain_end(code, watched, request.limits)

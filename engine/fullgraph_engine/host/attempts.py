@@ -10,7 +10,7 @@ from .blackbox import LastWords
 from .wire import BranchAnswer, BranchBegun, PlannedRun, RunDone
 
 OBSERVING: tuple[Part, ...] = ("cases", "behavior", "behavior-again", "measure", "numerics")
-"""Kinds of runs that execute a target instead of tracing it. They report only whether that
+"""Kinds of runs that execute a target instead of tracing it. They report only whether the execution
 succeeded."""
 
 ADDING: tuple[Part, ...] = ("second", "export")

@@ -41,8 +41,8 @@ _GRACE = 5.0
 """Number of seconds by which a run may exceed its time limit before it is killed. A run normally
 keeps the limit by itself."""
 _JUDGING = 60.0
-"""Maximum seconds for the process that compares the recorded calls of two versions; after that it
-is assumed to hang."""
+"""Maximum seconds for the process that compares the recorded calls of two versions. A slower
+process is assumed to hang, and is killed."""
 _MANY_LINES = 2_000
 """Number of lines above which no exact comparison is made: all lines between the first and the last
 change count as changed."""

@@ -59,8 +59,8 @@ class _Unfinished(types.ModuleType):
 
 
 _asked: set[str] = set()
-"""Names of modules in the middle of their import from which code requested a name that they had not
-bound yet."""
+"""Names of modules, with their import still in progress, from which code requested a name that they
+do not define yet."""
 
 
 def import_all(names: Iterable[str]) -> list[str]:
@@ -96,10 +96,11 @@ def import_all(names: Iterable[str]) -> list[str]:
 
 
 def try_imports(names: Iterable[str], seconds: float, forking: Callable[[bool], None]) -> list[str]:
-    """Return which of the modules ``names`` can be imported now, tried in a forked process.
+    """Return the modules in ``names`` that can be imported now, after trying it in a forked
+    process.
 
-    Trying ends after ``seconds``. ``forking`` is called with True before a process is started or
-    ended, and with False after it.
+    The forked process is ended after ``seconds``. ``forking`` is called with True before a process
+    is started or ended, and with False after it.
     """
     reading, writing = _pipe()
     forking(True)

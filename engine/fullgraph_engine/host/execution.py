@@ -350,8 +350,8 @@ class Execution:
 
     @staticmethod
     def _spreading_failure(error: BaseException) -> Unavailable | None:
-        """Return the failed import or undefined name behind an exception; None for other
-        exceptions."""
+        """Return the earlier failed import or statement that caused an exception; None if an
+        exception has another cause."""
         found = find_unavailable(error)
         if found is not None:
             return found

@@ -227,8 +227,8 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return self._path
 
     def replace(self, text: str) -> None:
-        """Use another version of the text from now on, in a process that was forked to execute this
-        version."""
+        """Use the new version ``text`` of the file from now on, in a process that was forked to
+        execute it."""
         self._text = text
         cache_source(self._path, text)
 

@@ -94,9 +94,10 @@ def serve(
 
     Events are written to ``write``. ``user_path`` is the interpreter's own ``sys.path``.
     ``pipeline`` is empty for the engine's own packages, and names a substitute in tests. ``yaml``
-    is a folder that contains PyYAML. ``indexed``: a complete operator index exists already or is
-    not wanted. ``processes``: "fork", "spawn" or "auto". ``allowed``: permissions of user code, as
-    JSON. ``without``: sandbox layers to leave out where processes are forked.
+    is a folder that contains PyYAML. ``indexed``: do not build the operator index, because it
+    exists already or is not wanted. ``processes``: "fork", "spawn" or "auto". ``allowed``:
+    permissions of user code, as JSON. ``without``: sandbox layers to leave out where processes are
+    forked.
     """
     may = from_plain(Allowed, json.loads(allowed))
     confinement.leave_out(without)

@@ -385,8 +385,8 @@ class _ModuleExecutor:
         return None if gone else error
 
     def package_failed(self, error: BaseException) -> None:
-        """Report that importing the parent packages raised ``error``, unless a statement of the
-        user's file caused it and was reported."""
+        """Report that importing the parent packages raised ``error``. Do nothing if the cause is a
+        statement of the user's file that was reported before."""
         if isinstance(error, ModuleTimeIsUp):
             self.clock.over = True
         if placeholder.find_unavailable(error) is None:

@@ -304,11 +304,12 @@ class RunPlan:
         return calls
 
     def _find_calls(self, plan: PlannedRun, *, real: bool) -> LaunchEnclosing | _Calls | None:
-        """Return the calls recorded by the enclosing run (a run of the target's callers) that a
-        planned run needs.
+        """Return the recorded calls that a planned run needs. An enclosing run (a run of the
+        target's callers) records them.
 
-        Return None if the run does not need recorded calls, or the task to launch the enclosing run
-        if that was not launched yet. ``real`` selects the enclosing run with real tensors.
+        If the enclosing run was not launched yet, return the task that launches it. If the planned
+        run does not need recorded calls, return None. ``real`` selects the enclosing run with real
+        tensors.
         """
         if plan.shared is None:
             return None
@@ -600,9 +601,8 @@ class RunPlan:
         """Plan the run that traces a target's alternative execution paths after its first run
         ``attempt``.
 
-        If a speculative run (started early on an idle processor) used the same inputs and kind of
-        tensors, its answer is reused. Otherwise that run is stopped; the tasks that do so are
-        returned.
+        A speculative run may have been started early, on an idle processor. If it used the same
+        inputs and kind of tensors, its answer is reused. Otherwise return the task that stops it.
         """
         self._speculations.remember(attempt)
         tasks = self._stop_speculation(attempt) if self._speculations.differs(attempt) else []

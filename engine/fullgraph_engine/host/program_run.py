@@ -88,8 +88,8 @@ class ProgramRun:
     def _next_program(self, *, again: str = "", lacks: Lack = "") -> None:
         """Start the next program; if there is none, continue with tracing.
 
-        ``again``: path of a program to start again on fake tensors, because this machine lacks the
-        resource ``lacks``, such as a GPU.
+        If ``again`` is the path of a program, start that program again, on fake tensors. This
+        machine lacks the resource ``lacks``, such as a GPU.
         """
         while self._paths or again:
             path, again = again or self._paths.pop(0), ""

@@ -196,7 +196,8 @@ class Run:
         if len(emitted) >= _MOST_FINDINGS and finding.identity not in emitted:
             return
         if finding.code.startswith("trace/") and placeholder.find_raised_error(finding.message):
-            return  # this error was reported at the failed statement and in the report
+            # This error comes from a placeholder, whose failed statement was already reported.
+            return
         if f"({placeholder.Placeholder.__name__})" in finding.context:
             return  # Dynamo traced into a placeholder, whose failed statement was already reported
         if finding.code == "trace/eager-error":

@@ -216,13 +216,14 @@ class ProgramDone:
 
     ran: bool
     refused: str = ""
-    """Reason why the program cannot run as requested; empty if it can."""
+    """Reason why the program did not run: the requested backend is not available. Empty if it
+    ran."""
     how: ProgramEnd = "finished"
     called: int = 0
     note: str = ""
     lacks: Lack = ""
-    """Resource that the program lacked, such as GPU memory, and that fake tensors do not need;
-    empty if it lacked none."""
+    """Resource that the program lacked, such as GPU memory, so that it should run again on fake
+    tensors; empty if it lacked none."""
 
 
 @dataclass(frozen=True)

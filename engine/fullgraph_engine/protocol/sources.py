@@ -37,7 +37,7 @@ def in_user_words(source: str) -> str:
     words = _MEMBER.sub(_format_member, words)
     words = _ATTRIBUTE.sub(r".\1", words)
     words = _SIZE.sub(r".shape[\1]", words)
-    # A value that a graph break left on Python's stack is unnamed in the program.
+    # Values that a graph break left on Python's stack do not have a name in the program.
     return _STACK.sub("(…)", words)
 
 

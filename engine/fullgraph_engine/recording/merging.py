@@ -125,7 +125,7 @@ def unite_arguments(old: Arguments, new: Arguments) -> Arguments:
         if symbol is not None:
             return SizeText(SymbolicSize(symbol.name))
         hint = _example_hints(old).get(str(number)) if isinstance(value, SizeText) else None
-        # The symbol no longer varies together with any size.
+        # This size no longer varies together with another one, so the symbol is removed.
         return value if hint is None else LiteralValue(hint)
 
     return _map_values(old, unite_value)

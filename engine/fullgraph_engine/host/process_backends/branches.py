@@ -29,8 +29,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class BranchResult(Generic[T]):
-    """The result of a function evaluated in another process: its ``value``, or in ``lost`` the
-    reason for its absence."""
+    """The result of a function evaluated in another process: the returned ``value``. If the value
+    is missing, ``lost`` is the reason."""
 
     value: T | None = None
     lost: str = ""

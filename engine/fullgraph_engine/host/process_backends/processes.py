@@ -311,7 +311,8 @@ def describe_exit(code: int | None) -> str:
 
 
 def hold_reserve() -> None:
-    """Keep one file descriptor open, to be closed while the process table is read.
+    """Open a spare file descriptor, which is closed to make one available when the process table
+    must be read.
 
     Without it, an engine without free descriptors could not measure its processes.
 

@@ -81,8 +81,9 @@ _TIOCSTI, _TIOCLINUX, _FIOSETOWN, _SIOCSPGRP = 0x5412, 0x541C, 0x8901, 0x8902
 _FS_IOC_SETFLAGS, _FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
 
 _RULES: dict[str, Rule] = {
-    # Other processes: a filter cannot know which pids belong to the caller and its children.
-    # Landlock and the pid namespace restrict the rest of kill(2).
+    # Only kill(-1), a signal to all processes, is denied here, because a filter cannot know which
+    # pids belong to the caller and its children. Landlock and the pid namespace restrict other
+    # targets.
     "kill": ((Is(0, (0xFFFFFFFF,), negated=True),),),
     # If a process could lower the limit on processes, the next run could not be forked.
     "prlimit64": ((*_ITSELF[0], Is(1, (_RLIMIT_NPROC,), negated=True)), _null_pointer(2)),
