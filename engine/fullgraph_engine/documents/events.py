@@ -44,8 +44,8 @@ def timeline_text(timeline: Timeline, places: PlaceFormatter) -> str:
 def explanations_text(tape: Tape, budget: ReplayBudget) -> str:
     """Return a text that explains why sizes became constant or equal to other sizes.
 
-    The text is empty if none did, or if the time in ``budget`` ran out. ``tape`` has the recorded
-    ShapeEnv events.
+    The text is empty if no size did, or if the time in ``budget`` ran out. ``tape`` has the
+    recorded ShapeEnv events.
     """
     try:
         with budget.spend_time():

@@ -73,7 +73,7 @@ def _rewrite_lines(
             last = f"{place['indent']}# {_describe_place(place, line, stack, places)}"
             yield last
         elif line or last:
-            # Keep blank lines only between lines of the program.
+            # Drop blank lines before the first comment with a source line.
             yield _FREED.sub("", line)
 
 

@@ -41,8 +41,8 @@ class PlaceFormatter:
         return f"{name}, {words} {line}{self._file_suffix(code.co_filename)}"
 
     def describe_function(self, path: str, function: str, line: int) -> str:
-        """Return a function's name and line for people: ``Attention.forward, line 44``, with the
-        file unless it is the document's own.
+        """Return a function's name and line for people, such as ``Attention.forward, line 44``. The
+        file name is added if the function is in another file than the document's.
 
         ``line`` is the zero-based first line; ``path`` is the function's file.
         """
@@ -67,10 +67,10 @@ class PlaceFormatter:
         return f"line {frame.line + 1}{self._file_suffix(frame.path)}: {text.strip()}"
 
     def innermost_frame(self, stack: tuple[Frame, ...]) -> Frame | None:
-        """Return the innermost frame in the document's file; if no frame is in it, the innermost of
-        all.
+        """Return the innermost frame in the document's file. If no frame is in that file, return
+        the innermost frame of the whole stack.
 
-        None for an empty stack.
+        The result is None for an empty stack.
         """
         frames = [frame for frame in stack if frame.path == self.path] or stack
         return frames[-1] if frames else None

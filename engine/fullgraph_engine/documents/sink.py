@@ -16,8 +16,8 @@ class DocumentRequest:
     """A request for documents about one trace of a target, and the function that receives their
     sections.
 
-    ``send_part`` is called with the attempt and a section as soon as the section is complete,
-    because the run's process may end at any time.
+    ``send_part`` is called as soon as a section is complete, because the run's process may end at
+    any time. Its arguments are the number of the attempt to trace the target, and the section.
     """
 
     kinds: tuple[DocumentKind, ...]
@@ -50,11 +50,11 @@ class DocumentRequest:
         archive: str = "",
         differs: bool = False,
     ) -> None:
-        """Send one section of a document to the receiver; it is cut if the document becomes too
-        long.
+        """Send one section of a document to the receiver; cut the section if the document becomes
+        too long.
 
-        ``number`` is the number of the graph or ShapeEnv. ``archive`` has its ShapeEnv events as
-        JSON, and ``differs`` is true if they differ from an earlier run.
+        ``number`` is the number of the graph or ShapeEnv. For a ShapeEnv, ``archive`` has its
+        events as JSON, and ``differs`` is true if the events differ from an earlier run.
         """
         if not self.wants_kind(kind):
             return

@@ -46,20 +46,20 @@ class DocumentWriter:
         self._codes: dict[int, types.CodeType] = {}
         self._breaks: dict[int, list[Break]] = {}
         self._written: set[int] = set()
-        """Numbers of the compiled frames whose section was already sent."""
+        """Numbers of the compiled frames whose graph was already sent."""
         self._mistakes: set[str] = set()
         self._tapes: list[Any] = []
         self._tapes_written = 0
-        """Number of ShapeEnvs with events that were already sent."""
+        """Number of ShapeEnvs whose events were already sent."""
         self._explaining = ReplayBudget(MAX_EXPLANATION_SECONDS)
 
     @contextlib.contextmanager
     def write_attempt(self, *, sizes_only: bool = False) -> Iterator[DocumentWriter | None]:
         """Write the documents about the trace that happens in the ``with`` block.
 
-        It yields this writer, to be passed to the trace as an observer. With ``sizes_only``, it
-        yields None and only ShapeEnv events are written; other runs then provide the graphs and the
-        bytecode.
+        The context manager yields this writer, to be passed to the trace as an observer. With
+        ``sizes_only``, it yields None and writes only ShapeEnv events, because other runs provide
+        the graphs and the bytecode.
         """
         self._attempts += 1
         self._graphs = self._tapes_written = 0
@@ -73,7 +73,7 @@ class DocumentWriter:
                 hooks.enter_context(self._record_events())
             yield None if sizes_only else self
 
-    # -- what the recorder shows --------------------------------------------------------------
+    # -- callbacks of the trace's recorder ----------------------------------------------------
 
     def enter_frame(self, frame: int, code: types.CodeType) -> None:
         self._codes[frame] = code
@@ -111,7 +111,7 @@ class DocumentWriter:
         self._codes.pop(frame.id, None)
         self._breaks.pop(frame.id, None)
         if not self._codes:
-            # No frame is being compiled, and the program is about to continue.
+            # Dynamo has finished all frames, so the events since the last call are complete.
             self._write_tapes()
 
     def _write_left_frame(self, frame: TracedFrame) -> None:

@@ -39,7 +39,8 @@ def local_names(locals_: Iterable[tuple[str, str]]) -> dict[str, str]:
         if not name.isidentifier():
             continue
         if _SYMBOL.fullmatch(words):
-            names[words] = name  # print an int, which is shorter than a size expression
+            # Prefer an integer variable: its name is shorter than a size expression.
+            names[words] = name
             continue
         shape = _SHAPE.match(words)
         for axis, size in enumerate(shape["sizes"].split(",") if shape else ()):

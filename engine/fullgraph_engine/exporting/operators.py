@@ -18,7 +18,7 @@ from ..torch_internals.trees import pytree
 from ..tracing.variations import Inputs, can_be_resized
 
 _MAX_GROUPS = 4
-"""Maximum number of groups of equal sizes to replace by other sizes, per call."""
+"""Maximum number of groups of equal sizes, in one call, for which other sizes are tried."""
 _MAX_CALLS = 8
 """Maximum number of calls with which each custom operator is checked."""
 
@@ -104,11 +104,11 @@ def check_operators(call: Call, text: str) -> tuple[CheckedOperator, ...]:
 
 
 def _resized_groups(inputs: Inputs) -> Iterator[dict[tuple[int, int], int]]:
-    """Yield other sizes for the tensors of a call, as dictionaries from (tensor index, dimension)
-    to the new size.
+    """Yield changes of the tensor sizes in a call, each as a dictionary from (tensor index,
+    dimension) to the new size.
 
-    For each group of equal sizes, first all are replaced together, then each one alone. The tensor
-    index counts the flattened arguments.
+    Equal sizes form a group. For each group, the first change replaces all its sizes, and the later
+    changes replace one size each. The tensor index is the position among the flattened arguments.
     """
     groups: dict[int, list[tuple[int, int]]] = {}
     for number, leaf in enumerate(inputs.leaves):

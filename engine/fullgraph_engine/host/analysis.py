@@ -213,9 +213,9 @@ class Analysis:
         self._advance()
 
     def _start_afresh(self) -> None:
-        """Execute the user's file again, in a process that does not descend from a saved one.
+        """Execute the user's file again, without the process that was kept after its imports.
 
-        The saved process had executed other imports than the file has.
+        The imports that the kept process had executed are not the current imports of the file.
         """
         self._processes.discard_source()
         self._host.found.forget_unfound(self.request.path)
@@ -341,7 +341,7 @@ class Analysis:
         return True
 
     def _handle_refusal(self, number: int, error: OSError) -> bool:
-        """Handle that the process of run ``number`` could not be started.
+        """Handle a failed start of the process of run ``number``.
 
         Return False if the run was put back into the queue for a later attempt, True if it was
         reported as failed.
@@ -389,8 +389,8 @@ class Analysis:
     def _end_run(self, launched: LaunchedRun, code: int | None, module_end: str = "") -> None:
         """Report the result of a run whose process exited with ``code``, or plan to repeat the run.
 
-        ``module_end`` is a clause on why the process that executed the file ended and thereby ended
-        the run; empty if it did not.
+        The run also ends if the process that executed the file ends. ``module_end`` is then a
+        clause with the reason; otherwise it is empty.
         """
         for line in launched.watched.reports.drain():
             self._from_run(launched, line)
@@ -416,22 +416,22 @@ class Analysis:
             self._host.unwatch(reports.descriptor)
 
     def _stop_recording(self, one: EnclosingRun, *, lost: bool = False) -> None:
-        """Handle that an enclosing run (a process that executes callers of targets) will record no
-        more calls.
+        """Stop waiting for calls from an enclosing run, a process that executes callers of targets
+        to record their calls.
 
-        Runs that waited for its calls are launched without them. ``lost``: its snapshots (forked
-        copies at the recorded calls) have ended too, so no run can be forked from them.
+        Runs that waited for a call are launched without it. ``lost``: the snapshots (copies of the
+        process at the recorded calls) have ended too, so no run can be forked from them.
         """
         one.stop_recording()
         for task in self._plan.end_enclosing(one.key, lost=lost):
             self._perform(task)
 
     def _end_enclosing(self, one: EnclosingRun) -> None:
-        """Handle the end of the process in which an enclosing run (a run of code that calls
-        targets) began.
+        """Handle the end of the first process of an enclosing run (a run of code that calls
+        targets).
 
-        The snapshots (copies of the process at the recorded calls), and the runs forked from them,
-        ended with it.
+        That end also ends the snapshots (copies of the process at the recorded calls) and the runs
+        forked from the snapshots.
         """
         one.lose_snapshots()
         self._stop_recording(one, lost=True)

@@ -64,8 +64,9 @@ class LaunchedRun(OwnedProcess):
     """A run (a process that traces one target with one set of inputs) that was requested from the
     back end.
 
-    ``snapshot_of`` is the process that executed the target's callers, if the run is forked from a
-    copy of it made at a call; None if it is forked from the process that executed the file.
+    If the run traces a recorded call, ``snapshot_of`` is the process that executed the target's
+    callers: the run is forked from a snapshot, a copy of that process made at the call. Otherwise
+    ``snapshot_of`` is None, and the run is forked from the process that executed the file.
     """
 
     def __init__(
@@ -98,8 +99,8 @@ class LaunchedRun(OwnedProcess):
         """Return how the run ended, for reports to the user; ``code`` is the exit code of its
         process.
 
-        ``module_end`` is a clause on why the process that executed the file ended and thereby ended
-        the run; empty if it did not.
+        The run also ends if the process that executed the file ends. ``module_end`` is then a
+        clause with the reason; otherwise it is empty.
         """
         watched, result = self.watched, self.result
         cause = explain_end(code, watched, request.limits)
@@ -119,10 +120,11 @@ class LaunchedRun(OwnedProcess):
         )
 
     def _missing_answer(self, question: BranchBegun, code: int | None, cause: str) -> BranchAnswer:
-        """Return a substitute for the answer to ``question`` (a function that the process should
-        have evaluated).
+        """Return a failed result for ``question``, a function that the process should have
+        evaluated before it ended.
 
-        It explains that the process exited before with ``code``, for the reason ``cause``.
+        The result states why it is missing: the time limit, or the process's end with exit code
+        ``code`` for the reason ``cause``.
         """
         watched = self.watched
         used = time.monotonic() - watched.started
@@ -189,8 +191,8 @@ class AnalysisProcesses:
             self._launcher.handle_message(message)
 
     def discard_source(self) -> None:
-        """End the process kept after the imports from which the current process for the user's file
-        was forked."""
+        """End the kept process (kept after a file's imports) from which the process that executes
+        the file was forked."""
         if self._launcher is not None:
             self._launcher.discard_source()
 
@@ -211,7 +213,8 @@ class AnalysisProcesses:
     def add_calls(self, calls: OperatorCalls) -> None:
         """Store operator calls of a run until the analysis is over.
 
-        The process kept after the imports then repeats them.
+        After that, the process kept after the file's imports repeats the calls, to fill torch's
+        fake tensor cache.
         """
         self._calls.append(calls)
 
@@ -290,8 +293,8 @@ class AnalysisProcesses:
 
     @property
     def source(self) -> int:
-        """Pid of the process kept after the imports from which the current process for the user's
-        file was forked; 0 without one."""
+        """Pid of the kept process (kept after a file's imports) from which the process that
+        executes the file was forked; 0 without one."""
         return self._launcher.source if self._launcher is not None else 0
 
     def find_parent(self, process: WatchedProcess) -> int:

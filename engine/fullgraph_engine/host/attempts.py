@@ -10,7 +10,7 @@ from .blackbox import LastWords
 from .wire import BranchAnswer, BranchBegun, PlannedRun, RunDone
 
 OBSERVING: tuple[Part, ...] = ("cases", "behavior", "behavior-again", "measure", "numerics")
-"""Kinds of runs that execute a target instead of tracing it. They report only whether that
+"""Kinds of runs that execute a target instead of tracing it. They report only whether the execution
 succeeded."""
 
 ADDING: tuple[Part, ...] = ("second", "export")
@@ -30,8 +30,8 @@ class Attempt:
     part: Part
     answers: tuple[BranchAnswer, ...] = ()
     known: str = ""
-    """Encoded state of the first trace with the same inputs, if this run traces alternative
-    execution paths; otherwise empty."""
+    """Facts that the first trace with the same inputs has recorded, encoded as text, for a run that
+    traces alternative execution paths; otherwise empty."""
     again: bool = False
     """True if the kernel or another program killed an earlier process of this run, so that the run
     is repeated once."""
@@ -60,8 +60,8 @@ class RunResult:
     otherwise."""
     done: RunDone | None = None
     question: BranchBegun | None = None
-    """Function that the process evaluates before it ends, if it was started only for that; None for
-    a process that completes the run."""
+    """Function that the process evaluates for another process of the same run, after which it ends;
+    None for a process that completes the run."""
     answer: BranchAnswer | None = None
     forecast_sent: bool = False
     seen: list[bytes] = field(default_factory=list)
@@ -93,14 +93,14 @@ class RunEnd:
     late: bool = False
     """True if the engine ended the process at its time limit."""
     repeats: bool = False
-    """True if another run would reach the time limit as well: the process hardly waited for a
-    processor."""
+    """True if a repeated run would reach the time limit as well, because the process was slow by
+    itself: it hardly waited for a processor."""
     killed: bool = False
     """True if the process was killed from outside the engine, such as by the kernel when memory
     runs out."""
     answer: BranchAnswer | None = None
-    """Result of the function ``result.question``, or the reason for its absence; None for a process
-    without such a function."""
+    """Result of the function in ``result.question``, or the reason for its absence; None for a
+    process that was not started to evaluate a function."""
 
     @property
     def reason(self) -> str:

@@ -92,10 +92,11 @@ def at_place(descriptor: int, place: Range) -> None:
 
 
 def read_last_words(descriptor: int, path: str) -> LastWords:
-    """Return the last position that a process recorded before it ended; ``descriptor`` is its
-    record.
+    """Return the last position that a process recorded before it ended. ``descriptor`` is the
+    in-memory file with the process's record.
 
-    Of the stacks of several threads, use the stack with the file ``path``.
+    If the record has stacks of several threads, use the stack that contains a frame of the file
+    ``path``.
     """
     try:
         size = os.fstat(descriptor).st_size

@@ -41,8 +41,8 @@ _GRACE = 5.0
 """Number of seconds by which a run may exceed its time limit before it is killed. A run normally
 keeps the limit by itself."""
 _JUDGING = 60.0
-"""Maximum seconds for the process that compares the recorded calls of two versions; after that it
-is assumed to hang."""
+"""Maximum seconds for the process that compares the recorded calls of two versions. A slower
+process is assumed to hang, and is killed."""
 _MANY_LINES = 2_000
 """Number of lines above which no exact comparison is made: all lines between the first and the last
 change count as changed."""
@@ -87,16 +87,19 @@ class ComparisonSession:
         self._deadline = float("inf")
         self._judged: Judged | None = None
         self._compiled: BackendTried | None = None
-        """Result of compiling one version: the first failure, or "same" if nothing failed; None
-        before the first result."""
+        """Result of compiling one version of the file with all example inputs: the first failure,
+        or a success; None before the first result."""
         self._again = self._in_double = False
-        """True if the original version was called a second time, and true if it was called in
-        double precision."""
+        """Two flags: whether the original version was called a second time, and whether it was
+        called in double precision."""
         self._finished = False
 
     def begin(self) -> None:
-        """Start a run of the original version, which chooses the inputs with which both versions
-        are called, or a run that compiles the changed version."""
+        """Start the first run of the request.
+
+        If the request asks to compile, the run compiles the changed version. Otherwise it executes
+        the original version and chooses the inputs with which both versions are called.
+        """
         if self.request.compiled_by is not None:
             self._compile(self._changed, self._after_compiled)
             return
@@ -142,8 +145,8 @@ class ComparisonSession:
         """Handle an event of the run that calls one version of the file, instead of sending the
         event to the server.
 
-        ``text`` is the version, ``analysis`` contains the analysis that executes it, and ``left``
-        is the folder to which the run writes.
+        ``text`` is the version, ``analysis`` contains the analysis that executes the version, and
+        ``left`` is the temporary folder of the run.
         """
         if self._finished:
             return
@@ -171,8 +174,8 @@ class ComparisonSession:
                 self._next()
 
     def _keep_records(self, left: str, text: _ComparedText) -> None:
-        """Move the files that a run wrote about its calls from the run's folder ``left``, which is
-        removed, to the folder of ``text``."""
+        """Move the files with a run's recorded calls from the run's folder ``left``, which is
+        removed, to the folder of the version ``text``."""
         text.folder.mkdir(exist_ok=True)
         with contextlib.suppress(OSError):  # the run may have recorded nothing
             for file in list(Path(left, FOLDER).iterdir()):
@@ -193,8 +196,8 @@ class ComparisonSession:
         self._run(self._changed, ("behavior",), Observe(2 * seconds, self._changed.lines, cases))
 
     def _packed_cases(self) -> tuple[str, ...]:
-        """Return the chosen inputs in packed form, one text per example call of the target; empty
-        for a call without any."""
+        """Return the chosen inputs in packed form, one text per example call of the target. The
+        text is empty if no inputs were chosen for the call."""
         chosen = [self._chosen.get(number) for number in range(max(self._chosen, default=-1) + 1)]
         return tuple(one.packed if one is not None else "" for one in chosen)
 
@@ -299,7 +302,7 @@ class ComparisonSession:
         else:
             self._end_unverified(f"{changed.reason} Nor is it known whether the original compiles.")
 
-    # -- for the loop -------------------------------------------------------------------------
+    # -- interface to the event loop ----------------------------------------------------------
 
     @property
     def waiting(self) -> int:
@@ -311,7 +314,8 @@ class ComparisonSession:
         return min([self._deadline, *(one.next_deadline() for one in self._running)])
 
     def tick(self, now: float) -> None:
-        """Kill runs and the comparing process if they exceed their time at ``now``."""
+        """Kill the runs and the comparing process if their time limits have passed at time
+        ``now``."""
         for one in list(self._running):
             one.tick(now)
         if now >= self._deadline and self._comparer.pid:

@@ -1,10 +1,10 @@
-"""Import modules in advance, in a process kept after a file's imports, that packages import only
-after that file.
+"""Import modules early, before the packages that contain the edited file import them.
 
 A package may import the edited file (``from .model import Net``) and then many other modules. The
-process is kept in the middle of the package, where the edited file begins, so every edit would
-repeat the remaining imports. It can import in advance those modules that need neither the edited
-file nor names that its packages bind later. A forked process tries which modules these are.
+engine keeps a process stopped at the edited file, in the middle of the package's imports. So each
+edit would repeat the imports after the edited file. The kept process can import a module early if
+it needs neither the edited file nor names defined later in the packages. A forked process finds
+these modules.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def modules_in_progress() -> list[types.ModuleType]:
 
 
 class _Unfinished(types.ModuleType):
-    """A module class put on modules in the middle of their import, to record requests for names
-    that they have not bound yet."""
+    """The class given to modules whose import is still in progress, to record requests for names
+    that the modules do not define yet."""
 
     def __getattr__(self, name: str) -> NoReturn:
         if name not in _IGNORED and not self._is_module(name):
@@ -59,8 +59,8 @@ class _Unfinished(types.ModuleType):
 
 
 _asked: set[str] = set()
-"""Names of modules in the middle of their import from which code requested a name that they had not
-bound yet."""
+"""Names of modules, with their import still in progress, from which code requested a name that they
+do not define yet."""
 
 
 def import_all(names: Iterable[str]) -> list[str]:
@@ -96,10 +96,11 @@ def import_all(names: Iterable[str]) -> list[str]:
 
 
 def try_imports(names: Iterable[str], seconds: float, forking: Callable[[bool], None]) -> list[str]:
-    """Return which of the modules ``names`` can be imported now, tried in a forked process.
+    """Return the modules in ``names`` that can be imported now, after trying it in a forked
+    process.
 
-    Trying ends after ``seconds``. ``forking`` is called with True before a process is started or
-    ended, and with False after it.
+    The forked process is ended after ``seconds``. ``forking`` is called with True before a process
+    is started or ended, and with False after it.
     """
     reading, writing = _pipe()
     forking(True)

@@ -39,7 +39,7 @@ class EnclosingRun(OwnedProcess):
         self.left = 0
         """Number of copies of the process (snapshots) that wait at a call of a target."""
         self._settled = 0
-        """Number of waiting copies of the process (snapshots) with a report on the target."""
+        """Number of snapshots (waiting copies of the process) with a reported call."""
         self._ended = False
         self.over = False
         """True if no more copies (snapshots) are forked at calls, because the run has ended or was
@@ -60,10 +60,10 @@ class EnclosingRun(OwnedProcess):
         return self.watched.cause is not None and not self.over
 
     def set_pid(self, pid: int) -> None:
-        """Record the pid of the process in which the run began.
+        """Record the pid of the first process of the run.
 
-        That process may already wait at a call (as a snapshot), while a fork of it executes the
-        callers.
+        The first process may already be a snapshot, which waits at a call. In that case, a process
+        forked from it executes the callers.
         """
         self.first_pid = pid
         if not self.left:
@@ -72,7 +72,7 @@ class EnclosingRun(OwnedProcess):
     def handle_refusal(self, error: int) -> None:
         """Record that the process could not be forked, for the errno ``error``.
 
-        Its targets are then traced in separate runs.
+        The targets of the run are then traced in separate runs.
         """
         self.handle_end(None)
 

@@ -23,8 +23,11 @@ from .import_failures import TIME_USED_UP, ModuleTimeIsUp, failure_reason, relat
 
 @dataclass
 class Clock:
-    """A flag shared with the signal handler of the time limit: whether user code is executing, and
-    whether the limit interrupted it."""
+    """Flags that the executor of statements shares with the signal handler of the time limit.
+
+    ``executing``: user code is executing, so the handler may interrupt it. ``over``: the time limit
+    was reached.
+    """
 
     executing: bool = False
     over: bool = False
@@ -64,8 +67,8 @@ class Execution:
     _roots: set[object] = field(default_factory=set)
     """Original causes of failed imports that were already reported, each to be reported once."""
     _open_import: Unavailable | None = None
-    """Failed statement ``from x import *``, where undefined names may come from; None without
-    such a statement."""
+    """Failed statement ``from x import *``; names that the file later lacks may come from that
+    module. None if no such statement failed."""
 
     def __post_init__(self) -> None:
         self._flags = syntax.future_flags(self.tree)
@@ -313,8 +316,8 @@ class Execution:
         return explains or _is_denied_natively(error)
 
     def _is_refused(self, here: Frame, node: ast.stmt) -> bool:
-        """Whether an exception at the frame ``here`` was reported before the execution: torch
-        rejects the call there."""
+        """Whether the exception at the frame ``here`` comes from a call that torch rejects, which
+        was already reported before the execution."""
         place = frames.range_of(here, self.lines)
         for call in self.refused:
             within = call.start.line <= here.line <= call.end.line
@@ -347,8 +350,8 @@ class Execution:
 
     @staticmethod
     def _spreading_failure(error: BaseException) -> Unavailable | None:
-        """Return the failed import or undefined name behind an exception; None for other
-        exceptions."""
+        """Return the earlier failed import or statement that caused an exception; None if an
+        exception has another cause."""
         found = find_unavailable(error)
         if found is not None:
             return found

@@ -13,7 +13,7 @@ _exit, _getframe = os._exit, sys._getframe
 
 def record_exits(box: int) -> None:
     """Replace ``os._exit`` by a function that first writes the stack to the descriptor ``box``, so
-    that the main process can report the place."""
+    that the main process can report which line called it."""
 
     def leave(status: int = 0) -> NoReturn:
         try:

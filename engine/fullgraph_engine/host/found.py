@@ -37,8 +37,8 @@ class CacheByFile(Generic[_K, _V]):
 
 
 class FoundProbes(CacheByFile[str, FoundProbe]):
-    """Results of searches for example inputs, by file and target name; the next search for a target
-    tries its inputs first."""
+    """Results of searches for example inputs, by file and target name. The next search for the same
+    target first tries the inputs that were found before."""
 
     def forget_unfound(self, path: str) -> None:
         """Forget the failed searches for inputs in a file, because modules that it imports have

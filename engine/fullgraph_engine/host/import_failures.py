@@ -91,8 +91,8 @@ def related_frames(stack: Iterable[Frame], path: str, why: str = "") -> tuple[Re
 
 
 def same_root(error: BaseException, path: str) -> object:
-    """Return a key for the original cause of ``error``; imports that failed for the same cause have
-    equal keys.
+    """Return a key that identifies the original cause of ``error``; failed imports with the same
+    cause have equal keys.
 
     ``path`` is the analyzed file.
     """

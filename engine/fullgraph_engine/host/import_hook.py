@@ -47,8 +47,8 @@ def locate_module(
     """Return the module name and the search path with which Python would import the file ``path``.
 
     ``roots`` are folders of the project to search first. ``user_path`` is the interpreter's own
-    ``sys.path``. Folders without ``__init__.py`` count as namespace packages if the imports of
-    ``tree`` need that.
+    ``sys.path``. ``tree`` is the syntax tree of the file. Folders without ``__init__.py`` count as
+    namespace packages if the file's imports need that.
     """
     file = Path(path)
     if not file.is_absolute():
@@ -109,12 +109,12 @@ def _namespace_folders(
     user_path: Sequence[str],
     tree: ast.Module | None,
 ) -> list[str]:
-    """Return the names of the folders, up to and including ``folder``, that must be namespace
-    packages (packages without ``__init__.py``) for the file ``tree`` to be imported.
+    """Return the names of the folders that must be namespace packages (packages without
+    ``__init__.py``) so that the file's imports work.
 
-    ``packages`` is the number of packages between ``folder`` and the file. ``roots`` and
-    ``user_path`` are the folders in which Python looks for modules; the folders are below the
-    nearest one of them.
+    ``tree`` is the syntax tree of the file, and ``packages`` is the number of packages between
+    ``folder`` and the file. Python looks for modules in ``roots`` and ``user_path``. The result
+    ends with ``folder``; it is empty if no folder must be one.
     """
     search = (*roots, *user_path)
     if str(folder) in search:
@@ -227,8 +227,8 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return self._path
 
     def replace(self, text: str) -> None:
-        """Use another version of the text from now on, in a process that was forked to execute this
-        version."""
+        """Use the new version ``text`` of the file from now on, in a process that was forked to
+        execute it."""
         self._text = text
         cache_source(self._path, text)
 

@@ -1,9 +1,9 @@
 """Build the index of the installed torch's operators in low-priority processes.
 
-The first process reads the YAML file of PyTorch's Python bindings while this process imports torch.
-The second process has torch imported and adds what only the running torch knows. Without forks the
-second process does both. If an earlier engine saved the index, ``boot`` announces that index and
-this module does nothing.
+The first process reads the YAML file of PyTorch's Python bindings while the engine's main process
+imports torch. The second process has torch imported and adds facts known only after that import.
+Without forks the second process does both. If an earlier engine saved the index, the module
+``boot`` reports that index to the server and this module does nothing.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _PATIENCE = 2.0
 """Maximum seconds that completing the operator index is delayed until the first traces have
 ended."""
 _SOON = 0.02
-"""Number of seconds between the two processes that build the operator index, so that waiting
-requests are served first."""
+"""Number of seconds between the end of the first process that builds the operator index and the
+start of the second, so that waiting requests are served first."""
 _WRITING = 1000
 """Maximum milliseconds to wait for the process that reads the YAML file to finish its write to the
 server."""
@@ -82,7 +82,7 @@ class Inventory:
             os.write(self._write, protocol.encode(_failure_log(error)))
 
     def _fork_reader(self, operators: Operators) -> None:
-        # The pipe contains one byte; the process holding that byte may write to the server.
+        # A process may write to the server only after it has read the pipe's single byte.
         self._baton, baton = os.pipe()
         os.write(baton, b"!")
         os.close(baton)

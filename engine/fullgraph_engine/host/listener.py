@@ -31,5 +31,4 @@ class EventInterceptor:
             self._heard(message)
 
     def remove_request(self, request: int) -> None:
-        """Do nothing when the analysis ends, since the request that started the analysis
-        continues."""
+        """Do nothing: the analysis has ended, but the request that started it continues."""

@@ -94,9 +94,10 @@ def serve(
 
     Events are written to ``write``. ``user_path`` is the interpreter's own ``sys.path``.
     ``pipeline`` is empty for the engine's own packages, and names a substitute in tests. ``yaml``
-    is a folder that contains PyYAML. ``indexed``: a complete operator index exists already or is
-    not wanted. ``processes``: "fork", "spawn" or "auto". ``allowed``: permissions of user code, as
-    JSON. ``without``: sandbox layers to leave out where processes are forked.
+    is a folder that contains PyYAML. ``indexed``: do not build the operator index, because it
+    exists already or is not wanted. ``processes``: "fork", "spawn" or "auto". ``allowed``:
+    permissions of user code, as JSON. ``without``: sandbox layers to leave out where processes are
+    forked.
     """
     may = from_plain(Allowed, json.loads(allowed))
     confinement.leave_out(without)
@@ -333,8 +334,8 @@ class EngineLoop:
     def watch_reports(self, launched: LaunchedProcess, ready: Callable[[], None]) -> LineReader:
         """Watch the messages that a process sends; return a reader for them.
 
-        ``ready`` is called when messages arrive. The main process's descriptors for the output of
-        ``launched`` and for its last stack are closed.
+        ``ready`` is called when messages arrive. This method closes unneeded descriptors: for the
+        output streams of ``launched``, and for the file in which it records its last stack.
         """
         ours = launched.channels
         descriptors.close_all((ours.stdout, ours.stderr, ours.box))
@@ -342,7 +343,8 @@ class EngineLoop:
         return LineReader(ours.reports)
 
     def own_descriptors(self) -> set[int]:
-        """Return the descriptors of the engine that forked processes must close."""
+        """Return the descriptors that only the engine's main process uses, which forked processes
+        must close."""
         return self._own
 
     def perform_order(self, order: Order, ends: ProcessEnds) -> NoReturn:

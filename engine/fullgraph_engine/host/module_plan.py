@@ -15,9 +15,9 @@ _MOST_ATTEMPTS = 4
 AfterModule = Literal["repeat", "lose runs", "skip statement", "give up"]
 """Reaction to the end of the process that executes the user's file.
 
-``repeat``: execute the file once more. ``lose runs``: report its runs as crashed. ``skip
-statement``: report the top-level statement that ended the process, and execute the file without it.
-``give up``: report the statement, and all targets as failed.
+``repeat``: execute the file once more. ``lose runs``: report the runs forked from the process as
+crashed. ``skip statement``: report the top-level statement that ended the process, and execute the
+file without it. ``give up``: report that statement, and report all targets as failed.
 """
 
 
@@ -36,8 +36,8 @@ class ModulePlan:
     """True if the file was executed a second time because the kernel or another program killed the
     first process."""
     _restarted: bool = False
-    """True if the file's execution began again because its first process was forked from one with
-    other imports."""
+    """True if the execution was restarted, because the first process was forked from a kept process
+    whose imports are not the file's current imports."""
 
     def begin(self) -> tuple[SkippedStatement, ...]:
         """Begin an execution of the file; return the statements to skip, which ended earlier
@@ -62,8 +62,8 @@ class ModulePlan:
         return not self._read
 
     def handle_stale(self) -> bool:
-        """Handle a message that the process kept after the file's imports does not fit the file;
-        return whether to start again without it.
+        """Handle a message that the process kept after the file's imports is unusable; return
+        whether to execute the file again without that process.
 
         Only the first message returns True.
         """
@@ -77,7 +77,8 @@ class ModulePlan:
 
         ``statement`` is the index of the top-level statement that it executed last, if known.
         ``cause`` is a clause that explains the end. ``killed``: the kernel or another program
-        killed it. ``planned``: it had executed the file and reported the runs.
+        killed it. ``planned``: the process had executed the whole file and reported the runs that
+        can trace its targets.
         """
         if killed and not self._repeated:
             self._repeated = True

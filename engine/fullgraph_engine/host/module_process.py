@@ -125,8 +125,8 @@ class _ModuleExecutor:
         self.place = import_hook.ModulePlace("", False, ())
         self.progress: ImportProgress | None = None
         self.text_ended = 0.0
-        """Time at which the file's statements were finished while packages that import the file
-        were still being imported; 0 otherwise."""
+        """Time at which the file's statements were finished, set only while packages that import
+        the file are still being imported; otherwise 0."""
         self.fault: BaseException | None = None
         """Exception that the engine's own code raised while the file was imported; None if only
         user code failed."""
@@ -164,8 +164,8 @@ class _ModuleExecutor:
             self.reporter.send(PhasesTaken(self.watch.phase_times()))
         late = self.execution.late if self.execution is not None else None
         if not runs or not self.forks:
-            # From here on, no other process waits for this one. A forked run reports the files that
-            # this process has read together with its own, because examining all modules is slow.
+            # Send these reports now, because no run is forked from this process. Forked runs send
+            # them together with their own, because examining all modules is slow.
             self.reporter.report_registered()
             self.reporter.report_reads(self.reads)
         self.reporter.send(RunsPlanned(tuple(runs), late))
@@ -263,7 +263,7 @@ class _ModuleExecutor:
         self.start_clock()
         exits.record_exits(ends.box)
         os.environ.update(sandbox.sandbox_environment(self.job.scratch, self.allowed))
-        tempfile.tempdir = self.job.scratch  # also for user code that clears the environment
+        tempfile.tempdir = self.job.scratch  # in case user code clears TMPDIR
         limits.apply_limits(self.analyze.limits.memory, forks=True)
 
     def start_clock(self) -> None:
@@ -385,8 +385,8 @@ class _ModuleExecutor:
         return None if gone else error
 
     def package_failed(self, error: BaseException) -> None:
-        """Report that importing the parent packages raised ``error``, unless a statement of the
-        user's file caused it and was reported."""
+        """Report that importing the parent packages raised ``error``. Do nothing if the cause is a
+        statement of the user's file that was reported before."""
         if isinstance(error, ModuleTimeIsUp):
             self.clock.over = True
         if placeholder.find_unavailable(error) is None:
@@ -465,14 +465,14 @@ class _ModuleExecutor:
             skipped[again.late] = TIME_USED_UP
         return skipped
 
-    # -- staying as a preamble ----------------------------------------------------------------
+    # -- keeping this process after the imports -----------------------------------------------
 
     def worth_keeping(self, since: float, imports: int) -> bool:
         took = _monotonic() - since
         blackbox.undo_dump()  # the scheduled dump has a thread, which would not survive a fork
         good = imports > 0 and not self.clock.over and processes.count_threads() == 1
-        # If the file was edited before, later versions also reuse the operator results of earlier
-        # runs.
+        # Keep the process of an edited file even if its imports were fast: later versions also
+        # reuse the results of operator calls that it repeats.
         return good and (self.job.edited or took >= preamble.WORTH_KEEPING)
 
     def stay_as_preamble(self, reads: Reads, imports: int) -> None:
@@ -487,8 +487,8 @@ class _ModuleExecutor:
         self.sandbox.note_shared_memory()
         self.before_runs()
         self.generation = True
-        # Examine all modules before a fork, since this writes to their memory pages, which copies
-        # them.
+        # Examine all modules now, before any fork: the examination writes to memory pages, and a
+        # forked process would have to copy them.
         self.inside_packages = len(early_imports.modules_in_progress()) > 1
         server = ForkServer(ends.keep_control, ends.keep_report, self.forking)
         lines = self.tree.body[imports - 1].end_lineno or 0
@@ -564,7 +564,7 @@ class _ModuleExecutor:
         assert execution is not None
         execution.switch_text(self.tree, self.lines, self.ends.box, self.refused)
 
-    # -- after it -----------------------------------------------------------------------------
+    # -- preparing for runs -------------------------------------------------------------------
 
     def before_runs(self) -> None:
         limits.reset_signals(self.handle_interrupt)

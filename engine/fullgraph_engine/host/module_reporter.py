@@ -72,7 +72,7 @@ class ModuleReporter:
         self.send(Importing(self.analyze.request, module))
 
     def report_late_imports(self, names: Iterable[str], seconds: float) -> None:
-        """Report the modules ``names``, which packages imported after the user's module in
+        """Report the modules ``names``, whose imports by packages after the user's module took
         ``seconds``, if importing them in advance would save time."""
         loaded = tuple(name for name in names if name in sys.modules)
         if loaded and seconds >= preamble.WORTH_KEEPING:

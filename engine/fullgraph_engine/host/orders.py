@@ -30,8 +30,8 @@ def perform_order(
 ) -> NoReturn:
     """Perform an order (such as executing a file, or a minimization) in this process, and exit.
 
-    ``forks``: a process that executes a file forks its runs. Otherwise ``option`` names the
-    pipeline for processes that it starts (see ``real_pipeline.choose_pipeline``).
+    ``forks``: processes can be forked. Otherwise this process starts new interpreters, and
+    ``option`` tells them which pipeline to use (see ``real_pipeline.choose_pipeline``).
     """
     try:
         if isinstance(order, ModuleOrder):

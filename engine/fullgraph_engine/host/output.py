@@ -65,7 +65,8 @@ class OutputCapture:
         self.flush()
 
     def flush(self) -> None:
-        """Send the buffered output as a log event, and once a note if output was dropped."""
+        """Send the buffered output as a log event. If output was dropped, also send a note,
+        once."""
         if self._text:
             self._log(Log(self._request, self._stream, self._text))
             self._text = ""

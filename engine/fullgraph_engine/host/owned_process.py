@@ -19,11 +19,11 @@ class ProcessEnd:
 
 
 class OwnedProcess:
-    """A process that an analysis has requested; it receives its pid and its end from the back end
-    that starts processes.
+    """A process that an analysis has requested. The back end that starts processes reports its pid
+    and its end to this object.
 
-    It appends its end to the queue ``ends``, from which the analysis handles it later, because the
-    back end may be in use now.
+    The end is appended to the queue ``ends``, so that the analysis handles it after the current
+    call of the back end has returned.
     """
 
     watched: WatchedProcess

@@ -60,9 +60,10 @@ class Performer:
             self._over()
 
     def close(self) -> None:
-        """Stop reading messages and end the process.
+        """Kill the process itself, and stop reading its messages.
 
-        Call ``kill`` later, after the last event of the request was sent.
+        After the last event of the request was sent, call ``kill`` to kill the processes that it
+        started.
         """
         if self.pid:
             processes.kill_process(self.pid)

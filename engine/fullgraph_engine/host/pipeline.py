@@ -110,8 +110,8 @@ class RefusedOperator(Protocol):
 
 
 class Outcome(Protocol):
-    """The result of one run of a target (a function or module class); implemented by
-    ``findings.runs.RunOutcome``."""
+    """The interface of the result of one run of a target (a function or module class).
+    ``findings.runs.RunOutcome`` implements it."""
 
     @property
     def report(self) -> TargetReport: ...
@@ -133,7 +133,8 @@ class Outcome(Protocol):
     def steps(self) -> Sequence[TraceStep]: ...
     @property
     def further(self) -> int:
-        """Number of the target's waiting sets of inputs that should now be traced too."""
+        """Number of the target's further sets of inputs that should now be traced too; they are
+        planned, but traced only on request."""
 
     @property
     def raised(self) -> bool: ...
@@ -308,8 +309,9 @@ class RunPipeline(Protocol):
         """Trace or execute a target for the purpose ``part``, such as a forecast of recompiles;
         return the result.
 
-        Each finding is passed to ``emit`` as soon as it occurs. ``options`` may hold ``documents``
-        (documents to write) and ``watch`` (a stopwatch of the run's phases).
+        Each finding is passed to ``emit`` as soon as it occurs. ``run`` identifies the run.
+        ``options`` may hold ``documents`` (documents to write) and ``watch`` (a stopwatch of the
+        run's phases).
         """
 
     def write_candidates(self, tracee: Tracee, wanted: Wanted, until: float) -> ExtractedCandidates:
@@ -414,10 +416,10 @@ class ModulePipeline(FilePipeline, RunPipeline, Protocol):
         """Execute the callers of some targets, and fork a waiting copy of the process at each call
         of a target in ``wanted``.
 
-        ``stay`` performs the fork; it returns True in the copy that waits. Later, a process is
-        forked from the copy to trace the call. There, this method returns the target and the number
-        of the call's inputs. In the original process, it returns None at the end. ``fake`` selects
-        fake tensors; ``found`` are inputs that searches found.
+        ``stay`` performs the fork; it returns True in the copy. In the copy, this method then
+        returns the target and the number of the call. In the original process, this method returns
+        None when all callers were executed. ``fake`` selects fake tensors; ``found`` are inputs
+        that searches found.
         """
 
     def given_call(self, namespace: dict[str, Any]) -> tuple[GivenCall | None, str]:

@@ -49,8 +49,8 @@ class _Calls:
     over: bool = False
     """True if no more calls will be recorded."""
     further: set[int] = field(default_factory=set)
-    """Numbers of the targets with every recorded call traced; of other targets, only the first call
-    is."""
+    """Numbers of the targets for which every recorded call is traced. For other targets, only the
+    first recorded call is traced."""
 
 
 class _PartTimes:
@@ -150,7 +150,7 @@ class RunPlan:
         if {"first", "paths"} <= set(parts):
             self._speculations.add_runs(needed)
         if "candidates" in parts:
-            # Any run of the target may show the finding for which a program was requested.
+            # Queue the waiting inputs too: any of the target's runs may show the requested finding.
             self._queue([planned for planned in nearest if planned.waits])
 
     def prioritize(self, first: int, last: int) -> None:
@@ -195,7 +195,8 @@ class RunPlan:
     def _report_unstarted(self, attempt: Attempt, error: str, lost: str = "") -> Task:
         """Return the task that reports a run that never began, because of ``error``.
 
-        ``lost`` is the reason for an additional finding that the target could not be traced.
+        With ``lost``, an additional finding says that the target could not be traced; ``lost`` is
+        its reason.
         """
         if attempt.part == "backend":
             return ReportMissingCompilation(self._firsts[attempt.plan.at], attempt, error)
@@ -282,11 +283,12 @@ class RunPlan:
         return None if self._running or recording else self._pending[0]
 
     def _find_blocking(self, attempt: Attempt) -> LaunchEnclosing | _Calls | None:
-        """Return what a run must wait for; None if it can be launched now.
+        """Return an obstacle that delays the launch of a run; None if it can be launched now.
 
-        The result is either the recorded calls of an enclosing run (a run of the target's callers)
-        that may still record the needed call, or the task to launch that run. Enclosing runs do not
-        count toward the limit of concurrent runs, so they do not delay other runs.
+        A run may need a call recorded by an enclosing run (a run of the target's callers). The
+        obstacle is the task to launch the enclosing run, or the calls that it has recorded so far,
+        if it may still record the needed call. Enclosing runs do not count toward the limit of
+        concurrent runs, so they do not delay other runs.
         """
         plan = attempt.plan
         given = self._given.get(plan.info.name)
@@ -302,11 +304,12 @@ class RunPlan:
         return calls
 
     def _find_calls(self, plan: PlannedRun, *, real: bool) -> LaunchEnclosing | _Calls | None:
-        """Return the calls recorded by the enclosing run (a run of the target's callers) that a
-        planned run needs.
+        """Return the recorded calls that a planned run needs. An enclosing run (a run of the
+        target's callers) records them.
 
-        Return None if the run does not need recorded calls, or the task to launch the enclosing run
-        if that was not launched yet. ``real`` selects the enclosing run with real tensors.
+        If the enclosing run was not launched yet, return the task that launches it. If the planned
+        run does not need recorded calls, return None. ``real`` selects the enclosing run with real
+        tensors.
         """
         if plan.shared is None:
             return None
@@ -380,8 +383,8 @@ class RunPlan:
         return ReportMissingPaths(self._firsts[attempt.plan.at], "late", reason)
 
     def _found_probes(self) -> tuple[FoundProbe, ...]:
-        """Return the inputs that searches have found for targets, in this version of the file or in
-        an earlier one."""
+        """Return the example inputs that searches have found for targets of this file or of its
+        earlier versions."""
         found = self._found.entries_of(self._request.path).values()
         if "first" not in self._request.parts:
             return tuple(replace(one, settled=True) for one in found)
@@ -473,7 +476,8 @@ class RunPlan:
         return [ReportEqualCalls(plan, tuple(made.source or usual for made in taken.values()))]
 
     def _queue_recorded(self, calls: _Calls) -> None:
-        """Plan one run for each recorded call, for targets whose calls are all traced."""
+        """Plan one run for each recorded call of the targets in ``calls.further``, for which every
+        call is traced."""
         for target in calls.further:
             waiting = self._waiting.get(target, [])
             ready = [planned for planned in waiting if planned.at in calls.taken]
@@ -557,8 +561,8 @@ class RunPlan:
                 calls.further.add(plan.target)
                 self._queue_recorded(calls)
             self._firsts[plan.at] = end.result
-            # If fake tensors raised an exception, use real ones in later runs. Otherwise keep the
-            # requested mode, in which missing values are chosen.
+            # If fake tensors raised an exception, use real ones in later runs. Otherwise use the
+            # requested mode; in fake mode the engine chooses values that the code reads.
             raised = before is not None and before.done is not None and before.done.raised
             mode: Mode = "fake" if attempt.mode == "fake" else self._request.mode
             mode = "real" if raised else mode
@@ -597,9 +601,8 @@ class RunPlan:
         """Plan the run that traces a target's alternative execution paths after its first run
         ``attempt``.
 
-        If a speculative run (started early on an idle processor) used the same inputs and kind of
-        tensors, its answer is reused. Otherwise that run is stopped; the tasks that do so are
-        returned.
+        A speculative run may have been started early, on an idle processor. If it used the same
+        inputs and kind of tensors, its answer is reused. Otherwise return the task that stops it.
         """
         self._speculations.remember(attempt)
         tasks = self._stop_speculation(attempt) if self._speculations.differs(attempt) else []
@@ -628,8 +631,8 @@ def _first_mode(request: Analyze, planned: PlannedRun, part: Part) -> Mode:
     """Return the mode of a planned run's first attempt: "fake" or "real" tensors, or "auto" (fake
     tensors, then real ones if the code needs values)."""
     if part == "second":
-        # The first call with fake tensors chose example values for unknown sizes; a second call
-        # with real values would not add constraints.
+        # In the first run, fake tensors already got example values for unknown sizes. Real values
+        # would not add constraints on dimensions.
         return "real" if request.mode == "real" else "fake"
     needs_real = request.mode == "auto" and planned.info.name in request.real
     return "real" if needs_real else request.mode

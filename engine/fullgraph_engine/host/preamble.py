@@ -3,9 +3,9 @@ versions of the file.
 
 With a preamble, an edit below the imports costs only the statements below them. A version of the
 file uses a preamble if it begins with the same code, the files that the imports read are unchanged,
-and no package was installed. Processes whose imports start threads cannot become preambles. Fast
-imports become one only if the file is being edited. Between edits, a preamble repeats the operator
-calls of earlier runs, so that later runs find the results for fake tensors in torch's cache.
+and no package was installed. A process cannot become a preamble if its imports start threads, or if
+they are fast and the file is not being edited. Between edits, a preamble repeats the operator calls
+of earlier runs, so that later runs find the results for fake tensors in torch's cache.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ class Preamble:
             os.close(paper)
 
     def import_early(self, message: LateImports) -> None:
-        """Make the process kept after the imports also import modules that packages import after
-        the user's module.
+        """Make the process kept after the file's imports also import the modules in ``message``,
+        which packages import after the user's module.
 
         Only the first call has an effect.
         """
@@ -169,8 +169,8 @@ class Preamble:
             self._send(wire.encode_message(RepeatOperatorCalls()), [], calls.packed.encode())
 
     def discard(self) -> None:
-        """Fork the process kept after the imports no more, and kill it when its present forks have
-        ended."""
+        """Stop forking the process kept after the imports, and kill it when the processes forked
+        from it have ended."""
         self._doomed = True
         if not self._generations and self.pid:
             processes.kill_trees([self.pid])

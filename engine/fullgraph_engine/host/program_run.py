@@ -41,8 +41,8 @@ _LONGEST = 1_000_000
 
 
 def may_have_program(request: Analyze) -> bool:
-    """Whether a request might run a program; a quick test, which can be true although the file
-    turns out not to be one."""
+    """Whether a request might run a program. This quick test can be true although no file turns out
+    to be a program."""
     known = request.program.candidates
     return request.may_run_programs and (bool(known) or _may_be_program(request.text))
 
@@ -88,8 +88,8 @@ class ProgramRun:
     def _next_program(self, *, again: str = "", lacks: Lack = "") -> None:
         """Start the next program; if there is none, continue with tracing.
 
-        ``again``: path of a program to start again on fake tensors, because this machine lacks the
-        resource ``lacks``, such as a GPU.
+        If ``again`` is the path of a program, start that program again, on fake tensors. This
+        machine lacks the resource ``lacks``, such as a GPU.
         """
         while self._paths or again:
             path, again = again or self._paths.pop(0), ""
@@ -132,9 +132,9 @@ class ProgramRun:
         self._host.send(event)
 
     def _may_be_otherwise(self, finding: Finding) -> bool:
-        """Whether a finding only says that this file fails as a program.
+        """Whether a finding only says that this file fails when it is executed as a program.
 
-        It is wrong if another program executes the file successfully.
+        Such a finding is wrong if another program executes the file successfully.
         """
         alone = self._process is not None and self._process.key.path == self.request.path
         stopped = finding.code == "trace/eager-error" or finding.code.startswith("program/")
@@ -230,11 +230,11 @@ class ProgramRun:
         number, note = self.request.request, " ".join(self._notes)
         self._host.send(TargetsFound(number, _sort_targets(self._targets.values()), note))
 
-    # -- for the loop ---------------------------------------------------------------------------
+    # -- interface to the event loop ------------------------------------------------------------
 
     @property
     def waiting(self) -> int:
-        """Number of processes that this request still needs."""
+        """Number of processes that this request still has to start."""
         return self._analysis.waiting if self._analysis is not None else 0
 
     def next_deadline(self) -> float:

@@ -179,11 +179,12 @@ class ProgramProcess:
             self._show(message)
 
     def _as_seen_here(self, file: FileState) -> FileState:
-        """Return the state (time and size) of a file that the program read, as other processes see
-        it.
+        """Return the current state (time and size) of a file that the program read, outside the
+        program's sandbox.
 
-        Folders that the program wrote to appear changed only to the program. A file that changed
-        during the run gets an impossible state, so that the results do not count as valid.
+        Inside the sandbox, folders that the program wrote to look changed. If the file really
+        changed during the run, return a state that no file has, so that the results do not count as
+        valid.
         """
         if file.modified == OPEN:
             return file

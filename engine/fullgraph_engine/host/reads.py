@@ -22,10 +22,10 @@ _abspath, _exists = os.path.abspath, os.path.exists
 
 
 class UnfoundModules(importlib.abc.MetaPathFinder):
-    """A finder at the end of ``sys.meta_path`` that finds nothing, and records where a missing
-    module was searched for.
+    """A finder at the end of ``sys.meta_path`` that finds no module. It records the places where
+    Python searched for a missing module.
 
-    A file created there later makes results outdated.
+    If a file is created at such a place later, the results become outdated.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,8 @@ class Reads:
     def __init__(self, path: str, user_path: list[str], scratch: str) -> None:
         self._path, self._user_path, self._scratch = path, user_path, scratch
         self.open_files: Collection[str] = ()
-        """Paths of files open in the editor. Reading one is reported, but not its state on disk."""
+        """Paths of files open in the editor. If user code reads one of them, only its path is
+        reported, because its state on disk does not matter."""
         self._before = frozenset(sys.modules)
         self._last = next(reversed(sys.modules.items()))
         self.unfound = UnfoundModules()

@@ -371,7 +371,7 @@ class RealPipeline(_Engine, _Sandbox, _File, _Run, _Module, _Program, _Repro):
 
 def _read_own_lines() -> None:
     """Cache the source lines of the engine's modules before forking. Each new fake tensor mode
-    formats a stack, which would read them in every run."""
+    formats a stack; without the cache, every run would read these lines from disk."""
     own = (__package__, "fullgraph_engine.findings.runs", contextlib.__name__, "__main__")
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None) if name.startswith(own) else None

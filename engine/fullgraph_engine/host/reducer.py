@@ -90,7 +90,8 @@ def enter_sandbox(
     own = [*roots, *([_dirname(path)] if path else [])]
     sys.path[:] = [*own, *(entry for entry in user_path if entry not in own)]
     os.environ.update(sandbox.sandbox_environment(scratch, permissions.allowed))
-    # The process that forked this one may have cached another temporary folder.
+    # tempfile caches the temporary folder, and the process that forked this one may have used
+    # another.
     tempfile.tempdir = scratch
     os.chdir(scratch)
     root = _dirname(scratch)

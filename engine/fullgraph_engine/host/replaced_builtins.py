@@ -25,7 +25,8 @@ def restore_builtins() -> tuple[str, ...]:
 
 
 def replacement_finding(names: tuple[str, ...], lines: list[str]) -> Finding:
-    """Create a finding at the first line that mentions builtins."""
+    """Create the finding that the file replaced the builtin functions ``names``, at its first line
+    that mentions ``builtins``."""
     number = next((n for n, line in enumerate(lines) if "builtins" in line), 0)
     text = lines[number].rstrip("\r\n") if lines else ""
     shown = ", ".join(f"`{name}`" for name in names[:5]) + (", …" if len(names) > 5 else "")

@@ -1,4 +1,5 @@
-"""Send the results of an analysis to the server: each once, and some only when their run has ended.
+"""Send the results of an analysis to the server, without repetitions. Some are sent only when their
+run has ended.
 
 A run is a process that traces one target (a function or module class) with one set of inputs.
 """
@@ -91,7 +92,7 @@ class Reporter:
         self._started: set[int] = set()
         """Numbers of the targets whose tracing was reported to the server as started."""
         self._reported: set[tuple[str, Range]] = set()
-        """Names and ranges of the targets whose status the server has received."""
+        """Names and ranges of the targets for which the server has received a report."""
         self._lines: list[str] = []
 
     # -- messages of processes ----------------------------------------------------------------
@@ -138,8 +139,8 @@ class Reporter:
     # -- runs ---------------------------------------------------------------------------------
 
     def report_start(self, planned: PlannedRun) -> None:
-        """Report that tracing of a target has begun; do nothing if an earlier run of the target was
-        reported."""
+        """Report that tracing of a target has begun; do nothing if this was already reported for an
+        earlier run of the target."""
         if planned.target not in self._started:
             self._started.add(planned.target)
             self._host.send(TargetStarted(self._request.request, planned.info.name))
@@ -185,7 +186,7 @@ class Reporter:
         self._send_report(replace(report, repeats=end.repeats))
 
     def report_observation(self, result: RunResult) -> None:
-        """Report the end of a run that only executed or measured a target, without tracing it."""
+        """Send the report of a run that only executed or measured a target, without tracing it."""
         if result.done is not None:
             probe = result.attempt.plan.probe
             self._send_report(replace(result.done.report, probe_number=probe))
@@ -228,7 +229,8 @@ class Reporter:
         )
 
     def report_lost_run(self, attempt: Attempt) -> None:
-        """Report that a run did not end, so that some of its findings may be missing."""
+        """Report that a run was lost before it completed, so that some of its findings may be
+        missing."""
         run = RunId(attempt.plan.info.name, attempt.plan.probe, attempt.part)
         self._host.send(RunLost(self._request.request, run))
 
@@ -285,9 +287,9 @@ class Reporter:
         )
 
     def _report_again(self, first: RunResult, **changes: Any) -> None:
-        """Send the report of a target's first run again, with changed fields.
+        """Send the report of a target's first run again, with the fields in ``changes`` replaced.
 
-        When the report is sent once more, the fields changed earlier keep their new values.
+        The changes are stored, so that a further call keeps them.
         """
         if first.done is None:
             return

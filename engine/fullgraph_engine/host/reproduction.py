@@ -37,9 +37,9 @@ from .services import Services
 from .wire import CandidatesMade, ReductionOrder
 
 _GRACE, _COMPILING = 5.0, 120.0
-"""Number of seconds by which a reducer (the process that minimizes programs) may exceed its time
-before it is assumed to hang, without and with a backend. It limits its own time, which excludes the
-backend's startup."""
+"""Maximum seconds by which a reducer (the process that minimizes programs) may exceed its own time
+limit before it is assumed to hang. The first is for Dynamo alone, the second for a compiler
+backend, whose startup does not count against the reducer's limit."""
 _TOO_LATE = (
     "The time limit was reached before the target was run again; raise the limit, or write a "
     "probe with smaller inputs."
@@ -58,8 +58,8 @@ class ReproSession:
         self._host = host
         self._began = time.monotonic()
         self._trouble = ""
-        """Reason why the run may have written no programs, such as a crash; empty while it has not
-        ended."""
+        """Reason why the run wrote no programs, such as a crash; empty while it is running or after
+        a success."""
         self._made: CandidatesMade | None = None
         self._reducer = Performer(host, self._from_reducer, self._reducer_ended)
         self._deadline = self._began + request.seconds
@@ -78,8 +78,8 @@ class ReproSession:
             nice=0,
             wanted=wanted,
         )
-        # The run gets its own folder, because a saved process with executed imports may continue to
-        # use it.
+        # The run gets its own folder, because a process kept after the file's imports may still use
+        # the folder when the request has ended.
         self._left = tempfile.mkdtemp(dir=host.scratch)
         self._analysis: Analysis | None = Analysis(
             analyze,
@@ -180,12 +180,12 @@ class ReproSession:
         rest = "The best result so far is kept." if self._found else "No program was found by then."
         self._end(f"Minimization was stopped: {words}. {rest}")
 
-    # -- for the loop -------------------------------------------------------------------------
+    # -- interface to the event loop ----------------------------------------------------------
 
     @property
     def waiting(self) -> int:
-        """Number of further processes that this request needs: 1 (for the minimization) while
-        programs are being written, else 0."""
+        """Number of processes that this request still has to start: 1 (the reducer, which minimizes
+        a program) while a run writes programs, else 0."""
         return 1 if self._analysis is not None else 0
 
     def next_deadline(self) -> float:

@@ -56,8 +56,9 @@ class Requests:
     def admit(self, request: Analyze | Reproduce | Compare) -> None:
         """Start a request, or queue it if too many analyses are running.
 
-        Analyses at low priority (``nice``) start at once because they do not delay others;
-        reproductions and comparisons, because a user waits for them.
+        Only analyses at normal priority are queued. Analyses at low priority (``nice``) start at
+        once because they do not delay others. Reproductions and comparisons start at once because a
+        user waits for them.
         """
         number = request.request
         if number in self._sessions or any(one.request == number for one, _ in self._queue):

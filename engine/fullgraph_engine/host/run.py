@@ -64,7 +64,8 @@ LOST, BROKEN = 97, 98
 ``BROKEN`` if the engine's own code failed."""
 _MOST_FINDINGS = 2000
 _LAST = 0.1
-"""Fraction of a recompilation forecast's time that remains reserved for reporting its results."""
+"""Fraction of the time for forecasting recompiles, or for tracing alternative paths, reserved for
+reporting the results."""
 _EXTRACTING = 0.5
 """Fraction of the remaining time of a ``Reproduce`` request that may be used to write programs; the
 rest is for minimizing one."""
@@ -79,7 +80,8 @@ class Run:
     inputs.
 
     ``forking`` is called with True before a fork and with False after it, in both processes; None
-    where forking is not allowed. ``differs``: the inputs are other ones than were planned.
+    where forking is not allowed. ``differs``: the inputs are not the ones that were planned,
+    because executing the file again gave different ones.
     """
 
     launch: LaunchRun
@@ -172,7 +174,7 @@ class Run:
             stack = ()
         blackbox.at_stack(self.box, stack or frames.of_stack(frame))
 
-    # -- telling ------------------------------------------------------------------------------
+    # -- sending messages ---------------------------------------------------------------------
 
     def send(self, event: Event | Upward) -> None:
         wire.write_message(self.report, event)
@@ -194,9 +196,10 @@ class Run:
         if len(emitted) >= _MOST_FINDINGS and finding.identity not in emitted:
             return
         if finding.code.startswith("trace/") and placeholder.find_raised_error(finding.message):
-            return  # this error was reported at the failed statement and in the report
+            # This error comes from a placeholder, whose failed statement was already reported.
+            return
         if f"({placeholder.Placeholder.__name__})" in finding.context:
-            return  # the tracer entered a placeholder
+            return  # Dynamo traced into a placeholder, whose failed statement was already reported
         if finding.code == "trace/eager-error":
             error = finding.message
             if self.refusals.is_explained(error):
@@ -227,7 +230,7 @@ class Run:
         note, seconds = forecast.note, forecast.seconds
         self.send(ForecastFound(number, target, self.id, rows, found, note, seconds))
 
-    # -- the parts ----------------------------------------------------------------------------
+    # -- performing the run's purpose (part) --------------------------------------------------
 
     def trace(self) -> RunDone:
         launch = self.launch
@@ -453,8 +456,8 @@ def exit_after(
 ) -> NoReturn:
     """Call ``work`` and end this process; log exceptions of the engine's code.
 
-    ``report`` is the descriptor of the log. ``lost`` are error numbers of an ``OSError`` by which
-    sending results fails, after user code has closed the pipe.
+    ``report`` is the descriptor of the log. ``lost`` are the error numbers with which sending
+    results raises ``OSError`` after user code has closed the pipe.
     """
     status = BROKEN
     try:

@@ -27,8 +27,8 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 REFUSED = "fullgraph runs this code only to trace it"
 """First words of every error message with which the audit hook denies an operation."""
 _FROM_KERNEL = ("PermissionError: [Errno 1] ", "OSError: [Errno 30] ")
-"""First words of the errors that the system call filter (EPERM) and read-only mounts (EROFS)
-cause."""
+"""Beginnings of exception texts caused by the kernel's part of the sandbox: the system call filter
+(EPERM) and read-only mounts (EROFS)."""
 
 _STREAMS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/zero"})
 _AF_UNIX = 1
@@ -187,7 +187,7 @@ class Sandbox:
             self._startable = names
         return self._is_held
 
-    # -- what came of it ----------------------------------------------------------------------
+    # -- explaining failures ------------------------------------------------------------------
 
     def is_explained(self, error: str) -> bool:
         """Whether ``error``, the type and message of an exception, is explained by an operation
@@ -198,8 +198,8 @@ class Sandbox:
         """Return ``finding`` with the denied operation that probably caused it, and a hint on how
         to allow the operation.
 
-        Unchanged if the sandbox denied nothing that explains ``error``, the type and message of the
-        exception.
+        ``error`` is the type and message of the exception. If no denied operation explains it,
+        ``finding`` is returned unchanged.
         """
         variable = self._hidden_variable(error)
         allowance, notes = None, list(finding.notes)
@@ -300,8 +300,8 @@ class Sandbox:
             self._check_network(event, arguments[1:])
 
     def _check_socket(self, event: str, arguments: tuple[Any, ...]) -> None:
-        # The address family of an existing descriptor is unknown, and connected pairs of local
-        # sockets are needed.
+        # Allow local (Unix) sockets, because connected pairs of them are needed. Also allow -1: the
+        # address family of an existing descriptor is unknown.
         if arguments[1] not in (_AF_UNIX, -1):
             self._check_network(event, ("a socket",))
 
@@ -312,7 +312,8 @@ class Sandbox:
         raise self._make_refusal("gives it no network", str(where), Allowance("network"))
 
     def _check_signal(self, event: str, arguments: tuple[Any, ...]) -> None:
-        # Programs could also signal other processes, which the kernel prevents.
+        # If user code may start programs, they could signal other processes anyway; the kernel then
+        # prevents it.
         if self.forking or self._allowed.programs:
             return
         own = _getpid() if event == "os.kill" else _getpgrp()
@@ -321,8 +322,8 @@ class Sandbox:
 
 
 _NO_FOLDER = 99
-# Positions of the path and of the descriptor that it is relative to, among the arguments of an
-# event.
+# By audit event, for each path among its arguments: the position of the path, and the position of
+# the descriptor of the folder that the path is relative to.
 _CHANGES: dict[str, tuple[tuple[int, int], ...]] = {
     "os.chflags": ((0, _NO_FOLDER),),
     "os.chmod": ((0, 2),),
@@ -387,7 +388,7 @@ def sandbox_environment(scratch: str, allowed: Allowed) -> dict[str, str]:
     }
     if "cpp-extensions" in allowed.caches:
         del own["TORCH_EXTENSIONS_DIR"]
-        # One compiler per allowed process, including the processes that each compiler starts.
+        # Limit the number of compilers that a build starts at once.
         own["MAX_JOBS"] = os.environ.get("MAX_JOBS", "4")
     if "triton-cache" in allowed.caches:
         del own["TRITON_CACHE_DIR"]
@@ -401,10 +402,10 @@ def sandbox_environment(scratch: str, allowed: Allowed) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "TOKENIZERS_PARALLELISM": "false",
-        # Otherwise torch up to 2.9 starts addr2line for the C++ frames of some errors.
+        # Without this setting, torch up to 2.9 starts addr2line for the C++ frames of some errors.
         "TORCH_DISABLE_ADDR2LINE": "1",
         "TORCH_SYMBOLIZE_MODE": "dladdr",
-        # Otherwise importing Inductor starts compile workers, if Triton is installed.
+        # Without this setting, importing Inductor starts compile workers, if Triton is installed.
         "TORCH_WARM_POOL": "0",
         "WANDB_MODE": "disabled",
     }

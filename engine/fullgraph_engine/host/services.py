@@ -24,8 +24,8 @@ class Services(Protocol):
     degraded: tuple[Degraded, ...]
     """Facts about a trace, such as guards, that the installed torch cannot show."""
     found: FoundProbes
-    """Inputs for targets (functions and module classes of files) that searches of earlier requests
-    found."""
+    """Results of searches for example inputs of functions and module classes, from earlier
+    requests."""
     expected_paths: ExpectedPaths
     """Targets (functions and module classes of files) that had alternative execution paths in
     earlier requests."""
@@ -60,12 +60,13 @@ class Services(Protocol):
     def watch_reports(self, launched: LaunchedProcess, ready: Callable[[], None]) -> LineReader:
         """Watch the messages that a process sends; return a reader for them.
 
-        ``ready`` is called when messages arrive. The main process's descriptors for the output of
-        ``launched`` and for its last stack are closed.
+        ``ready`` is called when messages arrive. This method closes unneeded descriptors: for the
+        output streams of ``launched``, and for the file in which it records its last stack.
         """
 
     def own_descriptors(self) -> set[int]:
-        """Return the descriptors of the engine that forked processes must close."""
+        """Return the descriptors that only the engine's main process uses, which forked processes
+        must close."""
 
     # -- processes ----------------------------------------------------------------------------
 

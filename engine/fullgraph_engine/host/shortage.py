@@ -32,7 +32,8 @@ class Shortage:
 
     def __init__(self) -> None:
         self.retry_at = float("inf")
-        """Time at which a process start that failed is repeated; infinite if none is waiting."""
+        """Time of the next attempt to start a process, on the clock of the ``now`` arguments;
+        infinite if none is scheduled."""
         self._since = 0.0
         """Time at which a process start first failed; 0 if the last start succeeded."""
 

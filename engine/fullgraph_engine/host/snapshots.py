@@ -121,9 +121,9 @@ class Snapshots:
         """Wait at a call of a target, in a copy of the process (snapshot), and fork a run for each
         command that arrives.
 
-        It ends with the engine's main process. ``taken`` is the planned run of the call, or None;
-        ``call`` is a digest of its arguments, and ``source`` describes it. Return only in a forked
-        process, with its command and channels.
+        ``taken`` is the planned run of the call, or None; ``call`` is a digest of its arguments,
+        and ``source`` describes it. The function returns only in a forked process, with the command
+        and the channels of that process. The waiting copy ends with the engine's main process.
         """
         server = self._server
         if server is None:

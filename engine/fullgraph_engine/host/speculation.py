@@ -1,8 +1,8 @@
 """Trace alternative execution paths of a target in advance, on an idle processor, after an edit.
 
 A target (a function or module class) that had alternative paths before the edit usually has them
-afterwards too. The first one is its other mode, training or evaluation, which can be traced while
-the target's first run is still going.
+afterwards too. The first such path is the call in the other mode (training or evaluation). It can
+be traced while the target's first run is still going.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .wire import BranchAnswer, PlannedRun
 
 @dataclass(frozen=True)
 class Expected:
-    """The settings of the last trace of a target's alternative execution paths: the mode (fake or
-    real tensors), and the encoded state of its first trace."""
+    """The settings with which a target's alternative execution paths were last traced: fake or real
+    tensors, and the encoded facts from the first trace."""
 
     mode: Mode
     known: str
@@ -98,7 +98,7 @@ class Speculations:
         """Whether a run that was started early for this target used other inputs or another kind of
         tensors than ``attempt``.
 
-        Its answer is then useless.
+        The answer of that run is then useless.
         """
         speculation = self._launched.get(attempt.plan.at)
         return speculation is not None and (

@@ -108,7 +108,7 @@ class WatchedProcess:
     def is_slow_by_itself(self) -> bool:
         """Whether the process exceeded its time limit although it hardly waited for a processor.
 
-        On a busy machine it may have been slow only because of other programs.
+        Otherwise it may have been slow only because other programs kept the machine busy.
         """
         return self.waited is not None and self.waited < _MOST_WAITED * self.seconds
 
@@ -156,7 +156,8 @@ class Family(Protocol):
 
 
 class SingleProcess:
-    """A family for requests whose processes are not forked from each other; it always returns 0."""
+    """The family of a request whose processes are not forked from each other: every pid and count
+    in it is 0."""
 
     source = 0
 
@@ -294,7 +295,8 @@ class Supervisor:
         """Postpone the deadline of a process by the time that it waited for a processor in the
         current stage.
 
-        The limits of the request bound this. Return whether the process has more time now.
+        The deadline is postponed at most by the factor ``stretch`` in the limits of the request.
+        Return whether the process has more time now.
         """
         if self._limits.stretch <= 1 or process.late != "timeout":
             return False
@@ -370,8 +372,8 @@ class Supervisor:
         processes.kill_trees([process.pid])
 
     def _find_stopped(self, process: WatchedProcess, seen: processes.ProcessTable) -> int:
-        """Return the pid of a forked process that a signal has stopped before it could report
-        itself; 0 if there is none."""
+        """Return the pid of a forked process that a signal stopped before the process could report
+        its pid; 0 if there is none."""
         parent, known = self._family.find_parent(process), set(self.pids)
         forks = (pid for pid in seen.stopped - known if seen.parents.get(pid) == parent)
         return next(forks, 0)

@@ -127,8 +127,8 @@ def used_names(node: ast.stmt) -> set[str]:
 
 
 def is_compound(node: ast.stmt) -> bool:
-    """Whether a statement, such as a loop or ``try``, may have bound some of its names correctly
-    before it failed."""
+    """Whether a statement contains other statements, such as a loop or ``try``. It may have bound
+    some names before it failed."""
     return isinstance(node, (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.AsyncFor)) or (
         type(node).__name__ in ("TryStar", "Match", "AsyncWith")
     )
@@ -143,7 +143,8 @@ def is_definition(node: ast.stmt) -> bool:
 
 
 def one_alias(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> ast.stmt:
-    """Return an import statement that imports only ``alias``, at the same position."""
+    """Return a copy of the import statement ``node`` that imports only ``alias``, with the same
+    source position."""
     single: ast.stmt
     if isinstance(node, ast.Import):
         single = ast.Import([alias])

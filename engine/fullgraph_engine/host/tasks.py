@@ -22,9 +22,9 @@ number in the user's file, and whether it uses real tensors."""
 class Launch:
     """Task: launch a run, which traces one target.
 
-    With ``enclosing``, the run is forked from a waiting copy (snapshot) of the process that
-    executed the target's callers, made at the recorded ``call``. If it is None, the run is forked
-    from the process that executed the user's file.
+    If ``enclosing`` is None, the run is forked from the process that executed the user's file.
+    Otherwise it is forked from a snapshot: a copy of the process that executes the target's
+    callers, which waits at the recorded ``call``.
     """
 
     command: LaunchRun
@@ -99,7 +99,8 @@ class ReportMissingForecast:
 
 @dataclass(frozen=True)
 class ReportLostRun:
-    """Task: report that a run for more findings, after the first run, did not end."""
+    """Task: report that a run for more findings, after the first run, was lost before it
+    completed."""
 
     attempt: Attempt
 
@@ -133,7 +134,7 @@ class ReportCompilation:
 
 @dataclass(frozen=True)
 class ReportMissingCompilation:
-    """Task: report that a target was not compiled to the end; ``reason`` is a clause."""
+    """Task: report that the compilation of a target did not complete; ``reason`` is a clause."""
 
     first: RunResult
     attempt: Attempt

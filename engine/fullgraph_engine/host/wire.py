@@ -2,8 +2,9 @@
 
 Messages to the main process are lines. Events of the server's protocol pass unchanged; messages
 defined here have the prefix ``!``. They are JSON, never pickle, because user code may have forged
-them. Messages from the main process are socket packets, which carry file descriptors for the
-process to fork. Processes that were not forked receive lines instead.
+them. Messages from the main process are socket packets. A packet that requests a fork carries the
+file descriptors for the new process. Processes that were not forked receive lines instead of
+packets.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ _PACKET = 1 << 16
 
 
 def starts_programs(request: Analyze) -> bool:
-    """Whether processes of the request may start programs, as a backend of ``torch.compile`` starts
-    a C++ compiler."""
+    """Whether processes of the request may start programs, such as the C++ compiler of a
+    ``torch.compile`` backend."""
     return bool({"measure", "numerics"} & {*request.parts}) or bool(
         request.observe and request.observe.compiled_by == "inductor"
     )
 
 
-# -- upwards ----------------------------------------------------------------------------------
+# -- messages to the main process -------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class PlannedRun:
 
     @property
     def at(self) -> tuple[int, int]:
-        """Index of the target, and index of its inputs."""
+        """Identification of the run: the index of the target, and the index of the inputs."""
         return self.target, self.probe
 
 
@@ -124,8 +125,9 @@ class PreambleReady:
 
 @dataclass(frozen=True)
 class PreambleStale:
-    """A message that a process kept after a file's imports cannot be used: the file now begins with
-    other statements, or the process has changed."""
+    """A message that a process kept after a file's imports cannot be forked again. Either the file
+    now begins with other statements, or the process has started threads or failed to import a
+    module."""
 
 
 @dataclass(frozen=True)
@@ -153,8 +155,7 @@ class ChildForked:
 
 @dataclass(frozen=True)
 class ForkFailed:
-    """A message that the process which command ``number`` requested could not be forked, for the
-    system error ``error`` (an errno)."""
+    """A message that the fork requested by command ``number`` failed with the errno ``error``."""
 
     number: int
     error: int
@@ -191,9 +192,9 @@ class RunDone:
     """The result of a run, a process that traced one target with one set of inputs.
 
     ``needs_real``: reason to repeat the run with real tensors, or None. ``further``: number of the
-    target's waiting runs to launch. ``raised``: fake tensors raised an exception. ``known``:
-    encoded state from which alternative execution paths are traced; empty if there are none.
-    ``unfound``: the search for inputs that failed, or None.
+    target's waiting runs to launch. ``raised``: fake tensors raised an exception. ``known``: facts
+    about this trace, encoded as text, that the run for alternative execution paths needs; empty if
+    the target does not have such paths. ``unfound``: the search for inputs that failed, or None.
     """
 
     report: TargetReport
@@ -215,13 +216,14 @@ class ProgramDone:
 
     ran: bool
     refused: str = ""
-    """Reason why the program cannot run as requested; empty if it can."""
+    """Reason why the program did not run: the requested backend is not available. Empty if it
+    ran."""
     how: ProgramEnd = "finished"
     called: int = 0
     note: str = ""
     lacks: Lack = ""
-    """Resource that the program lacked, such as GPU memory, and that fake tensors do not need;
-    empty if it lacked none."""
+    """Resource that the program lacked, such as GPU memory, so that it should run again on fake
+    tensors; empty if it lacked none."""
 
 
 @dataclass(frozen=True)
@@ -338,7 +340,7 @@ Upward = Union[
 ]
 
 
-# -- downwards --------------------------------------------------------------------------------
+# -- messages from the main process -----------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -357,21 +359,21 @@ class LaunchRun:
     seconds: float
     memory: int
     answers: tuple[BranchAnswer, ...] = ()
-    """Results of functions that earlier processes of the same run evaluated, because the run itself
-    must not be changed by them."""
+    """Results of functions that earlier processes of the same run evaluated. They were separate
+    processes, because the functions may change the state of their process."""
     last: bool = False
     """True if the time is used up, so that the run must complete without evaluating further
     functions in other processes."""
     found: tuple[FoundProbe, ...] = ()
     """Inputs that searches in earlier runs found for functions and module classes of the file."""
     known: str = ""
-    """Encoded state of the first trace with the same target and inputs; empty unless the run traces
-    alternative execution paths."""
+    """Facts about the first trace with the same target and inputs, encoded as text; empty unless
+    the run traces alternative execution paths."""
     began: float = 0.0
     """Time at which the main process sent the command, in ``time.monotonic()``."""
     speculative: bool = False
     """True for a run that was started early on an idle processor and only computes one answer for a
-    later run. Then ``known`` is from before the last edit."""
+    later run. Then ``known`` is from a trace before the last edit."""
 
 
 @dataclass(frozen=True)
@@ -433,8 +435,8 @@ class SkippedStatement:
 
 @dataclass(frozen=True)
 class RepeatedExecution:
-    """The only run for which a new process executes the user's file again; other results are not
-    reported again.
+    """A run for which a new process executes the user's file again. The process performs only this
+    run, and does not report the results of the execution again.
 
     ``late`` is the index of the statement that exceeded the time limit in the first execution, or
     None. ``probe`` describes the inputs that the run was planned with.
@@ -559,8 +561,8 @@ class RepeatOperatorCalls:
 
 Downward = Union[LaunchRun, LaunchEnclosingRun, ForkGeneration, ImportAhead, RepeatOperatorCalls]
 Order = Union[ModuleOrder, ProgramOrder, ReductionOrder, ComparisonOrder, IndexOrder, TrialOrder]
-"""A task for a process that performs nothing else: a new process, or a waiting one with torch
-imported."""
+"""An order: the only work of a process. The process is new, or it has imported torch and waits for
+an order."""
 _KINDS: dict[str, type] = {
     kind.__name__: kind for union in (Upward, Downward, Order) for kind in typing.get_args(union)
 }

@@ -164,9 +164,8 @@ class Finding:
     """Structured facts, such as the guard that failed, from which the finding was derived; None if
     it has only texts."""
     path: Union[TracePath, None] = None
-    """Condition under which the finding occurs, if it does not occur in every call, such as a mode
-    of the module; or an execution path that the example inputs do not take. None if it always
-    occurs."""
+    """Condition under which the finding occurs: a mode of the module, or an execution path that the
+    example inputs do not take. None if the finding occurs in every call."""
     allowance: Union[Allowance, None] = None
     """Permission that the user could grant to code that the sandbox has stopped; None for other
     findings."""
@@ -180,7 +179,8 @@ class Finding:
     """Calls of compiled callables in which the finding occurred, such as the first and the third,
     if a program was run."""
     names: tuple[GuardName, ...] = ()
-    """Names of the value whose guard the finding is about; the message contains the first one."""
+    """Names of the guarded value that the finding is about, if there is one; the message contains
+    the first name."""
 
     def to_wanted(self) -> Wanted:
         """Return a description of this finding for a ``Reproduce`` request, which asks for a script
@@ -220,14 +220,14 @@ class ProbeInfo:
     """Origin of the inputs in words, such as ``get_inputs`` or ``line 12``."""
     comment: str = ""
     """Text that the user can write after ``# fullgraph:`` to keep inputs that the engine found by
-    trying.
+    trial calls.
 
-    If the user's own comment states inputs with which the code raises, these are inputs with which
-    it does not.
+    If the code raises with the inputs in the user's own comment, the text has inputs with which it
+    does not.
     """
     same_as: str = ""
-    """Name of another target that calls the same module with the same inputs, so that its trace
-    includes this one; empty for none."""
+    """Name of another target whose trace makes the same call, and so includes this trace; empty for
+    none."""
     context: str = ""
     """Modes and settings in which the call is made, if they differ from the defaults, in words:
     ``in eval mode, without gradients``."""
@@ -243,10 +243,11 @@ class ProbeInfo:
 class FoundProbe:
     """The result of a search by trial calls for example inputs of a target.
 
-    ``comment`` is the found inputs as the text of a probe comment; empty if none were found. Then
-    ``obstacle`` is a sentence with the reason, and ``rests_on`` identifies the target's definition:
-    while it is unchanged, a search would fail again. ``settled``: the current text was traced with
-    the inputs, not only an earlier version.
+    ``comment`` has the found inputs as the text of a probe comment. If it is empty, the search
+    failed: ``obstacle`` is a sentence with the reason, and ``rests_on`` is a digest of the
+    definitions that the search used. While the digest is unchanged, a search would fail again.
+    ``settled``: the current text of the file was traced with these inputs; otherwise only an
+    earlier version was.
     """
 
     target: str
@@ -293,11 +294,11 @@ class TargetReport:
     seconds: float = 0.0
     error: str | None = None
     repeats: bool = False
-    """True for the status "timeout" if another run would reach the time limit as well, because the
-    machine was not busy with other programs."""
+    """True if another run would also end with the status "timeout": the target was slow by itself,
+    not because other programs kept the machine busy."""
     chosen: int = 0
-    """Number of values that the code read from fake tensors, which have none, so that the engine
-    chose them."""
+    """Number of values that the engine chose because the code read them from fake tensors, which do
+    not have values."""
     probe_number: int = 0
     coverage: Coverage | None = None
     """Source ranges that Dynamo traced or did not trace, in the functions of the file that it
@@ -381,8 +382,8 @@ class Limits:
     targets: int = 200
     processes: int = 32
     stretch: float = 1.0
-    """Maximum factor by which ``seconds`` and ``module_seconds`` grow while a process waits for a
-    processor, because other programs keep the machine busy."""
+    """Maximum factor by which ``seconds`` and ``module_seconds`` are extended if other programs
+    keep the machine busy, so that a process waits for a processor."""
     file_seconds: float = 0.0
     """Maximum wall time in seconds until the first trace of a target starts; 0 for no limit. Later
     targets get the status "skipped". The limit does not apply to requests for named targets."""
@@ -411,10 +412,11 @@ class ProgramRequest:
     compiler: CompilerCheck = "off"
     uncompiled: bool = False
     further_calls: int = 0
-    """Number of calls of each compiled function after the program, with other sizes and numbers. If
-    it is not 0, the values that the program computes are reported, too."""
+    """Number of calls that the engine makes of each compiled function after the program has ended,
+    with other sizes and numbers. If it is not 0, the engine also reports the values that the
+    program computes."""
     observed_modules: tuple[str, ...] = ()
-    """Names of module classes. The engine records the results of their calls, although the text
+    """Names of module classes whose results are recorded, even if this version of the program
     compiles only parts of the modules."""
 
 
@@ -440,7 +442,7 @@ class Analyze:
     """Names of targets to trace with real tensors at once. Other targets are traced with fake
     tensors first, in mode "auto"."""
     tentative: bool = False
-    """True for a text that the engine only tries out, such as a fix. The search for example inputs
+    """True for a temporary text, such as the file with a fix to test. The search for example inputs
     is short then, and its result is not stored."""
     focus: int = 0
     roots: tuple[str, ...] = ()
@@ -517,10 +519,10 @@ class Analyze:
 class Reproduce:
     """Request: create a small script that shows a finding; ends with ``Reproduced`` or ``Failed``.
 
-    ``wanted`` is the finding. ``analyze`` says how the text is executed and traced; its
-    ``request``, and requests for other output than findings in it, are ignored. ``seconds`` limits
-    the whole request, including verification of the script. ``folder`` is an empty folder for files
-    with tensor contents that the script loads; the server removes it.
+    ``wanted`` is the finding. ``analyze`` says how the text is executed and traced; its request
+    number, parts, target names and documents are ignored. ``seconds`` limits the whole request,
+    including verification of the script. ``folder`` is an empty folder for files with tensor
+    contents that the script loads; the server removes it.
     """
 
     request: int
@@ -537,10 +539,10 @@ class Compare:
 
     It ends with ``Compared`` or ``Failed``. ``analyze`` says how to execute the original, as in
     ``Reproduce``; ``changed`` is the whole text of the other version. ``seconds`` is the
-    approximate time limit. ``at_random``: number of random inputs to use instead of
-    systematically chosen ones; 0 for the latter. ``covering``: fail to verify equality unless the
-    inputs execute all changed lines, with both outcomes of each condition. ``last_probe``: number
-    of the last example inputs of the target to use.
+    approximate time limit. ``at_random``: number of random inputs to use; 0 to choose inputs
+    systematically. ``covering``: the outcome is "same" only if the inputs execute all changed
+    lines, with both outcomes of each condition. ``last_probe``: number of the last example inputs
+    of the target to use.
 
     With ``compiled_by``, the changed target is compiled instead, and some of its results and
     gradients are compared with eager calls. If they differ, the original is compiled, too, and the
@@ -625,8 +627,8 @@ class Ready:
     seconds: float
     degraded: tuple[Degraded, ...] = ()
     untested: bool = False
-    """True if this torch is newer than any tested release. Facts about a trace that ``degraded``
-    does not list work nevertheless."""
+    """True if this torch is newer than any tested release. The engine can still show all facts
+    about a trace that ``degraded`` does not list."""
     sandbox: SandboxLevel = field(default_factory=SandboxLevel)
     """Sandbox layers that protect the machine against user code, and which of them are active."""
 
@@ -692,8 +694,8 @@ class TargetDone:
 
 @dataclass(frozen=True)
 class RunLost:
-    """Event: a run for more findings, after the first run of a target, did not end. Some findings
-    may be missing."""
+    """Event: a run for more findings, after the first run of a target, was lost before it
+    completed. Some findings may be missing."""
 
     request: int
     run: RunId
@@ -929,8 +931,8 @@ def encode(message: Message) -> bytes:
 
 
 def cut_text(text: str, most: int = MOST_TEXT) -> str:
-    """Return a text cut after ``most`` characters, with a note how many characters are missing;
-    unchanged if it is shorter."""
+    """Return a text cut after ``most`` characters, with a note on the number of missing characters.
+    A shorter text is returned unchanged."""
     if len(text) <= most:
         return text
     return f"{text[:most]}… ({len(text) - most:,} more characters)"

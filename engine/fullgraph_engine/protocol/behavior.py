@@ -110,10 +110,10 @@ class ComparedCase:
 class Compared:
     """Last event of a ``Compare`` request: whether the changed text does the same as the original.
 
-    ``exact``: every result was equal bit by bit. Otherwise the results that differ are as close to
-    a double-precision calculation as the original's. ``reason`` is a sentence: the first
-    difference, or why equality is not verified; empty for the outcome "same". ``aspects`` are those
-    in which any case differs.
+    ``exact``: every result was equal bit by bit. Otherwise some results that count as equal differ
+    by rounding: they are as close to a double-precision calculation as the original's results.
+    ``reason`` is a sentence: the first difference, or why equality is not verified; empty for the
+    outcome "same". ``aspects`` are those in which any case differs.
     """
 
     request: int
@@ -127,10 +127,11 @@ class Compared:
     reached: tuple[int, ...] = ()
     """Zero-based changed lines of the original that a case (a call with chosen inputs) executed."""
     unreached: tuple[int, ...] = ()
-    """Zero-based changed lines that no case (a call with chosen inputs) executed, or whose
-    condition had the same outcome in all cases."""
+    """Zero-based changed lines of the original that the cases (calls with chosen inputs) do not
+    cover: no case executed the line, or its condition had the same outcome in all cases."""
     unreached_in_changed: tuple[int, ...] = ()
-    """Lines of the changed text like ``unreached``."""
+    """Zero-based changed lines of the changed text that the cases do not cover, as in
+    ``unreached``."""
     equal_where_reached: bool = False
     """True if the outcome is "unverified" only because of lines in ``unreached`` or
     ``unreached_in_changed``."""
@@ -172,10 +173,10 @@ class ProgramObserved:
     calls with other sizes and numbers.
 
     ``packed`` are the values, see :meth:`unpack_values`. ``further`` is the number of further
-    calls. ``difference`` says how a further call differs from the same call in eager mode; empty
-    if all agree. ``compile_seconds`` is the processor time in seconds of AOTAutograd and Inductor
-    for the program's own calls. ``stopped``: the engine ended the program before its own end, after
-    any number of its calls.
+    calls. ``difference`` says how a further call differs from the same call in eager mode; empty if
+    all agree. ``compile_seconds`` is the processor time in seconds of AOTAutograd and Inductor for
+    the program's own calls. ``stopped``: the engine ended the program early, so the number of
+    recorded calls says nothing about the program.
     """
 
     request: int
@@ -237,7 +238,7 @@ class Observe:
     not compile it."""
     only: Cases = ()
     at_random: int = 0
-    """Number of random inputs to use instead of systematically chosen ones; 0 for the latter."""
+    """Number of random inputs to use; 0 to choose inputs systematically."""
     last_probe: int = 0
-    """Number of the target's last example inputs (from 0) to use. Later ones are used only if they
-    can be made without other runs."""
+    """Number (from 0) of the last example inputs of the target that must be used. Later ones are
+    used only if they need not be requested by an earlier run."""

@@ -23,8 +23,8 @@ class BreakCause:
     same cause.
 
     The identity depends on the code of the break (``GB0059``), and on the source text and function
-    of its instruction, not on line numbers. It stays equal when other code changes, and in every
-    file that reaches this function.
+    of the instruction that breaks, not on line numbers. It stays equal when other code changes, and
+    it is equal in every file whose calls reach the instruction.
 
     ``function`` is the function that Dynamo cannot call, or the function that contains the
     instruction. ``path`` and ``line`` (zero-based) locate the instruction; for a wrapper, the
@@ -96,8 +96,8 @@ class BreakCost:
 
     @property
     def separated(self) -> int:
-        """Number of operators that a fix would move to a larger graph: of the two graphs of each
-        split function, those in the smaller."""
+        """Number of operators that a fix would move to a larger graph: for each split function, the
+        operators in the smaller of its two graphs."""
         return sum(min(cut.before, cut.after) * cut.runs for cut in self.cuts)
 
     @property
@@ -110,7 +110,8 @@ class BreakCost:
     def rank(self) -> tuple[int, int, int, int]:
         """Sort key by cost, highest for the most expensive break.
 
-        Compares device waits, then operators outside the largest graph, then functions left to
-        Python, then how often the call reached the break.
+        It compares the number of device waits first. Then it compares the operators that a fix
+        would move to a larger graph or keep from being discarded, the functions that run without
+        Dynamo, and how often the call reached the break.
         """
         return (self.syncs, self.separated + self.dropped, len(self.eager), self.met)

@@ -62,7 +62,7 @@ class Coverage:
         return traced, others
 
     def extends_to(self, line: int) -> bool:
-        """Whether the functions have code on this zero-based line or after it."""
+        """Whether any of the functions has code on this zero-based line or on a later one."""
         return any(code_line >= line for lines in self._lines for code_line in lines)
 
     @property

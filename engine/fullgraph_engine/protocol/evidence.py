@@ -1,6 +1,6 @@
 """Evidence of findings: structured facts, with one dataclass for each kind.
 
-Code that words, distinguishes or reproduces findings reads evidence instead of parsing texts.
+Code that describes, compares or reproduces findings reads evidence instead of parsing texts.
 ``kind``, the first field in JSON, identifies the dataclass.
 """
 
@@ -106,8 +106,8 @@ class EqualityEvidence:
 class GuardEvidence:
     """A guard on a value that the traced code itself changes, so that the next call recompiles.
 
-    ``source`` is Dynamo's name for the value; ``expression`` is the condition, for a guard without
-    a source.
+    ``source`` is Dynamo's name for the value. If it is empty, ``expression`` is the condition of
+    the guard.
     """
 
     source: str = ""
@@ -192,8 +192,8 @@ class FailureEvidence:
 
 @dataclass(frozen=True)
 class CompilerCheckEvidence:
-    """A condition that calls ``function``, such as ``torch.compiler.is_compiling``, which is true
-    only while Dynamo traces."""
+    """A condition on a call of ``function``, which returns true only while Dynamo traces, such as
+    ``torch.compiler.is_compiling``."""
 
     function: str
     kind: Literal["compiler-check"] = "compiler-check"
@@ -220,7 +220,8 @@ ExportProblem = Literal[
 """Kind of a problem with ``torch.export``.
 
 The first five are problems that draft export reports. ``failed`` and ``strict``: the export raised,
-or raised only in strict mode. ``dynamic-shapes``: not a problem, but which sizes may be dynamic.
+or raised only in strict mode. ``dynamic-shapes``: not a problem, but the list of sizes that may be
+dynamic.
 """
 
 

@@ -53,9 +53,9 @@ class GuardedFrame:
     """A function that Dynamo compiled, with the guards of one compilation.
 
     Lines are zero-based; ``path`` is empty for the analyzed file. ``last`` is the source range of
-    the function's instruction that ends last. ``entered`` is the number of times that its compiled
-    code ran; -1 if unknown. ``causes`` are source ranges that caused guards, None for a range that
-    the user has deleted since.
+    the instruction that ends last in the text; it shows where the function ends. ``entered`` is the
+    number of times that its compiled code ran; -1 if unknown. ``causes`` are source ranges that
+    caused guards, None for a range that the user has deleted since.
     """
 
     function: str

@@ -13,8 +13,8 @@ class Measurement:
     ``device`` is "cpu"; ``threads`` is the number of threads that torch uses. ``compiled`` is the
     time of a call compiled by Inductor, without the compilation itself, which took ``compiling``
     seconds of wall time and produced ``graphs`` graphs. ``costliest`` is the operator, such as
-    ``aten.addmm``, that takes most of the time of all operators in an eager call, and ``share`` its
-    part of it (0 to 1). ``reason`` is a sentence that says why a time is missing.
+    ``aten.addmm``, that takes the most time in an eager call. ``share`` is its share of the time of
+    all operators (0 to 1). ``reason`` is a sentence that says why a time is missing.
     """
 
     device: str = ""

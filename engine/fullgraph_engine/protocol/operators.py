@@ -39,8 +39,8 @@ Fake = Literal["kernel", "meta", "composite", "decomposition", "missing", "unkno
 Differentiable = Literal["formula", "composite", "registered", "no", "unknown"]
 """Autograd support of an overload.
 
-``formula``: formulas of derivatives.yaml. ``composite``: the operators that it is composed of.
-``registered``: an autograd kernel registered elsewhere.
+``formula``: formulas of derivatives.yaml. ``composite``: autograd of the operators that the
+overload consists of. ``registered``: an autograd kernel registered elsewhere.
 """
 
 

@@ -20,8 +20,8 @@ chose values. ``late``: the time ran out before its end.
 class PathValue:
     """A parameter of the target with its value on an alternative execution path.
 
-    ``value`` is the new flag or None; any other value is in ``notation``, as in a probe comment
-    (``f32[4, 16]``).
+    If ``notation`` is empty, ``value`` is the parameter's value: True, False or None. Any other
+    value is in ``notation``, as in a probe comment (``f32[4, 16]``).
     """
 
     name: str
@@ -51,8 +51,8 @@ class PathAnswer:
 class TracePath:
     """An execution path of a target, as differences from the path that its example inputs take.
 
-    Without differences, it is the latter path. ``training`` is the mode of the module, None if the
-    mode does not matter.
+    All fields have their defaults for the path of the example inputs itself. ``training`` is the
+    mode of the module, None if the mode does not matter.
     """
 
     training: Union[bool, None] = None
@@ -92,7 +92,7 @@ class TracedPaths:
     """The results of tracing a target's alternative execution paths, which complete its report.
 
     ``mode`` is the mode of the module in its example call: True for training mode, None if unknown.
-    ``narrowed`` are identities of findings of the example call that occur only in that mode.
+    ``narrowed`` are the identities of findings that occur in that mode but not in the other one.
     """
 
     reports: tuple[PathReport, ...] = ()

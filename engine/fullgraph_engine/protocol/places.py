@@ -62,7 +62,7 @@ class Frame:
 def place_words(range_: Range) -> str:
     """Return a range as text for a finding's identity.
 
-    An edit above the range can update the text.
+    The text contains the positions, so that the server can move it after an edit above the range.
     """
     start, end = range_.start, range_.end
     return f"{start.line}:{start.byte}-{end.line}:{end.byte}"

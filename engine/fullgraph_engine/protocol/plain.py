@@ -53,7 +53,7 @@ def from_plain(kind: Any, raw: Any) -> Any:
         return kind(raw)
     if kind is float and type(raw) is int and abs(raw) < 1 << 53:
         return float(raw)
-    # User code may write to the source of this data, so values of another type are rejected.
+    # User code can change this data, so values of another type than the declared one are rejected.
     if kind in (str, int, float, bool) and type(raw) is not kind:
         raise TypeError(f"{type(raw).__name__} in place of {kind.__name__}")
     return raw

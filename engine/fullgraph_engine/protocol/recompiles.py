@@ -9,8 +9,9 @@ from typing import Literal, Union
 from .places import Range
 
 ForecastKind = Literal["size", "value", "flag", "mode", "call"]
-"""Kind of difference between calls in a forecast: a size, a Python value, an argument with two
-values, training mode, or none at all."""
+"""Kind of difference between calls in a forecast. ``size``: a size. ``value``: a Python value.
+``flag``: an argument with two values. ``mode``: training mode. ``call``: no difference, only a
+repeated call."""
 
 Verdict = Literal["stays", "once", "conditional", "always"]
 """Effect that a change of an input has on later calls of a target.

@@ -34,8 +34,8 @@ class Wanted:
 
     Without a ``backend``, ``code`` and ``range`` identify a finding of ``target``. With a backend,
     both are ignored, and the finding is a failure of this backend on the graphs of the target. With
-    ``accuracy``, it is results further from double precision than rounding explains.
-    ``only_floating``: compare only floating-point results.
+    a backend and ``accuracy``, the finding is a wrong result: it differs from double precision by
+    more than rounding. ``only_floating``: compare only floating-point results.
     """
 
     code: str
@@ -55,8 +55,8 @@ class Wanted:
     """Execution path on which the finding occurred; None for the path that the example inputs take.
     """
     changed: tuple[str, ...] = ()
-    """Inputs that must differ between calls, for the finding that a forecast (experimental calls)
-    has recompiled."""
+    """Inputs that must differ between the calls of the script, if the finding is a forecast of
+    recompiles; otherwise empty."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ class ReproFound:
 class Reproduced:
     """Last event of a ``Reproduce`` request.
 
-    ``reason`` is a sentence with the next step that says why no script is verified; empty
-    otherwise.
+    If no script is verified, ``reason`` is a sentence with the reason and the next step; otherwise
+    it is empty.
     """
 
     request: int

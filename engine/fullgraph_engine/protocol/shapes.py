@@ -29,10 +29,10 @@ class ShapeSeen:
     one item.
 
     ``text`` is the value as in a probe comment, with symbolic sizes (``f32[s0, 16]``). ``concrete``
-    has the sizes of the example inputs instead; it is empty without symbols. ``device`` to
-    ``requires_grad`` apply only to tensors. ``graph`` is the number of the graph from 1; 0 for a
-    value outside graphs. ``graph`` and ``node`` locate the first of several values. ``count`` is
-    the number of values.
+    has the sizes of the example inputs instead; it is empty without symbols. The fields from
+    ``device`` to ``requires_grad`` apply only to tensors. ``count`` is the number of values in the
+    item. ``graph`` and ``node`` locate the first of them; ``graph`` is the number of the graph from
+    1, or 0 for a value outside graphs.
     """
 
     kind: ShapeKind

@@ -37,7 +37,7 @@ def in_user_words(source: str) -> str:
     words = _MEMBER.sub(_format_member, words)
     words = _ATTRIBUTE.sub(r".\1", words)
     words = _SIZE.sub(r".shape[\1]", words)
-    # A value that a graph break left on Python's stack is unnamed in the program.
+    # Values that a graph break left on Python's stack do not have a name in the program.
     return _STACK.sub("(…)", words)
 
 
@@ -71,8 +71,8 @@ def condition_in_user_words(expression: str) -> str:
 
 
 def _shorten_value(words: str) -> str:
-    """Return a value in Dynamo's text cut to a maximum length, and only its type if the text names
-    that."""
+    """Shorten a value in Dynamo's text to a maximum length. If the text is the representation of a
+    class, return the name of the class."""
     words = " ".join(words.split())
     if (match := _CLASS.fullmatch(words)) is not None:
         words = match[1] or match[2]

@@ -70,9 +70,8 @@ def _unite_texts(old: str, new: str) -> str:
 
 
 def without_covered(calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
-    """Return recorded calls without the calls that a recorded sequence of calls of one object
-    contains already.
-    """
+    """Return recorded calls without redundant ones: a call is redundant if it is part of a recorded
+    sequence of calls of one object."""
     kinds = {_call_kind(call): call for call in calls}
     covered: set[tuple[object, ...]] = set()
     for kind, call in kinds.items():
@@ -126,7 +125,7 @@ def unite_arguments(old: Arguments, new: Arguments) -> Arguments:
         if symbol is not None:
             return SizeText(SymbolicSize(symbol.name))
         hint = _example_hints(old).get(str(number)) if isinstance(value, SizeText) else None
-        # The symbol no longer varies together with any size.
+        # This size no longer varies together with another one, so the symbol is removed.
         return value if hint is None else LiteralValue(hint)
 
     return _map_values(old, unite_value)
@@ -241,9 +240,8 @@ def _integer_values(arguments: Arguments) -> Iterator[int | str]:
 
 
 def _map_values(arguments: Arguments, convert: Callable[[Value], Value]) -> Arguments:
-    """Return the arguments with ``convert`` called for each value in them, from left to right, and
-    its result as the new value.
-    """
+    """Return the arguments with each value in them replaced by the result of ``convert``, called
+    from left to right."""
 
     def map_value(one: Value) -> Value:
         inner = notation.inner_values(one)

@@ -57,8 +57,8 @@ def begin_recording(module_class: Any) -> Callable[[], None]:
 
 
 class _Due:
-    """A schedule for one class that decides which of its calls to examine: fewer the longer no call
-    was new.
+    """A schedule that decides which calls of one class to examine. While calls show nothing new, it
+    examines fewer and fewer of them.
 
     A call whose first argument has a new ``shape`` is examined in any case, until ``settled`` is
     set because new shapes no longer show anything new.
@@ -74,7 +74,7 @@ class _Due:
 
     def schedule_next(self, *, new: bool) -> None:
         self.old = 0 if new else self.old + 1
-        # Examine the first calls one by one: a model often contains a layer many times.
+        # Examine every call at first: a model often calls many equal layers before a different one.
         self.skip = 0 if self.old < 16 else min(1 << (self.old - 15), _MOST_SKIPPED)
         self.settled = self.old >= 32
 
@@ -104,7 +104,8 @@ class _Watched:
         """Schedules that decide which calls to examine: in evaluation mode, and in training mode.
         """
         self.seen: dict[tuple[str, ...], _Kind] = {}
-        """Group of calls, equal except for sizes and numbers, by the exact notation of a call."""
+        """Group of each recorded call, by the exact notation of the call; calls in one group differ
+        only in sizes and numbers."""
         self.calls: dict[_Kind, RecordedCall] = {}
         self.orders: dict[int, tuple[Any, list[_Kind]]] = {}
         """Groups of calls that each object has received so far, by ``id`` of the object; a weak
@@ -135,7 +136,7 @@ class _Watched:
         if kind in order or len(order) >= merging.MOST_STEPS:
             return False
         if order and order[0].parameters != kind.parameters:
-            return False  # the module moved to another device or dtype in between
+            return False  # the module was moved to another device or dtype after its first call
         order.append(kind)
         if len(order) < 2 or tuple(order) in self.sequences:
             return False
@@ -189,7 +190,7 @@ class _Recorder:
             return None
         return _Watched(kind, path.relative_to(self.root).as_posix(), vars(home))
 
-    # -- what happens -------------------------------------------------------------------------
+    # -- recording constructions and calls ----------------------------------------------------
 
     def record_construction(
         self, watched: _Watched, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -272,7 +273,8 @@ class _Recorder:
         found = watched.inits.get(id(module))
         if found is not None:
             return found[1]
-        # A copy of a module: use the arguments of the original if all instances have the same.
+        # The constructor of this object was not observed, so it is a copy. Use the arguments of the
+        # other instances if they are all equal.
         if len(watched.texts) == 1 and watched.last is not None:
             return watched.last
         return "The arguments of its constructor are not known."
@@ -287,7 +289,7 @@ class _Recorder:
         found = self.constructor_arguments(module, watched)
         return found if isinstance(found, Arguments) else None
 
-    # -- telling ------------------------------------------------------------------------------
+    # -- writing the recording ----------------------------------------------------------------
 
     def write(self) -> None:
         """Write all recordings of this process to its own file; a forked process writes another
@@ -343,7 +345,7 @@ def _context_text() -> str:
     return replace(context, stance=ambient.stance(), settings=settings).text
 
 
-# -- around what the user wrote -----------------------------------------------------------------
+# -- wrappers around the user's classes ---------------------------------------------------------
 #
 # Each wrapper shares the globals of the function that it wraps, as ``torch.jit.script`` resolves
 # names there. So a wrapper may only use names of its closure.

@@ -114,8 +114,8 @@ def leaves_breaks_unreported() -> bool:
 def restarts_before_break(speculation: Any) -> bool:
     """Whether Dynamo restarts the trace before the instruction that broke the graph.
 
-    ``speculation`` is Dynamo's record of a failed attempt. Dynamo reports every other failed
-    attempt: it has a reason or is at ``STORE_ATTR``.
+    ``speculation`` is Dynamo's record of a failed attempt. If the record has a reason or is for
+    ``STORE_ATTR``, Dynamo reports the break and does not restart.
     """
     return speculation.reason is None and speculation.inst.opname != "STORE_ATTR"
 

@@ -130,8 +130,8 @@ def _symbol_sources(data: Mapping[str, Any]) -> Sequence[tuple[str, Any]]:
 
 
 def _describe_local(value: Any) -> str:
-    """Return the description of a local variable, which torch stores as a list of the value's
-    leaves."""
+    """Return the description of a local variable as text. torch stores it as a list with one item
+    for each leaf of the value."""
     return str(value[0]) if isinstance(value, list) and len(value) == 1 else str(value)
 
 

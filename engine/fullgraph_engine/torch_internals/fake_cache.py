@@ -180,7 +180,8 @@ class FakeRulesSnapshot:
         do not matter.
         """
         return (
-            # List comparison does not call `__eq__` for identical objects.
+            # Lists are compared because a list comparison does not call `__eq__` for identical
+            # objects.
             all(
                 list(map(space.get, names)) == functions
                 for space, names, functions in self._functions

@@ -88,9 +88,9 @@ class CompiledGraph:
     is_complete: bool = False
     """False while the graph is being compiled."""
     processor_seconds: float = 0.0
-    """Processor time of AOTAutograd and Inductor, including the backward graph."""
+    """Processor time in seconds of AOTAutograd and Inductor, including the backward graph."""
     forward_seconds: float = 0.0
-    """Total time in the call of the backend, which excludes backward graphs that are compiled
+    """Wall time in seconds of the whole call of the backend, without backward graphs compiled
     later."""
     aot_seconds: float = 0.0
     inductor_seconds: float = 0.0
@@ -243,7 +243,8 @@ class CompilerObserver:
 
     @contextlib.contextmanager
     def _timing(self, node: Any) -> Iterator[None]:
-        """Add the time in the block to the node's, unless it is inside of another node's block."""
+        """Add the time of the ``with`` block to the times of the node. Do nothing if the block is
+        inside the block of another node."""
         one = self._current
         if one is None or self._in_node:
             yield
@@ -390,7 +391,7 @@ def _omit_builds() -> None:
     builds.cpp = builds.cpp_pybinding = no_kernel
     config.cpp.vec_isa_ok = True
     instructions: Any = cpu_vec_isa.VecISA
-    # Some instructions are tested in spite of the setting.
+    # Inductor tests some instructions although the setting above is on.
     instructions.check_build = lambda *_: True
     compilers: Any = cpp_builder
     compilers.get_cpp_compiler = lambda: "c++"

@@ -64,7 +64,7 @@ def find_compiled_call(frame: types.FrameType | None) -> CompiledCall | None:
 
 
 def find_wrapper_frame(frame: types.FrameType | None) -> types.FrameType | None:
-    """Return the frame of torch's wrapper, which makes a compiled call, or None.
+    """Return the frame of torch's wrapper that makes a compiled call, or None.
 
     Searches up to eight frames outwards from ``frame``.
     """

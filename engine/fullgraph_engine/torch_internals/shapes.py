@@ -77,7 +77,7 @@ def name_of_source(source: Any) -> str:
 def source_of_symbol(shape_env: Any, symbol: Any) -> str:
     """Return the name of the value that a symbol is the size of, or an empty string.
 
-    The dictionary is ``var_to_sources`` up to torch 2.9; later releases also have
+    torch stores these names in ``var_to_sources`` up to 2.9; later releases also have
     ``source_to_var``.
     """
     sources = getattr(shape_env, "var_to_sources", None) or getattr(shape_env, "source_to_var", {})
@@ -88,7 +88,7 @@ def source_of_symbol(shape_env: Any, symbol: Any) -> str:
 def symbol_hints(shape_env: Any) -> Any:
     """Return the hints of the backed symbols of a ``ShapeEnv``, by symbol.
 
-    The dictionary is ``var_to_val`` up to torch 2.10, then ``backed_var_to_val``.
+    torch stores them in ``var_to_val`` up to 2.10, and in ``backed_var_to_val`` since.
     """
     known = getattr(shape_env, "backed_var_to_val", None)
     return shape_env.var_to_val if known is None else known

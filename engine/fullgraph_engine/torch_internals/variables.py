@@ -52,8 +52,8 @@ COMPUTED = internal(
     f"{_V}.lazy",
     "ComputedLazyConstantVariable",
 )
-"""Class that represents computed constants since torch 2.14; earlier releases use
-:data:`CONSTANT`."""
+"""Class of Dynamo for constants that user code computes, since torch 2.14. Earlier releases use
+:data:`CONSTANT` for them."""
 
 VALUES = (
     TENSOR,

@@ -49,8 +49,7 @@ class ForkedProcessOwner(ProcessOwner, Protocol):
     command, or the failure of the fork."""
 
     def handle_refusal(self, error: int) -> None:
-        """Handle that the process could not be forked, because the system lacks resources;
-        ``error`` is the errno."""
+        """Handle a failed fork of the process, for lack of resources; ``error`` is the errno."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,8 @@ class LaunchedProcess:
     """A process that was just started, or that another process was asked to fork.
 
     ``pid`` is 0 until the other process has reported it. ``begun`` is false for a process that
-    first imports torch and then reports its start. ``taken_over`` is true if no process was forked:
-    the one that executed the user's file performs the run itself.
+    first imports torch and then reports its start. ``taken_over`` is true if the process that
+    executed the user's file performs the run itself.
     """
 
     channels: Channels
@@ -99,9 +98,9 @@ class EnclosingProcess(RunSource, Protocol):
     """
 
     def handle_message(self, message: ChildForked | ForkFailed | ChildExited) -> None:
-        """Pass the start or the end of a run to the run's owner.
+        """Report the start or the end of a run to the run's owner.
 
-        It was reported by the waiting copy of this process (snapshot) that forked the run.
+        ``message`` comes from the waiting copy of this process (snapshot) that forked the run.
         """
 
 
@@ -118,7 +117,7 @@ class ModuleProcess(RunSource, Protocol):
 
     @property
     def source(self) -> int:
-        """Pid of the process, kept after the file's imports, that this process is forked from; 0 if
+        """Pid of the kept process (kept after the file's imports) that forked this process; 0 if
         the engine's main process forked it."""
 
     def launch_enclosing(
@@ -140,8 +139,8 @@ class ModuleProcess(RunSource, Protocol):
         it can launch."""
 
     def discard_source(self) -> None:
-        """End the kept process that this process was forked from, because it has executed other
-        imports than the file has."""
+        """End the kept process that this process was forked from, because the file's imports have
+        changed."""
 
     def repeat_calls(self, calls: OperatorCalls) -> None:
         """Make the process kept after the imports repeat operator calls of a run, to fill torch's
@@ -175,8 +174,8 @@ class ProcessBackend(Protocol):
         """
 
     def prepare(self, waiting: int | None) -> None:
-        """Start interpreters in advance for ``waiting`` runs; None if no request is active, to
-        prepare for the next one."""
+        """Start interpreters in advance for ``waiting`` runs. If ``waiting`` is None, no request is
+        active, and interpreters are started for the next one."""
 
     def make_room(self) -> bool:
         """End a process that waits for work, to free resources. Return False if there is none."""

@@ -29,16 +29,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class BranchResult(Generic[T]):
-    """The result of a function evaluated in another process: its ``value``, or in ``lost`` the
-    reason for its absence."""
+    """The result of a function evaluated in another process: the returned ``value``. If the value
+    is missing, ``lost`` is the reason."""
 
     value: T | None = None
     lost: str = ""
     late: bool = False
     """True if the time limit was reached before the function returned."""
     used: float = 0.0
-    """Seconds of processor time that the function used in another run; 0 if a child of this process
-    evaluated it, because the system counts the time of children already."""
+    """Seconds of processor time that the function used in an earlier process of the same run; 0 if
+    a child of this process evaluated it, because the system already counts the time of children."""
 
 
 class Branches:
@@ -217,5 +217,5 @@ def _receive_all(descriptor: int, until: float) -> bytes | None:
 def _wait_status(pid: int) -> int:
     try:
         return _waitpid(pid, 0)[1]
-    except OSError:  # a thread of user code has waited for this child
+    except OSError:  # a thread of user code has already collected this child's exit status
         return 0

@@ -224,8 +224,8 @@ def _sandbox_level(
 
 
 def _allowed_words(allowed: Allowed) -> str:
-    """Return the operations that the user allows as a phrase with "is" or "are", for a sentence;
-    empty if nothing is allowed."""
+    """Return a phrase that lists the operations allowed by the user, such as ``are the network,
+    programs``. The phrase is empty if nothing is allowed."""
     parts = ["the network"] if allowed.network else []
     parts += ["programs"] if allowed.programs else []
     parts += [f"writing below {one.path}" for one in caches.allowed_folders(allowed)]

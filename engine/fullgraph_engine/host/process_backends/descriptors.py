@@ -19,7 +19,8 @@ _ROOM = 24
 itself."""
 
 _F_GETPATH, _LONGEST_PATH = 50, 1024
-"""Constants from sys/fcntl.h and sys/param.h of macOS."""
+"""Constants of macOS for looking up a descriptor's path: the command of fcntl (sys/fcntl.h), and
+the maximum path length (sys/param.h)."""
 
 _LINUX = sys.platform.startswith("linux")
 _close, _dup2, _open, _poll = os.close, os.dup2, os.open, select.poll

@@ -61,9 +61,9 @@ class ForkServer:
         self._control, self._report = socket.socket(fileno=control), report
         self._forking = forking
         self.onward: socket.socket | None = None
-        """Socket to the process that continues the user's code, if this process waits as a copy
-        (snapshot) at a call. Commands for copies made at later calls are sent there. None in other
-        processes."""
+        """Socket for commands to the snapshots of later calls. It leads to the process that
+        continues the user's code. None if this process is not a snapshot (a copy of the process
+        that waits at a call)."""
         self.is_own: Callable[[Forks], bool] = lambda _: True
         self._children: dict[int, _Child] = {}
         """Forked children whose end was not reported yet, by pid."""

@@ -19,12 +19,12 @@ _PR_SET_NO_NEW_PRIVS = 38
 _VERSION_FLAG = 1
 _RULE_PATH_BENEATH = 1
 
-# linux/landlock.h
+# Bits of access rights and scopes in linux/landlock.h; later kernels have a higher ABI version.
 _WRITE_FILE, _REMOVE_DIR, _REMOVE_FILE = 1 << 1, 1 << 4, 1 << 5
-_MAKE = 0b1111111 << 6  # char, dir, reg, sock, fifo, block, sym
-_REFER, _TRUNCATE = 1 << 13, 1 << 14  # ABI 2, ABI 3
-_NET = 0b11  # bind and connect TCP, ABI 4
-_SCOPED = 0b11  # abstract sockets and signals, ABI 6
+_MAKE = 0b1111111 << 6  # rights to create each of seven types of files
+_REFER, _TRUNCATE = 1 << 13, 1 << 14  # since ABI 2 and ABI 3
+_NET = 0b11  # bind and connect TCP sockets; since ABI 4
+_SCOPED = 0b11  # abstract sockets and signals; since ABI 6
 _ONLY_SCOPED = struct.pack("QQQ", 0, 0, _SCOPED)
 
 # Save these functions at import, because user code may replace them later in this process.

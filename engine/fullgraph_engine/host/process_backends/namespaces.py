@@ -69,9 +69,9 @@ class Entered:
 def enter_namespaces(kinds: int = ALL) -> Entered:
     """Enter new Linux namespaces of the given kinds, and return the ones that could be entered.
 
-    All together are tried first, then some, without and with a user namespace. A failure may leave
-    this process unusable. So call this in a temporary process, then call :func:`reenter_namespaces`
-    with the result.
+    First try to enter all kinds together, then each kind alone. Each attempt is made without a user
+    namespace and, if that fails, with one. A failure may leave this process unusable. So call this
+    in a temporary process, then call :func:`reenter_namespaces` with the result.
     """
     if _libc is None:
         return Entered(lack="only Linux has it")
@@ -96,7 +96,8 @@ def enter_namespaces(kinds: int = ALL) -> Entered:
 
 
 def reenter_namespaces(entered: Entered) -> None:
-    """Enter new namespaces in the way that ``entered``, from another process, shows to work.
+    """Enter new namespaces of the kinds in ``entered``, which another process has entered
+    successfully.
 
     In a user namespace, the user and group ids stay the same.
 
@@ -334,8 +335,8 @@ def _reenter_folder() -> None:
 
 
 def _proc_is_of_others() -> bool:
-    """Whether ``/proc`` shows the processes of another pid namespace than the one of this
-    process."""
+    """Whether ``/proc`` belongs to a different pid namespace than this process, so that it lists
+    other processes."""
     try:
         with open("/proc/self/status", "rb") as status:  # noqa: PTH123
             return any(line.startswith(b"NSpid:") and len(line.split()) > 2 for line in status)

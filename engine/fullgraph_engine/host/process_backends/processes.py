@@ -76,7 +76,8 @@ def watch_parent(parent: int) -> None:
 
 
 class _Reserve:
-    """A file descriptor to close when the process table must be read.
+    """A spare file descriptor, which is closed to make one available when the process table must be
+    read.
 
     Without it, an engine without free descriptors could neither measure nor end its processes.
     """
@@ -211,9 +212,9 @@ def find_descendants(root: int, parents: dict[int, int]) -> list[int]:
 def kill_trees(roots: Iterable[int]) -> None:
     """Kill processes and all their descendants, provided that they are descendants of this process.
 
-    A pid may come from a process that executes user code, and be forged. The search repeats until
-    it finds nothing new, because a process may fork meanwhile. On systems other than Linux, orphans
-    are found only through their process group.
+    Other processes are spared, because user code may have forged a pid. The search repeats until it
+    finds no new process, because a process may fork during the search. On systems other than Linux,
+    orphans are found only through their process group.
     """
     roots = tuple(roots)
     seen: set[int] = set()
@@ -310,7 +311,8 @@ def describe_exit(code: int | None) -> str:
 
 
 def hold_reserve() -> None:
-    """Keep one file descriptor open, to be closed while the process table is read.
+    """Open a spare file descriptor, which is closed to make one available when the process table
+    must be read.
 
     Without it, an engine without free descriptors could not measure its processes.
 
@@ -323,7 +325,8 @@ def hold_reserve() -> None:
 def give_way(pid: int) -> None:
     """Give all processes in the session of a process the same niceness as that process.
 
-    Where the kernel schedules processes in groups, niceness only counts within a session.
+    Some kernels schedule each session as a group. There, the niceness of a process only counts
+    within its session.
     """
     try:
         nice = os.getpriority(os.PRIO_PROCESS, pid)
@@ -375,8 +378,8 @@ class Usage:
     each."""
 
     def beyond(self, shared: int) -> int:
-        """Return the bytes of memory without pages that forks share: ``shared`` bytes are
-        subtracted for each process."""
+        """Return the bytes of memory of all processes, minus ``shared`` bytes for each process, the
+        size of the pages that forks share."""
         return self.memory - self.processes * shared
 
 
@@ -431,7 +434,7 @@ def count_threads() -> int:
     return count
 
 
-# -- children of the parent -----------------------------------------------------------------------
+# -- children of this process ---------------------------------------------------------------------
 
 
 def wake_on_end() -> int:

@@ -25,14 +25,15 @@ _ALL_THREADS, _SPEC_ALLOW = 1, 4
 """Flags for installing the filter: it applies to all threads, and does not turn on a slow
 protection against speculation in old kernels."""
 
-# linux/audit.h
+# Architecture numbers (linux/audit.h) and system call numbers, by machine.
 _MACHINES = {
     "x86_64": (0xC000003E, system_calls.X86_64),
     "aarch64": (0xC00000B7, system_calls.AARCH64),
 }
 _X32 = 0x40000000
 
-# linux/bpf_common.h, linux/seccomp.h
+# Codes of BPF instructions, actions of the filter, and offsets of the system call's data
+# (linux/bpf_common.h, linux/seccomp.h).
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _IF_EQUAL, _IF_ABOVE = 0x15, 0x25
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
@@ -80,8 +81,9 @@ _TIOCSTI, _TIOCLINUX, _FIOSETOWN, _SIOCSPGRP = 0x5412, 0x541C, 0x8901, 0x8902
 _FS_IOC_SETFLAGS, _FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
 
 _RULES: dict[str, Rule] = {
-    # Other processes: a filter cannot know which pids belong to the caller and its children.
-    # Landlock and the pid namespace restrict the rest of kill(2).
+    # Only kill(-1), a signal to all processes, is denied here, because a filter cannot know which
+    # pids belong to the caller and its children. Landlock and the pid namespace restrict other
+    # targets.
     "kill": ((Is(0, (0xFFFFFFFF,), negated=True),),),
     # If a process could lower the limit on processes, the next run could not be forked.
     "prlimit64": ((*_ITSELF[0], Is(1, (_RLIMIT_NPROC,), negated=True)), _null_pointer(2)),

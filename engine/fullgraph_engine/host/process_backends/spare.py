@@ -29,8 +29,8 @@ _exit, _read = os._exit, os.read
 
 @dataclass
 class Spare:
-    """A handle of a spare (a waiting interpreter with torch imported), in the process that started
-    it."""
+    """A spare: an interpreter with torch imported, waiting for an order. This object is used in the
+    process that started the interpreter."""
 
     pid: int
     channels: Channels
@@ -134,7 +134,8 @@ class Starter:
         finally:
             self.forking(False)
             given.close()
-        # Mark as ended: the owner waits for the process itself, without this Popen object.
+        # Make this Popen object treat the process as ended, because its owner waits for the process
+        # without the object.
         process.returncode = 0
         return Spare(process.pid, ours, control)
 

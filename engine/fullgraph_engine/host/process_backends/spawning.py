@@ -120,7 +120,7 @@ class Spawning:
         try:
             spare.send_order(order, folder)
         except OSError:
-            spare.close()  # closing the channel ends the spare interpreter
+            spare.close()  # the waiting interpreter ends when its pipe for commands is closed
             spare.channels.close()
             raise
         self.host.watch_child(spare.pid, owner.handle_end)

@@ -112,7 +112,7 @@ class TrialPool:
         if trial is None:
             return
         _close(trial.answers)
-        self._forking(True)  # the sandbox refuses other signals
+        self._forking(True)  # the sandbox allows this signal only while ``forking`` is set
         try:
             processes.kill_process(trial.pid)
         finally:
