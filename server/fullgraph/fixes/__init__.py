@@ -1,8 +1,8 @@
-"""Rewrites of the user's code that may remove a graph break, and their verification.
+"""Rewrites of the user's source code that may remove a graph break, and their verification.
 
-``rewrites`` make candidates (rewritten texts) from a text and a finding, without executing
-anything. ``verification`` traces and executes each; only verified candidates are offered as fixes,
-with a safety grade.
+The package ``rewrites`` makes candidates (rewritten versions of the file) for a finding, without
+executing any code. The module ``verification`` traces and executes each candidate. Only verified
+candidates are offered as fixes, each with a safety grade.
 """
 
 from __future__ import annotations

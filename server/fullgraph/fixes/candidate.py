@@ -1,4 +1,4 @@
-"""A candidate: a rewrite of a text that may fix a finding, before it was verified."""
+"""A candidate: a rewritten version of a file that may fix a finding and is not verified yet."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Candidate:
     """True if the rewrite moves code from eager mode into compiled code, which adds guards for that
     code."""
     parts: tuple[Part, ...] = ()
-    """Phases of a trace (such as ``paths`` or ``second``) that must verify the candidate, in
-    addition to the phases with the finding.
+    """Phases of a trace in which the rewritten file is checked, such as ``export`` or ``paths``.
+    The phases that reported the finding are always checked as well.
     """
     restricts: bool = False
     """True if the rewrite only adds a check, which raises for inputs that the original may
@@ -59,11 +59,12 @@ class Candidate:
     can be verified without inputs that reach both sides of each condition.
     """
     keeps_branches: bool = False
-    """True if the rewrite only changes conditions on integers, and they stay true for equal
-    integers. Then it can be verified without inputs that reach both sides of each condition.
+    """True if the rewrite only replaces conditions on integers by conditions with the same result.
+    Then it can be verified without inputs that reach both sides of each condition.
     """
     returns_tensors: bool = False
-    """True if a function returns tensors instead of numbers, and its callers read the numbers.
+    """True if the rewritten function returns tensors where it returned numbers, and its callers in
+    the file convert these tensors to numbers.
 
     Only a run of the whole program can verify the changed callers.
     """
@@ -72,10 +73,11 @@ class Candidate:
     does not become shorter.
     """
     uncompiles_target: bool = False
-    """True if the rewritten program does not compile the module of the finding any more, but parts
-    of it."""
+    """True if the rewritten program compiles parts of the module with the finding separately,
+    instead of compiling the whole module.
+    """
     suggestion: bool = False
-    """True if the candidate only shows a way that a person has to adapt; it is never applied
+    """True if the candidate is only a draft for the user to adapt; it is never applied
     automatically.
     """
 

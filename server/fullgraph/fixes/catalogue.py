@@ -100,10 +100,11 @@ first, rewrites that leave code untraced last."""
 def candidates(
     text: Text, finding: Finding, seen: Sequence[SeenValue] = ()
 ) -> tuple[Candidate, ...]:
-    """Return the rewritten texts that may fix a finding, in the order in which to try them, without
-    duplicates.
+    """Return the rewritten texts that may fix a finding, without duplicates, in the order in which
+    to try them.
 
-    ``seen`` are values that the trace saw at source ranges of the text, such as tensors.
+    ``seen`` are the kinds of values, such as tensor, that the trace recorded for expressions of the
+    text.
     """
     site = Site(text, finding, seen)
     found: dict[str, Candidate] = {}

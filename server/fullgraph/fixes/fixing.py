@@ -34,10 +34,10 @@ class Offered:
 class Fixed:
     """The result of fixing a text.
 
-    Each fix of ``applied`` starts from the text that the fix before it produced, or, after
-    :func:`fixed_with`, from the original. ``left`` are the graph breaks of the last text, with
-    fixes that were verified but not applied, and then the findings about code that was not traced
-    to its end.
+    ``text`` is the fixed text. Each fix in ``applied`` edits the text that the previous fix
+    produced; the fixes given to :func:`fixed_with` all edit the original text. ``left`` has the
+    graph breaks that remain, each with its verified fixes, if any. It ends with the findings that
+    say that code was not traced to its end.
     """
 
     text: str
@@ -122,7 +122,9 @@ async def fixed(
 
 
 def _hides_findings(finding: Finding) -> bool:
-    """Whether a finding says that code was not traced to its end, so that others may be missing."""
+    """Whether a finding says that tracing ended early, so that later code may have further
+    findings.
+    """
     return finding.code.startswith("trace/") and is_serious(finding) and not fixable(finding)
 
 

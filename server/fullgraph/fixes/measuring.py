@@ -33,9 +33,10 @@ gain; a smaller one is within the noise of a measurement."""
 class Timed:
     """Run times of one function with one set of inputs.
 
-    ``plain`` is measured without fixes, ``fixed`` with ``fixes``, which turn the measured text into
-    the text ``changed``. ``compared`` says whether the function behaves the same in both texts.
-    Without any fix, ``fixed`` and ``compared`` are None and ``changed`` is the measured text.
+    ``plain`` has the times of the measured text. ``fixed`` has the times of ``changed``, the text
+    that results from applying ``fixes``. ``compared`` says whether the function behaves the same in
+    both texts. Without any fix, ``fixed`` and ``compared`` are None and ``changed`` is the measured
+    text.
     """
 
     target: str
@@ -134,8 +135,11 @@ async def measured(
 
 
 def _find_comparison(applied: Sequence[Fix], changed: str, target: str) -> Compared | None:
-    """Return the comparison of ``target`` in the original and in the text ``changed`` that verified
-    the only fix; None if there are several fixes, or if it did not show whether they are equal.
+    """Return the comparison of the original and the fixed function ``target`` that was made when
+    its only fix was verified.
+
+    ``changed`` is the text with the fix. None if several fixes were applied, or if that comparison
+    could not tell whether the two versions behave the same.
     """
     if len(applied) != 1 or applied[0].candidate.text != changed:
         return None
@@ -166,10 +170,10 @@ _OF_PROGRAM = (
 
 
 def _missing_measurement(probe: ProbeInfo) -> Measurement:
-    """Return the result for a function that the engine did not measure with these inputs.
+    """Return an empty measurement of a function, with the reason why the engine did not measure it.
 
-    Programs are not run again for measurements, so functions whose inputs only exist in the
-    program are not called.
+    ``probe`` describes the inputs. If they come from a run of a program, the function is not
+    measured, because the program would have to run again.
     """
     return Measurement(reason=_OF_PROGRAM if probe.origin == "program" else _NOTHING)
 
@@ -177,8 +181,10 @@ def _missing_measurement(probe: ProbeInfo) -> Measurement:
 async def _measure_targets(
     tracer: Tracer, request: Analyze, last_probes: Mapping[str, int], tell: Callable[[str], None]
 ) -> dict[tuple[str, int], Measurement]:
-    """Return measurements by (function name, number of its inputs); ``tell`` is called with
-    progress messages.
+    """Measure functions; return a dictionary from (function name, number of the example inputs) to
+    the measurement.
+
+    ``tell`` is called with progress messages.
     """
     found: dict[tuple[str, int], Measurement] = {}
     async for name, event in observe_targets(tracer, request, "measure", last_probes, tell):

@@ -15,7 +15,7 @@ BUSY_RATIO = 2.5
 """Ratio of wall time to processor time above which the machine counts as busy, because processes
 mostly wait for a processor."""
 LEAST_MEASURED = 1.0
-"""Minimum seconds of processor time before the ratio of wall time to it counts."""
+"""Minimum seconds of processor time to measure before a machine can count as busy."""
 BUSY_NICE = 1
 """Niceness of traces on a busy machine. With a higher one they would get hardly any processor time;
 with 0 they would delay the user's traces."""
@@ -32,7 +32,7 @@ class ProcessorMeter:
     cpu: float = 0.0
 
     def since(self, before: ProcessorMeter) -> ProcessorMeter:
-        """Return the times that were added after the state ``before``."""
+        """Return the seconds added since ``before``, an earlier copy of this meter."""
         return ProcessorMeter(self.wall - before.wall, self.cpu - before.cpu)
 
     def add(self, wall: float, cpu: float | None) -> None:
@@ -57,7 +57,7 @@ def is_machine_busy() -> bool:
     """Whether more processes than processors have wanted to run during the last minute."""
     try:
         return os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1)
-    except (AttributeError, OSError):  # Windows does not report the load
+    except (AttributeError, OSError):  # Windows does not report the load average
         return False
 
 

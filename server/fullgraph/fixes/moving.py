@@ -21,8 +21,12 @@ def changed_lines(before: str, after: str) -> AppliedEdit:
 
 
 def move_place(place: Range, edit: AppliedEdit) -> Range | None:
-    """Return a range of the earlier text in the later text; None if its lines have changed."""
-    if place.end <= edit.start:  # an insertion exactly where the edit begins is also above the edit
+    """Return the range in the later text that corresponds to ``place``, a range in the earlier
+    text.
+
+    ``edit`` is the difference between the texts. None if it changed the lines of the range.
+    """
+    if place.end <= edit.start:  # an insertion right after the range does not move it
         return place
     try:
         return edit.move_range(place)

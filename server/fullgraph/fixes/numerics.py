@@ -21,7 +21,9 @@ from fullgraph_engine.protocol import (
 
 @dataclass(frozen=True)
 class JudgedTarget:
-    """The verdict on one function with one set of inputs, which are in probe notation."""
+    """The verdict on one function with one set of inputs; ``inputs`` is the text of a probe
+    comment.
+    """
 
     target: str
     inputs: str
@@ -42,10 +44,11 @@ async def judge_numerics(
     reports: Iterable[TargetReport],
     tell: Callable[[str], None] = lambda _: None,
 ) -> FileNumerics:
-    """Compare compiled and eager results of the traced functions that no other one calls.
+    """Compare compiled and eager results of the traced functions that no other traced function
+    calls.
 
-    ``request`` describes how they were traced. ``tell`` is called with the name of each function
-    before it is compiled.
+    ``request`` describes how the functions were traced. ``tell`` is called with the name of each
+    function before it is compiled.
     """
     wanted = targets_to_observe(reports)
     verdicts: dict[tuple[str, int], NumericsVerdict] = {}

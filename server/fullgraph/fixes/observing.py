@@ -13,15 +13,18 @@ _SECONDS = 240.0
 
 
 def targets_to_observe(reports: Iterable[TargetReport]) -> list[tuple[TargetReport, ProbeInfo]]:
-    """Return the traced functions that no other traced function calls, with their inputs; all
-    traced functions if each is called by another one."""
+    """Return the traced functions to measure or compare, each with its example inputs.
+
+    These are the functions that no other traced function calls, or all of them if each one is
+    called by another.
+    """
     traced = [(one, one.probe) for one in reports if one.status == "traced" and one.probe]
     given = [(one, probe) for one, probe in traced if probe.origin != "harvest"]
     return given or traced
 
 
 def find_last_probes(wanted: Sequence[tuple[TargetReport, ProbeInfo]]) -> dict[str, int]:
-    """Return the number of the last inputs of each function, by its name."""
+    """Return the number of the last example inputs of each function, by function name."""
     return {
         one.name: max(other.probe_number for other, _ in wanted if other.name == one.name)
         for one, _ in wanted
@@ -35,12 +38,12 @@ async def observe_targets(
     last_probes: Mapping[str, int],
     tell: Callable[[str], None],
 ) -> AsyncIterator[tuple[str, Event]]:
-    """Run each function for the purpose ``part``, and yield its name with each event of the engine.
+    """Run functions in the engine one after the other; yield (function name, event) for each event.
 
-    ``last_probes`` has the names of the functions, and the number of the last example inputs with
-    which each was traced. ``request`` describes how the functions were traced; ``tell`` is called
-    with the name of each before it runs. They run one after the other, because they would slow each
-    other down.
+    ``part`` is the phase to run, such as ``measure``. ``last_probes`` maps the name of each
+    function to the number of the last example inputs with which it was traced. ``request``
+    describes how the functions were traced. ``tell`` is called with each name before that function
+    runs.
     """
     for name, last_probe in last_probes.items():
         tell(name)

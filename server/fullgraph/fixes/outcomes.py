@@ -38,8 +38,7 @@ class Fix:
     doubt: str = ""
     """Sentence that explains why the grade is not better; empty for a safe fix."""
     pins: tuple[Finding, ...] = ()
-    """Findings about guards that the rewrite adds: in code that only the rewritten file compiles in
-    one graph.
+    """Findings about guards that the fix adds, because code that ran in eager mode is now compiled.
     """
     compile_times: CompileTimes | None = None
     """Compile times, for a fix that only shortens the compilation."""
@@ -67,7 +66,9 @@ def is_faster(times: CompileTimes | None) -> bool:
 
 
 def slow_words(times: CompileTimes | None) -> str:
-    """Return a sentence on why a rewrite that should shorten the compile time is refused."""
+    """Return a sentence that explains the refusal of a rewrite that does not shorten the compile
+    time.
+    """
     if times is None:
         return "The compiler did not finish with the changed code or with the original."
     return (

@@ -10,10 +10,11 @@ from collections.abc import Collection, Sequence
 from fullgraph_engine.protocol import Aspect, Compared, ObservedValue
 
 _TOLERANCES = {"f64": 1e-7, "c128": 1e-7, "f32": 1e-4, "c64": 1e-4, "f16": 2e-2, "bf16": 5e-2}
-"""Relative differences that rounding may cause, by dtype, after the steps of a program."""
+"""Relative differences that rounding may cause until the end of a program, by dtype."""
 _LEAST_SHARE = 0.01
-"""Share of the largest gradient of a call. Smaller gradients may be nothing but rounding, for
-example the gradient of the keys' bias in attention."""
+"""Fraction of the largest gradient in a call. Gradients below this fraction may consist of rounding
+errors only, for example the gradient of the bias of the keys in attention.
+"""
 _DTYPE = re.compile(r"\b(f64|c128|f32|c64|f16|bf16)\b|\bfloat\b")
 _REGION = re.compile(r"\bresult \d+ of [^\[]+?(?=[\[.]|$)")
 
@@ -28,11 +29,11 @@ def compare_values(
 ) -> Compared:
     """Compare the values of the original program with the values of the rewritten program.
 
-    Results and gradients are compared in the order of the calls; state by name, as far as both
-    programs have it. Differences in the aspects ``lost`` are ignored. With ``ended_early``, an
-    exception of Dynamo has ended the original program, so that its results are compared as far as
-    it came. With ``stopped``, the engine ended one of the programs, and only calls that both made
-    are compared. The outcome is "unverified" if the programs did not compute comparable values.
+    Results and gradients are compared in the order of the calls. State is compared by name, if both
+    programs have it. Differences in the aspects ``lost`` are ignored. ``ended_early`` is true if an
+    exception of Dynamo ended the original program: only the values up to there are compared.
+    ``stopped`` is true if the engine ended one of the programs: only calls that both made are
+    compared. The outcome is "unverified" if the programs did not compute comparable values.
     """
     exact = True
     count = 0
@@ -78,7 +79,7 @@ def _call_of(value: ObservedValue) -> str:
 
 
 def _scales_of_calls(values: Sequence[ObservedValue]) -> dict[str, float]:
-    """Return the largest absolute element of the values of each call."""
+    """Return the largest absolute element among all values of a call, by the name of the call."""
     scales: dict[str, float] = {}
     for one in values:
         scales[_call_of(one)] = max(_largest_element(one), scales.get(_call_of(one), 0.0))
@@ -86,7 +87,7 @@ def _scales_of_calls(values: Sequence[ObservedValue]) -> dict[str, float]:
 
 
 def _largest_element(value: ObservedValue) -> float:
-    """Return the largest absolute finite element that was recorded of a value; 0 without one."""
+    """Return the largest absolute finite element among the recorded elements of a value, or 0."""
     return max(map(abs, filter(math.isfinite, value.sample[:-1])), default=0.0)
 
 
@@ -99,10 +100,10 @@ def _words(one: ObservedValue, other: ObservedValue) -> str:
 def _difference(
     one: ObservedValue, other: ObservedValue, only_numbers: bool = False, least: float = 0.0
 ) -> bool | None:
-    """Return whether two values differ in rounding; None if they differ by more.
+    """Return True if two values differ only by rounding, False if they are equal, else None.
 
-    With ``only_numbers``, a number may have become a tensor with this number. Elements are equal if
-    they differ by at most the share of ``least`` that rounding may cause.
+    With ``only_numbers``, a number equals a tensor that contains only this number. ``least`` is the
+    smallest magnitude to which the rounding tolerance is relative.
     """
     is_number = only_numbers and len(one.sample) == len(other.sample) == 2
     if not is_number and _REGION.sub("", one.words) != _REGION.sub("", other.words):

@@ -1,7 +1,8 @@
-"""Verify rewrites of a program by running it: the original and the rewritten program must compute
-the same values, and the finding must disappear.
+"""Verify rewrites of a program by running it.
 
-The engine calls what the program compiles many more times, with other sizes and numbers.
+The original and the rewritten program must compute the same values, and the finding must disappear.
+The engine also calls each function that the program compiles many more times, with inputs of other
+sizes and numbers.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ from fullgraph_engine.protocol import (
 )
 
 FURTHER_CALLS = 100
-"""Number of calls with other sizes and numbers that verify a rewrite, of each compiled function."""
+"""Number of extra calls of each compiled function, with other sizes and numbers, to verify a
+rewrite.
+"""
 _MOST_TRIED = 16
 """Maximum number of rewrites of a program to run for one finding."""
 _SECONDS = 90.0
@@ -87,8 +90,10 @@ class ProgramVerifier:
         self._originals: dict[CompilerCheck, _Run] = {}
 
     async def fixes(self, finding: Finding) -> Search:
-        """Verify the rewrites that may fix a finding, in order, until one is verified; return it
-        and the refused ones."""
+        """Verify the rewrites that may fix a finding, in order, up to the first that passes.
+
+        Return this fix, if any, and the refused rewrites.
+        """
         began = time.monotonic()
         with self._times.measure("candidates"):
             made = await asyncio.to_thread(_make_candidates, self._request.text, finding)
@@ -132,16 +137,21 @@ class ProgramVerifier:
         return self._originals[compiler]
 
     def _compiler_for(self, finding: Finding) -> CompilerCheck:
-        """Return the compiler of the program's graphs whose run shows a finding."""
+        """Return the compiler to run the program with, so that the finding can occur again.
+
+        Findings about compilers need the compiler of the request; other findings do not need a
+        compiler ("off").
+        """
         return self._request.compiler if finding.code.startswith("backend") else "off"
 
     async def _run(
         self, text: str, compiler: CompilerCheck, observed_modules: tuple[str, ...] = ()
     ) -> _Run:
-        """Run a version of the program. Without ``compiler``, also call what it compiles with other
-        sizes and numbers.
+        """Run a version of the program; return its findings and the values that it computed.
 
-        ``observed_modules`` are classes whose results are recorded, although this version compiles
+        ``text`` is the source code of the version. ``compiler`` is the compiler for its graphs.
+        Compiled functions are also called with inputs of other sizes and numbers.
+        ``observed_modules`` are classes whose results are recorded although this version compiles
         only parts of them.
         """
         program = dataclasses.replace(
@@ -219,8 +229,9 @@ def _make_candidates(text: str, finding: Finding) -> tuple[Candidate, ...]:
 
 
 def _continue_refused(refused: Refused) -> tuple[Candidate, ...]:
-    """Return candidates that combine a refused rewrite with a rewrite for the finding that it
-    adds."""
+    """Return candidates that continue a refused rewrite which replaced the finding by a new one.
+    Each also fixes the new finding.
+    """
     if refused.instead is None:
         return ()
     made = _make_candidates(refused.candidate.text, refused.instead)
@@ -278,17 +289,20 @@ def _judge_run(before: _Run, after: _Run, finding: Finding) -> Judgment:
 
 
 def _sizes_in(finding: Finding) -> set[str]:
-    """Return the sizes in the message of a recompile, such as ``x.shape[0]``.
+    """Return the sizes that the message of a recompile mentions, such as ``x.shape[0]``; empty for
+    other findings.
 
-    A size that recompiled before may have another condition after a rewrite.
+    After a rewrite, the same size may recompile because of another condition, with another message.
     """
     is_recompile = finding.code.startswith("recompile")
     return set(_SIZE.findall(finding.message)) if is_recompile else set()
 
 
 def _compare_runs(candidate: Candidate, before: _Run, after: _Run) -> Compared:
-    """Compare the values that the original and the rewritten program computed, and the further
-    calls of compiled functions with eager mode."""
+    """Compare the values that the original and the rewritten program computed.
+
+    The rewrite also fails if one of the extra calls of compiled functions differs from eager mode.
+    """
     if before.observed is None or after.observed is None:
         return Compared(
             0, "unverified", reason="The program ended before its values were recorded."
@@ -302,7 +316,7 @@ def _compare_runs(candidate: Candidate, before: _Run, after: _Run) -> Compared:
         for one in before.traced.findings
     )
     if candidate.is_same_eagerly:
-        lost.add("state")  # compiled code does not do what the candidate's code says
+        lost.add("state")  # the rewritten code does not change this state when it is compiled
     compared = compare_values(
         before.observed.unpack_values(),
         after.observed.unpack_values(),

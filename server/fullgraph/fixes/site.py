@@ -208,8 +208,8 @@ class Site:
     def _rebuild(self, pairs: Sequence[tuple[cst.CSTNode, Change]]) -> cst.Module:
         """Return the module with the first node of each pair replaced by the second.
 
-        Only the ancestors of the nodes are rebuilt: a visitor of the whole module takes a second
-        for 1000 lines.
+        Only the ancestors of the nodes are rebuilt. Visiting the whole module would take a second
+        per 1000 lines.
         """
         changes = {id(old): change for old, change in pairs}
         around = {id(above) for old, _ in pairs for above in self.text.ancestors(old)}

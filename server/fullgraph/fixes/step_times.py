@@ -17,7 +17,7 @@ STEPS: tuple[Step, ...] = ("trace", "candidates", "retrace", "compare", "compile
 
 @dataclass
 class StepTimes:
-    """Wall time in seconds of each step; steps that run at the same time all count."""
+    """Wall time in seconds of each step. The times of steps that run in parallel are added up."""
 
     seconds: dict[Step, float] = field(default_factory=lambda: dict.fromkeys(STEPS, 0.0))
 

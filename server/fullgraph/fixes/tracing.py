@@ -33,7 +33,7 @@ class Asked(Protocol):
 
 
 class Tracer(Protocol):
-    """Interface of :class:`fullgraph.engines.Engine`, as far as fixes use it."""
+    """Interface of :class:`fullgraph.engines.Engine` with the methods that fixes need."""
 
     def analyze(self, request: Analyze) -> Asked: ...
 
@@ -96,10 +96,10 @@ class Traced:
         )
 
     def complete(self, before: Traced) -> bool:
-        """Whether all functions that the trace ``before`` covers were traced without failure
-        here, too.
+        """Whether this trace covers all functions of the trace ``before``, and all of its own
+        without a failure.
 
-        Only then does a missing finding show that it was fixed.
+        Only then does the absence of a finding show that it was fixed.
         """
         names = {report.name for report in self.reports}
         return (
@@ -221,9 +221,10 @@ def judge_rewrite(before: Traced, after: Traced, finding: Finding) -> Judgment:
         if new[key] <= old[key] or not is_serious(one) or one.code.startswith("recompile"):
             continue
         opened = line != _CHANGED and (hides or line in untraced)
-        # The code ran in eager mode before; now a size in it becomes a constant.
+        # Code that ran in eager mode is compiled now, and one of its sizes becomes a constant.
         sized = one.code.startswith("guard/") and (opened or line == finding.range.start.line)
-        # If a graph break is also at this line, the finding does not only concern export.
+        # A graph break at this line in the original shows that the line has a problem without
+        # export, too.
         known = one.code.startswith("export/") and line in broken
         (revealed if known or sized or (opened and _is_break(one)) else appeared).append(one)
     ended = tuple(
@@ -252,14 +253,18 @@ _CONSTANT_SIZES = (
 
 _CHANGED = -1
 _Key = tuple[str, str, int]
-"""Key by which a finding of the original and one of the rewritten code are compared: code, title or
-message, and line in the original; ``_CHANGED`` for any changed line.
+"""Key by which findings of the original and of the rewritten code are matched.
+
+It consists of the code, the title or message, and the line in the original. For lines that the
+rewrite changed, the line is ``_CHANGED``.
 """
 
 
 _MODULE_FAILS: _Key = "trace", "", _CHANGED
-"""Key of all exceptions from statements at module level: after one is fixed, the next statement may
-raise."""
+"""Key of every exception that a statement at module level raises.
+
+All of them have the same key, because the next statement may raise after the first is fixed.
+"""
 
 
 def _is_of_module(finding: Finding) -> bool:

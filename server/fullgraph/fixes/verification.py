@@ -54,12 +54,14 @@ original.
 COMPARE_SECONDS = 10.0
 """Maximum seconds to compare the behavior of one rewritten file with the original."""
 COMPILE_SECONDS: dict[CompilationMethod, float] = {"lowered": 15.0, "inductor": 60.0}
-"""Maximum seconds of processor time to compile one rewritten function and to compare its results;
-what was compared until then counts. C++ compilers are slow.
+"""Maximum seconds of processor time to compile one rewritten function and compare its results.
+Results compared before the limit are used. Inductor takes longer because of its C++ compiler.
 """
 QUICK_SECONDS = 1.0
-"""Maximum seconds to compare a rewrite after another one was refused because its behavior differs:
-a rewrite that differs mostly differs for most inputs.
+"""Maximum seconds of a first, short comparison, after another rewrite was refused because its
+behavior differs.
+
+A rewrite that behaves differently usually differs for most inputs, so a short comparison shows it.
 """
 CALLER_SECONDS = 0.4
 """Maximum seconds to compare a function that calls the function with the finding."""
@@ -100,9 +102,7 @@ _T = TypeVar("_T")
 
 
 class _Beside(Generic[_T]):
-    """Work that was started before its result is known to be needed; it is cancelled if not
-    needed.
-    """
+    """Work started early because its result may be needed; it is cancelled if it is not needed."""
 
     def __init__(self, work: Callable[[], Coroutine[object, object, _T]]) -> None:
         self._work = work
@@ -155,8 +155,8 @@ class Verifier:
         self._program_verifier = ProgramVerifier(tracer, request, self._times)
         self._before: dict[tuple[tuple[str, ...], tuple[Part, ...]], Traced] = {}
         self._slow = True
-        """True if comparisons take long, so that a rewrite that may be refused is first compared
-        for a short time.
+        """True unless the last full comparison was fast. Then a rewrite that probably differs is
+        first compared for a short time.
         """
         self._ahead: dict[_Look, asyncio.Task[Traced]] = {}
         """Traces of the next rewrites, started in case the current rewrite is refused."""
@@ -167,9 +167,9 @@ class Verifier:
         """Verify the rewrites that may fix a finding, in order, until one is a safe fix; return
         fixes and refused rewrites.
 
-        If none is verified, each rewrite that only replaces the graph break by another one is
-        combined with rewrites for that one. ``targets`` are the functions with the finding.
-        ``seen`` are the kinds of values that the trace saw in the file.
+        A rewrite may only replace the graph break by another one. If no rewrite is verified, such
+        rewrites are combined with rewrites for the new break. ``targets`` are the functions with
+        the finding. ``seen`` are the kinds of values that the trace saw in the file.
         """
         try:
             return await self._search(finding, targets, seen)
@@ -195,7 +195,7 @@ class Verifier:
             if finding.calls and self._request.program.seconds:
                 return await self._program_verifier.fixes(finding)
             return Search(problem=_NOT_REPEATED if is_traced else _NEEDS_PROGRAM)
-        # Most candidates fail, so the function with the fastest trace goes first.
+        # Most candidates fail, so the function with the fastest trace is verified first.
         cost = {report.name: report.seconds for report in before.reports}
         only = self._distinct_targets(sorted(only, key=lambda name: cost.get(name, 0.0)))
         found: list[Fix] = []
@@ -209,11 +209,12 @@ class Verifier:
                 if any(map(_is_settled, found)) and not better:
                     continue
                 if (refused or tried) and not found and number + 1 < len(made):
-                    # If one candidate has failed, the next ones probably fail too.
+                    # After a candidate has failed, the next one probably fails too, so the trace of
+                    # the one after it starts early.
                     self._look_ahead(made[number + 1], parts, only[:1])
                 if candidate.returns_tensors and finding.calls:
-                    # The function returns something else; the whole program shows whether its
-                    # callers do the same with it.
+                    # The function returns tensors now. A run of the whole program shows whether its
+                    # callers still compute the same.
                     whole = await self._program_verifier.verify(candidate, finding)
                     if isinstance(whole, Refused):
                         tried.append(whole)
@@ -274,8 +275,8 @@ class Verifier:
         return fix if gone else None
 
     async def compare(self, changed: str, target: str) -> tuple[Compared, ...]:
-        """Compare the behavior of the function ``target`` in the original code and in the whole
-        text ``changed``, which somebody else has edited.
+        """Compare the behavior of the function ``target`` in the original file and in ``changed``,
+        a version that the user or another program has edited.
 
         The first comparison is in eager mode. If it finds no difference, compiled code is compared
         with the inputs that it chose.
@@ -313,9 +314,10 @@ class Verifier:
     ) -> Fix | Refused:
         """Trace one rewrite, compare its behavior with the original, and grade or refuse it.
 
-        ``before`` is the trace of the original; its ``parts`` show the finding. ``others`` are
-        functions that call ``targets``; they are compared with fewer inputs. ``hurried`` compares
-        for a short time first. ``likely`` starts the last traces at once.
+        ``before`` is the trace of the original. ``parts`` are the phases of the trace that show the
+        finding. ``others`` are functions that call ``targets``; they are compared with fewer
+        inputs. With ``hurried``, the rewrite is first compared for a short time. With ``likely``,
+        the slow last phases start immediately.
         """
         parts = _parts_of(candidate, parts)
         looking = _Beside(
@@ -396,9 +398,9 @@ class Verifier:
     ) -> Judgment | Refused:
         """Compare the findings of a rewritten file with the findings of the original.
 
-        ``before`` and ``after`` are their traces. ``parts`` are the parts of the analysis that were
-        traced for the rewrite. Parts that were not traced for the original are traced only if the
-        original may have the same findings: `torch.export` may take longer than all other parts.
+        ``before`` and ``after`` are their traces. ``parts`` are the phases of the trace (such as
+        "paths") that were run for the rewrite. A phase that was not run for the original, such as
+        the slow `torch.export`, is only run if it may show that the original has the same findings.
         """
         lacking = _missing_kernel(after)
         judgment = judge_rewrite(before, after, finding)
@@ -417,8 +419,7 @@ class Verifier:
         Such findings are sizes that become constants, and state that changes for the next call.
         """
         before, after = self._request.text.split("\n"), candidate.text.split("\n")
-        # Guards of code under ``torch.compiler.disable`` are all new, because it was not compiled
-        # before.
+        # Code under ``torch.compiler.disable`` was not compiled before, so all its guards are new.
         whole = "disable" not in getattr(finding.evidence, "title", "")
         for one in judgment.appeared:
             line = one.range.start.line
@@ -437,11 +438,11 @@ class Verifier:
         targets: tuple[str, ...],
         parts: tuple[Part, ...],
     ) -> Judgment:
-        """Trace the parts of the analysis that were left for last, and compare their findings.
+        """Trace the rewritten code in the phases that were left for last, and compare the findings.
 
-        ``targets`` are the traced functions. The original is traced only if the rewritten code has
-        findings there which the original may have as well: that trace takes as long as the other
-        verification.
+        ``targets`` are the traced functions. The original is only traced if the rewritten code has
+        findings that the original may have as well. This saves time, because its trace takes as
+        long as all other verification.
         """
         rest = tuple(part for part in _FURTHER if part not in parts)
         after = await self._trace_changed(candidate.text, targets, rest)
@@ -471,14 +472,16 @@ class Verifier:
             return await trace_file(self._tracer, self._trace_request(targets, parts, text))
 
     async def _trace_original(self, only: tuple[str, ...], parts: tuple[Part, ...]) -> Traced:
-        """Return the trace of the functions ``only`` in the original code.
+        """Return the trace of the functions ``only`` in the original code, with the phases
+        ``parts``.
 
-        Each choice of functions and ``parts`` of the analysis is traced only once.
+        The trace is cached, so the same functions and phases are traced only once.
         """
         if self._known is not None and parts == self._request.parts:
             return self._known.of(only)
         if self._known is not None and "backend" in parts and "backend" in self._request.parts:
-            # To compile takes long, so its result is used although other parts were traced, too.
+            # Compiling takes long, so a trace with further phases is reused; their findings are
+            # dropped.
             return _only_of_parts(self._known.of(only), parts)
         known = self._before.get((only, parts))
         if known is None:
@@ -497,10 +500,10 @@ class Verifier:
         return max(numbers, default=0)
 
     def _distinct_targets(self, targets: Sequence[str]) -> tuple[str, ...]:
-        """Return the functions with their own example inputs.
+        """Return the functions without those whose inputs are the same as the inputs of an earlier
+        one in ``targets``.
 
-        A function is left out if its only inputs are the inputs of an earlier function in
-        ``targets``.
+        A function with several sets of example inputs is never left out.
         """
         calls = {name: name for name in targets}
         for one in self._reports:
@@ -570,11 +573,11 @@ class Verifier:
     async def _compile_targets(
         self, candidate: Candidate, targets: tuple[str, ...], compared: tuple[Compared, ...]
     ) -> str | Refused:
-        """Compile the functions ``targets`` of the rewritten code and compare results and
-        gradients with eager calls.
+        """Compile the functions ``targets`` of the rewritten code and compare results and gradients
+        with eager calls.
 
-        ``compared`` are the comparisons in eager mode, which have chosen the inputs. Return the
-        refusal if the rewritten code fails and the original does not; else a sentence on what could
+        ``compared`` are the comparisons in eager mode, whose inputs are used again. If only the
+        rewritten code fails, return the refusal. Otherwise return a sentence about code that could
         not be compiled, or "".
         """
         doubt = ""
@@ -592,8 +595,11 @@ class Verifier:
     async def _compile_once(
         self, changed: str, target: str, method: CompilationMethod, eager: Compared
     ) -> Compared:
-        """Compile the function ``target`` of the changed code, and compare it with eager calls with
-        the inputs that the comparison ``eager`` has chosen."""
+        """Compile the function ``target`` of the changed code with ``method``, and compare it with
+        eager calls.
+
+        The inputs are the inputs of the comparison ``eager``.
+        """
         seconds, cases = COMPILE_SECONDS[method], eager.packed_cases
         return await self._compare_once(changed, target, seconds, compiled_by=method, cases=cases)
 
@@ -629,7 +635,8 @@ class Verifier:
 
 def _compile_times(before: Traced, after: Traced) -> CompileTimes | None:
     """Return the compile times of two versions of the same functions; None if one of them was not
-    compiled to the end."""
+    compiled completely.
+    """
     seconds: list[float] = []
     for traced in (before, after):
         made = [report.compilation for report in traced.reports]
@@ -640,15 +647,15 @@ def _compile_times(before: Traced, after: Traced) -> CompileTimes | None:
 
 
 def _only_of_parts(traced: Traced, parts: tuple[Part, ...]) -> Traced:
-    """Return a trace without the findings of other parts of the analysis."""
+    """Return a trace with the findings of the phases ``parts`` only."""
     findings = tuple(one for one in traced.findings if set(_parts_of_finding(one)) <= set(parts))
     return dataclasses.replace(traced, findings=findings)
 
 
 def _parts_of(candidate: Candidate, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return the parts of the analysis (such as "paths" or "forecast") that verify a rewrite.
+    """Return the phases of the trace (such as "paths" or "forecast") that verify a rewrite.
 
-    They are ``parts``, which show the finding, and parts that the rewrite itself asks for.
+    They are ``parts``, which show the finding, and the phases that the candidate requires.
     """
     return tuple(dict.fromkeys((*parts, *candidate.parts)))
 
@@ -717,30 +724,31 @@ def _may_differ(candidate: Candidate, compared: Compared) -> bool:
 
 
 def _is_odd(inputs: str, given: str) -> bool:
-    """Whether a size in ``inputs`` is 0 or 1 where the user's inputs ``given`` have another size.
+    """Whether ``inputs`` contain a size of 0 or 1 that the user's inputs ``given`` do not contain.
 
-    Both are texts in probe notation.
+    Both are texts of probe comments, such as ``f32[0, 4]``.
     """
     return bool(set(_EMPTY_OR_ONE.findall(inputs)) - set(_EMPTY_OR_ONE.findall(given)))
 
 
 def _do_not_fit(inputs: str, given: str) -> bool:
-    """Whether ``inputs`` change the sizes of some tensors only, so that their shapes may not match.
+    """Whether ``inputs`` have other sizes than the user's inputs ``given`` in some tensors but not
+    in all, so that shapes may not match.
 
-    ``given`` are the user's inputs; both are texts in probe notation.
+    Both are texts of probe comments, such as ``f32[3, 4]``.
     """
     pairs = list(zip(_SIZES.findall(inputs), _SIZES.findall(given), strict=False))
     return len({one == other for one, other in pairs}) == 2
 
 
 _OF_A_DTYPE = ("outcome", "result", "gradient", "state", "input")
-"""Aspects of behavior that differ if code computes with other dtypes."""
+"""Aspects of behavior that may differ if code computes with another dtype."""
 
 
 def _parts_of_finding(finding: Finding) -> tuple[Part, ...]:
-    """Return the parts of the analysis (such as "paths" or "forecast") that show a finding.
+    """Return the phases of the trace (such as "paths" or "forecast") that show a finding.
 
-    The first trace is always included: it shows whether functions fail.
+    The phase "first" is always included, because it shows whether functions fail.
     """
     if finding.path is not None:
         return "first", "paths"
@@ -797,9 +805,7 @@ def _missing_kernel(after: Traced) -> Finding | None:
 
 
 def _is_refused(compared: Compared) -> bool:
-    """Whether the rewritten code raises an exception for an input for which the original does
-    not.
-    """
+    """Whether the rewritten code raises an exception for an input that the original accepts."""
     return any(not one.same and one.outcome == "returned" for one in compared.cases)
 
 

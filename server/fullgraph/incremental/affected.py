@@ -18,12 +18,16 @@ from fullgraph_engine.protocol import GivenCalls
 Inputs = Literal["written", "found", "sought", "given", "uncalled", "convention", "program"]
 """Origin of the example inputs with which a target (function or module) was traced.
 
-``written``: at the target itself, so other code cannot affect them. ``found``: synthesized by
-trying; the next trace tries the same inputs first, unless users of the target change. ``sought``:
-no inputs were found, or the written ones do not fit, so changed definitions may help. ``given``:
-from calls in other code. ``uncalled``: no such calls were found. ``convention``: from functions and
-variables with usual names. ``program``: from running a program, so all code that it executes
-affects them.
+It decides which edits can affect the inputs:
+
+- ``written``: inputs in a comment at the target; other code cannot affect them.
+- ``found``: inputs that were guessed successfully; edits of code that uses the target may lead to
+  other inputs.
+- ``sought``: no working inputs; edits of definitions may make them possible.
+- ``given``: inputs from calls in other code.
+- ``uncalled``: other code was searched, but does not call the target.
+- ``convention``: inputs from functions and variables with usual names.
+- ``program``: inputs from running a program; all code that the program executes affects them.
 """
 
 
@@ -31,9 +35,9 @@ affects them.
 class KnownTarget:
     """A function or module (target) that was traced before the edit.
 
-    ``lines`` are the lines that its results refer to. ``definitions`` are names in its inputs that
-    the file may define. With ``calls``, the engine can check whether other code still calls the
-    target with the same inputs.
+    ``lines`` are the lines that its results refer to. ``definitions`` are names in its inputs,
+    which the file may define. ``calls`` describes calls of the target in other code; the engine can
+    check whether they still pass the same inputs.
     """
 
     name: str
@@ -56,11 +60,13 @@ def find_unaffected(
 ) -> frozenset[str]:
     """Return the names of the targets (functions and modules) whose traces an edit does not affect.
 
-    ``before`` and ``after`` are the file before and after it, ``change`` the difference;
-    ``targets`` were traced before it. A trace depends on the code reachable from its target and on
-    code executed at import. Inputs from elsewhere also depend on the code that uses the target, and
-    on functions and variables searched for inputs. Decorators of other modules may store
-    definitions, so their uses count as well.
+    ``before`` and ``after`` are the file before and after the edit, ``change`` their difference.
+    ``targets`` were traced before it.
+
+    A trace depends on all code that its target uses, and on code that runs at import. If its inputs
+    come from other code, it also depends on the code that uses the target, and on the functions and
+    variables that provide inputs. A definition also counts as used if a decorator of another module
+    may store it.
     """
     sides = (_ChangedText(before, change.changed_before), _ChangedText(after, change.changed_after))
     kept = [side.kept_elsewhere() for side in sides]
@@ -92,11 +98,10 @@ def find_unaffected(
 def unless_called_otherwise(
     before: ParsedText, after: ParsedText, change: Alignment, targets: Iterable[KnownTarget]
 ) -> frozenset[str]:
-    """Return the names of the targets that the edit can affect only through calls of them in other
-    code.
+    """Return the names of the targets that the edit affects at most through calls in other code.
 
-    Their results stay valid if that code still calls them with the same inputs. ``change`` is the
-    difference between the texts ``before`` and ``after``.
+    Their results stay valid if these calls still pass the same inputs. ``change`` is the difference
+    between the texts ``before`` and ``after``.
     """
     called = [replace(one, inputs="written") for one in targets if one.calls is not None]
     return find_unaffected(before, after, change, called)
@@ -119,10 +124,10 @@ class _ChangedText:
         return not changed.isdisjoint(text.reached_on_import)
 
     def kept_elsewhere(self) -> dict[tuple[str, str], Statement]:
-        """Changed definitions that a decorator of another module may have stored, such as in a
-        registry.
+        """Return the changed definitions that a decorator of another module may have stored, such
+        as in a registry.
 
-        The keys are the text of their decorators and the names that they bind.
+        The key of a definition is (source text of its decorators, names that it binds).
         """
         changed = (self._text.statements[number] for number in self._changed)
         return {
@@ -168,8 +173,8 @@ class _ChangedText:
             return True
         if target.inputs == "written":
             return False
-        # Code that mentions the target may call it, so everything reachable from this code can
-        # affect the inputs.
+        # The inputs may come from any code that uses the target, and from everything that this code
+        # uses.
         users = text.find_users(own)
         if target.inputs in ("uncalled", "convention"):
             users |= self._other_than_classes

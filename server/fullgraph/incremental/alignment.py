@@ -77,10 +77,10 @@ def parse_text(text: str, longest: float = float("inf")) -> ParsedText | None:
 
 
 def align_versions(before: ParsedText, after: ParsedText) -> Alignment | None:
-    """Match the statements of two versions of a file, to find the results to keep.
+    """Match the statements of two versions of a file, to find results that stay valid.
 
-    None if they cannot be compared: a statement cannot be split into tokens, or the comment with
-    the arguments of the program has changed, which affects all results.
+    None if all results are invalid: a statement cannot be split into tokens, or the comment with
+    the program's command line has changed.
     """
     if RUN.findall(before.text) != RUN.findall(after.text):
         return None
@@ -124,9 +124,10 @@ def same_code(before: ParsedText, after: Sequence[str]) -> Moves | None:
 
 
 def may_be_same_code(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether it is worth calling :func:`same_code`, which parses; this check does not parse.
+    """Whether two versions of a file may have the same code, by a fast check without parsing.
 
-    If the result is False, :func:`same_code` would certainly return None.
+    If the result is False, :func:`same_code` would return None. If it is True, call
+    :func:`same_code` to be sure.
     """
     head, tail = count_equal_ends(before, after)
     changed = _text_without_layout(before[head : len(before) - tail])

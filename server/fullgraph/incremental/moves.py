@@ -82,10 +82,11 @@ class Rewritten:
 
     @cached_property
     def _pairs(self) -> tuple[tuple[Token, Token], ...]:
-        """Pairs of equal tokens, one of the earlier and one of the later version of the statement.
+        """Pairs of equal tokens, one from the earlier and one from the later version of the
+        statement.
 
-        Tokens that a formatter may add, such as brackets, are paired only if both versions have the
-        same ones between two required tokens.
+        A formatter may add some tokens, such as brackets. Between two other tokens, they are paired
+        only if both versions have the same ones.
         """
         return tuple(_pair_tokens(self._before.tokens, self._after.tokens))
 
@@ -95,8 +96,8 @@ class Rewritten:
 
     @cached_property
     def _neighbors(self) -> tuple[tuple[Token, Token, Token, Token], ...]:
-        """Pairs of adjacent tokens in a logical line, each followed by the same two tokens of the
-        later version.
+        """Pairs of adjacent tokens in a logical line. Each item also has the two matching tokens of
+        the later version.
         """
         pairs = itertools.pairwise(self._pairs)
         return tuple(
@@ -157,10 +158,13 @@ class Rewritten:
         return next(iter(found))
 
     def _move_position(self, place: Position, *, end: bool) -> Position:
-        """Return where a position of the earlier text is in the later text, after an edit.
+        """Return the position in the later text of a position in the earlier text.
 
-        The position is inside a token, or at the beginning of a line. ``end``: the position is the
-        end of a range.
+        The position must be inside a token, or at the beginning of a line. ``end`` is true if it is
+        the end of a range.
+
+        Raises:
+            LineLost: The position does not have a counterpart.
         """
         bisected = bisect.bisect_left if end else bisect.bisect_right
         at = bisected(self._starts, place) - 1
@@ -177,9 +181,9 @@ class Rewritten:
         return [one.start for one, _ in self._code]
 
     def _between_tokens(self, range_: Range) -> set[Range]:
-        """Return the possible new ranges of a token, a dotted name or a logical line.
+        """Return the new range of a token, a dotted name or a logical line, as a set.
 
-        A logical line is, for example, the header of a ``def``.
+        The set is empty for other ranges. A logical line is, for example, the header of a ``def``.
         """
         at = bisect.bisect_right(self._starts, range_.start) - 1
         if at < 0:
@@ -238,10 +242,9 @@ class Rewritten:
         return found
 
     def _node_ranges(self, node: ast.AST, read: _SeenNodes) -> list[tuple[Kind, Range]]:
-        """Return the range of an AST node and the ranges of the bytecode instructions compiled from
-        it, each with its kind.
+        """Return (kind, range) for an AST node, and for the bytecode instructions compiled from it.
 
-        ``read`` are the nodes that need special treatment.
+        ``read`` collects the nodes whose ranges need special treatment.
         """
         place = _node_range(node)
         if place is None:
@@ -283,7 +286,9 @@ class Rewritten:
         yield from (one.text for one, other in self._code if one.text != other.text)
 
     def joined_pieces(self) -> Iterator[str]:
-        """Yield code that was on several lines and is now on one line, without blanks."""
+        """Yield pieces of code that were on several lines and are now on one line, without
+        whitespace.
+        """
         for at, (one, then, other, then_now) in enumerate(self._neighbors):
             if _are_on_two_lines(one, then) and not _are_on_two_lines(other, then_now):
                 first, last = self._repeated_piece(at, apart=True)
@@ -291,10 +296,10 @@ class Rewritten:
                 yield "".join("".join(token.text.split()) for token in inside)
 
     def _repeated_piece(self, at: int, *, apart: bool) -> tuple[Token, Token]:
-        """Return the first and last token of the expression around two neighboring tokens.
+        """Return the first and last token of the expression that contains two adjacent tokens.
 
-        ``at`` is the index of the pair in ``_neighbors``. With ``apart``, the expression may span
-        several lines.
+        ``at`` is the index of the two tokens in ``_neighbors``. Without ``apart``, the expression
+        ends at a line break.
         """
         neighbors = self._neighbors
         piece = list(neighbors[at][:2])
@@ -353,10 +358,7 @@ def _token_groups(tokens: Iterable[Token]) -> Iterator[list[Token]]:
 
 
 def _goes_on_before(piece: Sequence[Token], previous: Token) -> bool:
-    """Whether an expression begins before ``piece``, which is a part of it.
-
-    ``previous`` is the token before the piece.
-    """
+    """Whether the token ``previous`` and ``piece``, the tokens after it, are in one expression."""
     first = piece[0].text
     calls = first in ("(", "[") and (previous.text in (")", "]") or previous.text.isidentifier())
     return calls or first in _NEVER_FIRST or _has_unclosed_bracket(reversed(piece), ")]}", "([{")
@@ -389,7 +391,9 @@ def _position_within(one: Token, other: Token, place: Position) -> Position:
 
 
 _MOST_ARGUMENTS = 30
-"""Number of arguments from which Python compiles a method call to other bytecode."""
+"""Number of arguments, including the object, at which Python no longer compiles a call as a method
+call.
+"""
 _HEADERS = ("test", "iter", "subject")
 """AST fields with the condition or subject of a statement; findings about the statement refer to
 their ranges.
@@ -433,8 +437,9 @@ def _is_of_super(node: ast.Attribute) -> bool:
 def _from_name(node: ast.Attribute, place: Range) -> Range:
     """Return the range of the bytecode instruction that reads an attribute.
 
-    ``place`` is the range of the attribute's node. Since Python 3.11, the instruction's range
-    begins at the attribute's name if the name is on another line than the object.
+    ``place`` is the range of the expression that reads or calls it. If the attribute's name is on
+    another line than the object, the instruction's range begins at the name (Python 3.11 and
+    later).
     """
     attribute = _node_range(node)
     if attribute is None or attribute.start.line == attribute.end.line:

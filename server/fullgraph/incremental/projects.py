@@ -36,7 +36,7 @@ class ChangedFile:
 
 @dataclass(frozen=True)
 class _Affected:
-    """The names of a module that a change affects; ``everything`` stands for all its names."""
+    """The names of a module that a change affects; all names if ``everything`` is true."""
 
     names: frozenset[str] = frozenset()
     everything: bool = False
@@ -55,10 +55,10 @@ _EVERYTHING = _Affected(everything=True)
 class _Import:
     """One name that a statement imports.
 
-    ``level`` counts the leading dots of a relative import. ``name`` is the name in the module,
-    ``*`` for all, and empty if the statement imports the module itself. ``bound`` is the name that
-    the statement gives it, empty for ``*``. ``statement`` is the index of the top-level statement
-    with the import, ``inner`` says whether it is inside of a definition.
+    ``level`` is the number of leading dots of a relative import. ``name`` is the imported name,
+    ``*`` for all names, or empty for the module itself. ``bound`` is the name that the statement
+    assigns, empty for ``*``. ``statement`` is the index of the top-level statement with the import.
+    ``inner`` is true if the import is inside a function or class.
     """
 
     module: str
@@ -70,17 +70,18 @@ class _Import:
 
     @property
     def submodule(self) -> str:
-        """Dotted name of the module that ``name`` may be: `from package import module`."""
+        """Dotted name that the import refers to if ``name`` is a module: `from package import
+        module`.
+        """
         return f"{self.module}.{self.name}" if self.module else self.name
 
 
 def find_affected_files(files: Mapping[str, str], changes: Sequence[ChangedFile]) -> frozenset[str]:
     """Return the paths of the files whose traces the changes can affect.
 
-    ``files`` are the current texts of all Python files of the project, by path as in
-    :class:`ChangedFile`. Changed files count as affected unless only comments, docstrings or layout
-    differ. A changed program affects the files whose names it uses, because it may provide their
-    inputs.
+    ``files`` maps the path of each Python file of the project to its current text. Changed files
+    count as affected, unless only comments, docstrings or layout differ. If a changed file is a
+    program, the files that it imports are affected too, because it may provide their inputs.
     """
     return _Search(files).run(changes)
 
@@ -130,10 +131,11 @@ class _Search:
     def _affected_imports(
         self, importer: str, path: str, parsed: _ParsedFile
     ) -> Iterator[tuple[_Import, _Affected]]:
-        """Yield the imports in ``importer`` of names whose definitions in the file ``path`` have
-        changed, each with the changed names that it may make available.
+        """Yield (import, affected names) for each import in ``importer`` that the change of the
+        file ``path`` affects.
 
-        ``parsed`` is the parsed text of ``importer``.
+        The names are the changed names that can be accessed through the import. ``parsed`` is the
+        parsed text of ``importer``.
         """
         affected = self._affected[path]
         for one in parsed.imports:
@@ -175,7 +177,10 @@ class _Search:
 
     @cached_property
     def _modules(self) -> Mapping[str, set[str]]:
-        """Files by each end of their path that can be their module name, without ``.py``."""
+        """Files by module path: ``a/b/c.py`` has the keys ``a/b/c``, ``b/c`` and ``c``.
+
+        The folder that the project is imported from is unknown.
+        """
         found: dict[str, set[str]] = defaultdict(set)
         for path in (*self._files, *self._affected):
             parts = path.removesuffix(".py").removesuffix(f"/{_INIT}").split("/")
@@ -185,14 +190,16 @@ class _Search:
 
     @cached_property
     def _mentions(self) -> Mapping[str, list[str]]:
-        """Files that contain a word, for the names of all modules and packages."""
+        """Files by the words that they contain. Only the last part of the name of a module or
+        package counts as a word.
+        """
         wanted = {_module_word(path) for path in (*self._files, *self._affected)}
         found: dict[str, list[str]] = defaultdict(list)
         for path, text in self._files.items():
             for word in wanted.intersection(_WORD.findall(text)):
                 found[word].append(path)
             if "from ." in text:
-                # `from .. import name` does not mention the package.
+                # In `from .. import name`, the name of the package does not occur.
                 for package in wanted.intersection(path.split("/")[:-1]):
                     if path not in found[package]:
                         found[package].append(path)
@@ -256,8 +263,11 @@ class _ParsedFile:
     def follow_uses(
         self, direct: Iterable[int], names: Iterable[str] = ()
     ) -> tuple[frozenset[int], _Affected]:
-        """Return the statements of ``direct`` with their direct and indirect users, and the names
-        that these statements bind, in addition to ``names``."""
+        """Follow the uses of the statements ``direct``; return (statements, names).
+
+        The statements are ``direct``, and all statements that use them directly or indirectly. The
+        names are ``names``, and the names that these statements bind.
+        """
         found: set[int] = set()
         bound = set(names)
         waiting = list(direct)
@@ -273,8 +283,9 @@ class _ParsedFile:
         return frozenset(found), _Affected(frozenset(bound), everything)
 
     def _acts_on_import(self, number: int) -> bool:
-        """Whether importing the module executes calls in a statement, which may change any of its
-        names."""
+        """Whether the only effect of a statement is to call code at import, which may change any
+        name of the module.
+        """
         names = self._text.statements[number].names
         return names.role == "other" and not names.binds and bool(names.executed)
 

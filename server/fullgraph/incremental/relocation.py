@@ -1,7 +1,7 @@
-"""Update the lines and source ranges in results of a file after an edit of the file.
+"""Update the lines and source ranges in the results of a file after an edit of the file.
 
-This module decides for every type of result what happens if its source range was removed. The maps
-in ``text_maps`` only say that it was removed.
+If the edit removed the source range of a result, this module decides by the type of the result
+whether to drop the result, or only its range. The maps in ``text_maps`` only report the removal.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Relocation:
         if kind is Range:
             return self._map.move_range(value) if here else value
         if kind is BreakCause and not value.path:
-            # A cause without a path is at the finding itself, which contains the range.
+            # A cause without a path has the same range as its finding, which is updated separately.
             return value
         special = _SPECIAL.get(kind)
         return special(self, value) if special is not None else self._relocate_fields(value, here)
@@ -134,7 +134,7 @@ class Relocation:
         """
         kind: Any = type(value)
         path = getattr(value, "path", "")
-        if path and isinstance(path, str):  # only findings have an execution path
+        if path and isinstance(path, str):  # the `path` of a finding is an execution path
             here = path == self._path
         changed: dict[str, Any] = {}
         for name in _place_fields(kind):
@@ -158,12 +158,12 @@ class Relocation:
             return self._map.move_range(old, _KINDS[kind])
         return self._relocate_any(old, here=here)
 
-    # -- types that need more -----------------------------------------------------------------
+    # -- types with special rules -------------------------------------------------------------
 
     def _relocate_finding(self, finding: Finding) -> Finding:
         place = self._map.move_range(finding.range, self._range_kind(finding))
         moved: Finding = self._relocate_fields(finding, here=True, except_for="range")
-        # The identity contains the range, so that the next trace recognizes the finding.
+        # The identity contains the range. Update it, so that the next trace recognizes the finding.
         places = place_words(finding.range), place_words(place)
         identity = moved.identity.replace(*places)
         if place == finding.range and identity == moved.identity:
@@ -177,7 +177,8 @@ class Relocation:
         own = [_frame_range(frame) for frame in finding.stack if frame.path == self._path]
         if not own:
             return "either"
-        # A condition has the range of its expression, not of the jump.
+        # A finding about a condition has the range of the expression, and not of a bytecode
+        # instruction.
         return "instruction" if finding.range in own else "expression"
 
     def _relocate_fix(self, fix: Fix) -> Fix:
@@ -233,10 +234,10 @@ class Relocation:
         )
 
     def _relocate_guarded_frame(self, frame: GuardedFrame) -> GuardedFrame:
-        """Update the guards of a compiled frame after an edit: the source places that caused them.
+        """Update the source ranges that caused the guards of a compiled frame after an edit.
 
-        Guards refer to a list of causes by index. If the edit removed the source of a cause, its
-        entry becomes None.
+        Guards refer to their cause by its index. If the edit removed the source range of a cause,
+        None replaces it.
         """
         causes = tuple(cause and self._find_range(cause, "place") for cause in frame.causes)
         first, last = frame.first_line, frame.last

@@ -1,7 +1,7 @@
 """Top-level statements of a module: the names that each binds, mentions and executes.
 
-The analysis is an approximation that rather finds too many dependencies than too few. A name refers
-to every statement that binds it, strings may name definitions, and code called at import may change
+The analysis is approximate, and finds too many dependencies rather than too few. A name refers to
+every statement that binds it. Strings may name definitions. Code called at import may change
 everything that it can reach.
 """
 
@@ -24,17 +24,19 @@ Role = Literal["definition", "import", "main", "other"]
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _SAID = re.compile(r"#.*\bfullgraph\b(.*)")
-"""Pattern of a comment that mentions ``fullgraph``, which may describe inputs by names of the
-file."""
+"""Pattern of a comment that mentions ``fullgraph``: its text may contain names that the file
+defines.
+"""
 _NAMED = re.compile(r"[\w.\[\], |]{1,100}")
-"""Pattern of a string constant that may name a definition, such as an annotation, a registry key or
-an attribute.
+"""Pattern of a string constant that may contain a name of the file, such as an annotation or a
+registry key.
 """
 
 _DYNAMIC = frozenset({"globals", "eval", "exec", "__import__"})
 _DYNAMIC_ATTRIBUTES = frozenset({"modules", "import_module"})
-"""Attributes of ``sys`` and ``importlib`` through which code may reach names it does not
-mention."""
+"""Attributes of ``sys`` and ``importlib`` that give access to names which the code does not
+mention.
+"""
 
 _PURE = frozenset(
     {
@@ -51,7 +53,7 @@ _PURE = frozenset(
         *("once_differentiable", "no_grad", "custom_fwd", "custom_bwd", "jaxtyped", "beartype"),
     }
 )
-"""Decorators that do not store the decorated object where other code finds it."""
+"""Decorators that do not store the decorated object in a place such as a registry."""
 _PURE_MODULES = ("functools.", "typing.", "dataclasses.", "abc.", "contextlib.")
 
 
@@ -253,11 +255,8 @@ class ParsedText:
         return self.find_closure(number for name in names for number in self.definers.get(name, ()))
 
     def find_closure(self, numbers: Iterable[int]) -> frozenset[int]:
-        """Return the given indices of statements, and the indices of all statements that these
-        refer to.
-
-        References are followed directly and through other statements. ``numbers`` are the given
-        indices.
+        """Return the indices ``numbers`` of statements, and the indices of all statements that
+        these refer to, directly or through others.
         """
         return frozenset[int]().union(*map(self._statement_closure, set(numbers)))
 
@@ -393,7 +392,7 @@ def _is_text(node: ast.stmt) -> bool:
 
 
 def _describe_fields(node: ast.AST) -> str:
-    """Describe an AST node without its children: its type, its constants and the number of
+    """Describe an AST node without its children: the constants in its fields, and the number of its
     children.
     """
     parts = []

@@ -44,9 +44,8 @@ class TextMap(Protocol):
         """
 
     def extend_range(self, range_: Range) -> Range:
-        """Return the new range of a whole function.
-
-        Unlike with ``move_range``, the range may grow or shrink.
+        """Return the new range of a whole function, which may have grown or shrunk through the
+        edit.
         """
 
     def has_edited_line(self, range_: Range) -> bool:

@@ -53,8 +53,8 @@ def tokens_of(lines: Sequence[str], first: int = 0) -> tuple[Token, ...]:
     """Split complete statements into tokens, without comments and layout.
 
     ``first`` is the number of the first line. A comment for this project (``# fullgraph: …``) is
-    a token with its whole line. The empty lines and comments between such a comment and the next
-    code are also tokens, because they decide whether the comment belongs to this code.
+    kept as a token with its whole line. The lines between it and the next code are kept as well,
+    because they decide whether the comment belongs to this code.
 
     Raises:
         SyntaxError: A statement is incomplete.
@@ -122,8 +122,7 @@ def _text_between(lines: Sequence[str], start: _Place, end: _Place) -> str:
 def _with_positions(
     raw: Iterable[_Raw], lines: Sequence[str], first: int
 ) -> Iterator[tuple[bool, Token]]:
-    """Yield (is_string, token) for each raw token: whether it is a string, and the token with its
-    position in bytes.
+    """Yield (is_string, token) for each raw token; the token has its position in bytes.
 
     ``first`` is the number of the first line in the file.
     """

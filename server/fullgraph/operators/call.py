@@ -106,8 +106,8 @@ def _parse_argument(code: StatementTokens, first: int, last: int) -> CallArgumen
 def _arguments_end(code: StatementTokens, opener: int) -> int:
     """Return the index of the first token after the arguments of a call.
 
-    It is the closing parenthesis, or the token before which it is missing. ``opener`` is the index
-    of the opening parenthesis.
+    This is the closing parenthesis. If it is missing, it is the first token that cannot belong to
+    the arguments. ``opener`` is the index of the opening parenthesis.
     """
     stop = code.closing_index(opener)
     if opener in code.partner:
@@ -123,5 +123,5 @@ def _arguments_end(code: StatementTokens, opener: int) -> int:
                     return index  # the parenthesis is missing, as in `if torch.any(x:`
                 in_lambda = False
             elif is_name(token) and code.ends_operand(index - 1):
-                return index  # the next line begins here: two operands follow each other
+                return index  # two operands without an operator: the second is on the next line
     return stop

@@ -410,7 +410,7 @@ def _complete_string(
     return _select_matches(choices, text[start:offset], start, argument_start + found.end("inside"))
 
 
-# -- what fits --------------------------------------------------------------------------------
+# -- matching ---------------------------------------------------------------------------------
 
 
 def _select_matches(

@@ -195,7 +195,7 @@ class ExpressionEvaluator:
     def _evaluate_group(self, place: TextPlace, first: int, last: int, depth: int) -> TorchValue:
         """Evaluate the expression from token ``first`` to ``last``.
 
-        Arithmetic is a tensor if one of its operands is.
+        The result of an arithmetic operation is a tensor if one of its operands is a tensor.
         """
         code = place.code
         if last < first:
@@ -279,12 +279,11 @@ class ExpressionEvaluator:
         return _OTHER if all(value.kind == "other" for value in values) else _UNKNOWN
 
     def _enclosing_class(self, scope: NameScope, bound: BoundName) -> int | None:
-        """Return the class whose instance a variable is, because the variable is the ``self`` of a
-        method.
+        """Return the class of ``self``, if a variable is the ``self`` of a method.
 
-        The class is given by the index of its ``class`` statement. ``scope`` is the scope of the
-        method, and ``bound`` the variable. Returns None unless the variable is the first parameter
-        of a method without ``@staticmethod``.
+        The result is the index of the ``class`` statement. ``scope`` is the scope of the method,
+        and ``bound`` the variable. Returns None unless the variable is the first parameter of a
+        method without ``@staticmethod``.
         """
         source = self.source
         code = source.statement_tokens(scope.header)
@@ -383,7 +382,7 @@ class ExpressionEvaluator:
             return TorchValue("tensor")
         return TorchValue("instance", path)
 
-    # -- steps --------------------------------------------------------------------------------
+    # -- attributes and calls -----------------------------------------------------------------
 
     def _apply_trace(
         self, value: TorchValue, code: StatementTokens, first: int, last: int
@@ -400,8 +399,8 @@ class ExpressionEvaluator:
         return name if name is not None and name.kind == "property" else None
 
     def resolve_property(self, value: TorchValue) -> TorchValue:
-        """Return the value that reading an attribute gives: for a property, the value that the
-        property returns.
+        """Return the value of an attribute that was looked up in a class: for a property, the value
+        that the property returns.
 
         Values other than properties are returned unchanged.
         """
@@ -495,8 +494,9 @@ class ExpressionEvaluator:
         return replace(self._return_value(name), certainty=value.certainty)
 
     def _return_value(self, name: Name) -> TorchValue:
-        """Return what a call of a function returns; unknown if its signatures return different
-        types."""
+        """Return the value of a call of a function; unknown if its signatures return different
+        types.
+        """
         if not name.signatures:
             return TorchValue("tensor") if _PYTHON_ONE_TENSOR.search(name.python) else _UNKNOWN
         returns = {tuple(f.type for f in signature.returns) for signature in name.signatures}

@@ -51,7 +51,8 @@ class OperatorIndex:
     ) -> OperatorIndex:
         """Build an index from names and operators in memory.
 
-        ``complete`` says whether the running torch was used, and not only its files.
+        ``complete`` is true if they come from a running torch, and false if only from its source
+        files.
         """
         entries = {entry.key: entry for entry in map(entry_of, items)}
         header = IndexHeader(INDEX_FORMAT, "", complete, 0, 0, len(entries), "")
@@ -64,7 +65,7 @@ class OperatorIndex:
         more = {operator.name: entry_of(operator) for operator in operators}
         return OperatorIndex(self.header, ChainMap(more, self._entries)) if more else self  # type: ignore[arg-type]
 
-    # -- one ----------------------------------------------------------------------------------
+    # -- single entries -----------------------------------------------------------------------
 
     def entry(self, key: str) -> Entry | None:
         """Return the still encoded entry of a path (``torch.max``) or operator (``aten::max``).
@@ -99,7 +100,7 @@ class OperatorIndex:
         found = self._load(name)
         return found if isinstance(found, Operator) else None
 
-    # -- many ---------------------------------------------------------------------------------
+    # -- several entries ----------------------------------------------------------------------
 
     def members(self, path: str) -> tuple[Entry, ...]:
         """Return the entries of all members of a module or class, for example of ``torch.nn``."""

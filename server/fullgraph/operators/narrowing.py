@@ -130,8 +130,9 @@ def possible_signatures(
     """Return the signatures that best accept the arguments of a call, ignoring the argument at the
     cursor.
 
-    Each comes with the indices of its parameters with an argument. ``active`` is the index of the
-    argument at the cursor. ``kind_of`` returns the kind of a constant, given its dotted name.
+    Each signature comes with the indices of its parameters that receive an argument. ``active`` is
+    the index of the argument at the cursor. ``kind_of`` returns the kind of a constant, given its
+    dotted name.
     """
     others = [argument for number, argument in enumerate(arguments) if number != active]
     narrowed = narrow_signatures(signatures, others, -1, kind_of)
@@ -203,7 +204,9 @@ def _match_signature(
 
 
 def _takes_next_argument(parameter: Parameter, value: ArgumentValue) -> bool:
-    """Whether a variadic parameter also takes the positional argument that follows ``value``."""
+    """Whether a variadic parameter takes the positional argument after ``value``, which it has
+    received.
+    """
     if parameter.name.startswith("*"):
         return True
     return parameter.variadic and value.kind != "sequence"
@@ -287,9 +290,10 @@ def _fit_quality(value: ArgumentValue, parameter: Parameter, *, typing: bool) ->
 
 
 def evaluate_argument(text: str, kind_of: Callable[[str], ValueKind]) -> ArgumentValue:
-    """Determine from its source, which may be incomplete, what the value of an argument is.
+    """Determine the type and, for some literals, the value of an argument from its source code.
 
-    ``kind_of`` returns the kind of a constant such as ``torch.float32``, given its dotted name.
+    The source code may be incomplete. ``kind_of`` returns the kind of a constant such as
+    ``torch.float32``, given its dotted name.
     """
     text = text.strip()
     if not text:

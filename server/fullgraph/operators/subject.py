@@ -126,7 +126,7 @@ def _dotted_start(code: StatementTokens, token: int) -> int:
     return token
 
 
-# -- kinds of positions --------------------------------------------------------------------------
+# -- positions in statements ----------------------------------------------------------------------
 
 
 def is_call(code: StatementTokens, opener: int) -> bool:

@@ -1,7 +1,8 @@
 """Split Python text, which may have syntax errors, into tokens and statements.
 
 One regular expression splits the text into tokens. Line ends outside of brackets separate
-statements; if a bracket is never closed, indentation does. All offsets are code points.
+statements. If a bracket is never closed, its statement ends at a line without deeper indentation.
+All offsets are code points.
 """
 
 from __future__ import annotations
@@ -110,8 +111,9 @@ class StatementTokens:
         self.partner: dict[int, int] = {}
         """Index of the matching bracket, by the index of an opening or closing bracket."""
         self.parent: list[int] = []
-        """Index of the innermost opening bracket around each token, or -1; for a closing bracket,
-        of its opening bracket."""
+        """Index of the innermost opening bracket around each token, or -1 outside of brackets. For
+        a closing bracket, it is the matching opening bracket.
+        """
         if self._pair_brackets(by_indentation=False):
             self._pair_brackets(by_indentation=True)
 
@@ -198,10 +200,10 @@ class StatementTokens:
         return None
 
     def _pair_brackets(self, *, by_indentation: bool) -> bool:
-        """Fill ``partner`` and ``parent``; return whether an opening bracket is never closed.
+        """Fill ``partner`` and ``parent``; return whether some opening bracket is never closed.
 
-        With ``by_indentation``, a closing bracket at the start of a line prefers an opening bracket
-        in a line with the same indentation.
+        With ``by_indentation``, a closing bracket at the start of a line is matched with an opening
+        bracket in a line with the same indentation, if there are several candidates.
         """
         self.partner.clear()
         self.parent.clear()
@@ -289,7 +291,7 @@ class TokenizedText:
         return _cached_source(text)
 
     def statement_tokens(self, statement: int) -> StatementTokens:
-        """Return the tokens of the statement with an index."""
+        """Return the tokens of the statement with the index ``statement``."""
         found = self._codes.get(statement)
         if found is None:
             first, stop = self.firsts[statement], self.stops[statement]
@@ -311,7 +313,8 @@ class TokenizedText:
         if not 0 <= offset <= len(self.text):
             return None
         previous = bisect_left(self.starts, offset, hi=len(self.tokens)) - 1
-        # The token to the left decides: its end still belongs to a comment, but not to a string.
+        # The token left of the offset decides. An offset right after a comment still belongs to the
+        # comment, an offset right after a string does not belong to the string.
         statement = bisect_right(self.firsts, previous) - 1
         if previous >= 0:
             token = self.tokens[previous]
@@ -401,7 +404,8 @@ class TokenizedText:
         firsts.clear()
         stops.clear()
         columns.clear()
-        # Pairs of an open bracket and the end of the line before it.
+        # Open brackets as pairs: token index of the bracket, token index of the line end before its
+        # line.
         stack: list[tuple[int, int]] = []
         unclosed_brackets: set[int] = set()
         line = -1
@@ -487,7 +491,9 @@ class TokenizedText:
         return (token == "async" and rest[1:2] == ["def"]) or rest[-1] == ":"
 
     def _line_indentation(self, newline: int) -> int:
-        """Return the indentation of the line after the line end with a token index."""
+        """Return the indentation of the line that begins after the line end with the token index
+        ``newline``.
+        """
         return indentation_width(self.text[self.starts[newline] : self.starts[newline + 1]])
 
     def _token_or_empty(self, index: int) -> str:

@@ -57,7 +57,7 @@ def definition_of(positions: TextPositions, line: int) -> int:
     """Return the line of the ``def`` or ``class`` that a comment or decorator on ``line`` belongs
     to.
 
-    Returns ``line`` itself if the next line does not begin a definition.
+    Returns ``line`` itself if no ``def`` or ``class`` follows the comments and decorators.
     """
     depth = 0
     for at in range(line, min(line + MOST_LINES, len(positions))):

@@ -10,9 +10,7 @@ from fullgraph.domain.phrases import amount, listing
 from fullgraph_engine.protocol import BreakCause, BreakCost, GraphCut
 
 _MOST_CUTS = 6
-"""Maximum number of graphs that a page about a graph break's cost lists: the graphs that the break
-splits.
-"""
+"""Maximum number of split graphs that the page about a graph break's cost lists."""
 
 
 def cause_words(

@@ -67,8 +67,11 @@ class CheckedFile:
     """Number of accepted findings in the baseline that no longer occur."""
     exit_severity: Severity = Severity.WARNING
     conclusive: frozenset[str] = frozenset()
-    """Names of the rows of the table of codes whose findings would have been found if there were
-    any. Empty if a function or module was not traced to its end."""
+    """Names of the kinds of findings that the check would have found, if the file had any.
+
+    They are names of rows in the table of codes. Empty if a function or module was not traced to
+    its end.
+    """
     left_out: tuple[LeftOut, ...] = ()
     """Kinds of traces that the settings of the file left out."""
     unfinished: bool = False
@@ -116,8 +119,10 @@ class CheckResults:
 
     @property
     def unanalyzed(self) -> bool:
-        """Whether a function was not traced, because no inputs are known or for want of time, or a
-        program did not run to its end. Files without an exit severity do not count.
+        """Whether a function was not traced, or a program did not run to its end.
+
+        A function is not traced if its inputs are unknown, or if the time ran out. Files whose exit
+        severity is ``off`` do not count.
         """
         return any(map(_is_unanalyzed, self.files))
 

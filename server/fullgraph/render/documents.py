@@ -65,8 +65,8 @@ editor opens it.
 
 def document_request(request: Analyze, kind: DocumentKind) -> Analyze:
     """Convert a request to find problems in a file to a request for a document of one kind."""
-    # The second part of a run makes the first dimensions dynamic; only the document with shape
-    # events differs for it.
+    # Phase "second" of a trace makes the first dimensions dynamic. Only the document with shape
+    # events shows this.
     wanted: tuple[Part, ...] = ("first", "second") if kind == "events" else ("first",)
     parts = tuple(part for part in wanted if part in request.parts)
     return dataclasses.replace(request, documents=(kind,), parts=parts)
@@ -74,8 +74,9 @@ def document_request(request: Analyze, kind: DocumentKind) -> Analyze:
 
 @dataclass
 class _RunParts:
-    """Pieces of a document that one run wrote. If the run was repeated, only pieces
-    of its last attempt are kept."""
+    """Pieces of a document that one run wrote. If the run was repeated, only the pieces of the last
+    repetition are kept.
+    """
 
     attempt: str = ""
     parts: list[DocumentPart] = field(default_factory=list)
@@ -169,8 +170,11 @@ class DocumentDraft:
         return " ".join(_run_troubles(self._reports))
 
     def for_probe(self, probe: int) -> DocumentDraft:
-        """Return a document with only the run for the inputs number ``probe``, counted from 0;
-        this document if no run had them."""
+        """Return a document that only covers the run with the example inputs number ``probe``,
+        counted from 0.
+
+        If no run used these inputs, return the whole document.
+        """
         reports = [report for report in self._reports if report.probe_number == probe]
         if not reports:
             return self

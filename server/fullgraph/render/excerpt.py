@@ -158,8 +158,10 @@ class Excerpt:
 
 
 def margin_width(*ranges: Range, extra: int = 0) -> int:
-    """Return the number of digits of the largest line number in an excerpt of the ranges; ``extra``
-    is added to that number."""
+    """Return the number of digits of the largest line number in an excerpt of the ranges.
+
+    The excerpt has a line of context after the ranges, and ``extra`` further lines.
+    """
     lines = [number for place in ranges for number in (place.start.line, place.end.line)]
     return len(str(max(lines, default=0) + 2 + extra))
 

@@ -1,4 +1,4 @@
-"""Hashes that identify a finding in later checks, although its line moves."""
+"""Hashes that identify a finding in later checks, even if its line number changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def stable_fingerprint(file: CheckedFile, item: FileFinding) -> str:
 
 
 def number_repeated(fingerprints: Iterable[str]) -> Iterator[str]:
-    """Append ``-2``, ``-3`` and so on to fingerprints that occurred before."""
+    """Yield the fingerprints; append ``-2``, ``-3`` and so on to repeated ones."""
     seen: Counter[str] = Counter()
     for fingerprint in fingerprints:
         seen[fingerprint] += 1

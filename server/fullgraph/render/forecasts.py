@@ -20,8 +20,9 @@ _VERDICTS: dict[Verdict, str] = {
 
 
 def forecast_clause(rows: Iterable[ForecastRow]) -> str:
-    """Describe the changes of arguments that always recompile: ``recompiles with every other
-    x.shape[0]``; empty without such changes."""
+    """Return a clause that names the arguments or sizes, such as ``x.shape[0]``, whose every change
+    recompiles; empty without any.
+    """
     always = [row for row in rows if row.verdict == "always"]
     if any(row.kind == "call" for row in always):
         return "recompiles at every call"

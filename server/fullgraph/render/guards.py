@@ -17,7 +17,7 @@ from fullgraph_engine.protocol.sources import in_user_words, source_root
 _MOST_SHOWN = 12
 
 
-# -- the tree ---------------------------------------------------------------------------------
+# -- all guards -------------------------------------------------------------------------------
 
 
 def guards_text(
@@ -90,7 +90,7 @@ def _guard_count(guards: Iterable[FoundGuard]) -> str:
     return amount(sum(1 for _ in guards), "guard")
 
 
-# -- one expression ---------------------------------------------------------------------------
+# -- guards on one expression -----------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,11 @@ from fullgraph.render.terminal import extent_words, severity_words, untraced_wor
 from fullgraph_engine.protocol import BreakCause, TargetReport
 
 _MOST_SEGMENTS = 40
-"""Maximum number of graphs that the strip of a target shows."""
+"""Maximum number of segments in the bar that shows the graphs of a function; each segment is a
+graph.
+"""
 _MOST_CAUSES = 10
-"""Maximum number of causes in the table of the most frequent ones."""
+"""Maximum number of rows in the table of the most frequent causes."""
 
 _STYLE = """
 :root { color-scheme: light dark; --line: light-dark(#d8d8de, #3c3c44);
@@ -200,7 +202,7 @@ def _family(item: FileFinding) -> str:
 
 
 def _origin(item: FileFinding) -> str:
-    """Return where the innermost frame of a finding is: in the user's code, or in a library."""
+    """Return "library" if the innermost frame of a finding is in library code, else "own code"."""
     stack = item.finding.stack
     return "library" if stack and is_library(stack[-1].path) else "own code"
 

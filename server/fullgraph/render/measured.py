@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _LARGE_SHARE = 0.6
-"""Share of a compiled call's time from which one operator explains why compiled code is not
-faster.
+"""Minimum share of an eager call's time that one operator must take to explain why compiled code is
+hardly faster.
 """
 _SMALL_SECONDS = 100e-6
-"""Seconds of an eager call below which calling compiled code takes a large part of the time."""
+"""Seconds of an eager call below which the overhead of calling compiled code is too large."""
 
 
 def measured_document(path: str, timed: Sequence[Timed], before: str, *, current: bool) -> str:
@@ -86,8 +86,9 @@ def _as_compiled(plain: Measurement) -> str:
 
 
 def _why_not_faster(measurement: Measurement) -> str:
-    """Return a clause with the reason why compiled code gains little; empty if it gains much or the
-    reason is not known."""
+    """Return a clause that explains why compiled code is hardly faster. Empty if it is at least 1.5
+    times as fast, or if the reason is unknown.
+    """
     eager, compiled = measurement.eager, measurement.compiled
     if eager is None or compiled is None or eager / compiled >= 1.5:
         return ""

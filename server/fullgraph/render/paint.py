@@ -36,8 +36,10 @@ SEVERITY_STYLES = {
 
 @dataclass(frozen=True)
 class Paint:
-    """The output style of a stream: whether it shows colors, the maximum columns of prose
-    (``width``), and of ``code``.
+    """The output style of a stream.
+
+    ``color`` is true if it shows colors. ``width`` is the maximum number of columns of prose, and
+    ``code`` of code.
     """
 
     color: bool = False

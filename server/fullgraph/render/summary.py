@@ -193,7 +193,7 @@ def probe_words(probe: ProbeInfo) -> str:
 
 def _with_source(probe: ProbeInfo, inputs: str) -> str:
     if probe.origin == "harvest":
-        # Such a source only says that the inputs were found in the file, without a place.
+        # For inputs found in the file, the source is a phrase that does not name a place.
         words = f"{inputs} {probe.source}"
     elif probe.origin == "synthesis":
         words = f"{_guess_words(probe)}: {inputs}" if probe.inputs else "guessed inputs"
@@ -253,7 +253,8 @@ def _break_place(report: TargetReport, shown: ShownBreaks | None) -> str:
     Empty if the number of lines equals the number of breaks, or if ``shown`` (the line numbers) is
     None.
     """
-    # The findings inside a compiled function name that function, so the count of lines is too low.
+    # Findings inside a compiled function are reported at that function, so the count of lines would
+    # be too low.
     if shown is None or report.is_inside_region:
         return ""
     words = ""

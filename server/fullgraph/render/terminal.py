@@ -118,7 +118,9 @@ def untraced_words(checked: CheckResults) -> list[str]:
 
 
 def _same_counts(counts: Counter[LeftOut]) -> list[tuple[list[LeftOut], int]]:
-    """Group the kinds of traces that were left out for the same number of targets."""
+    """Return groups of (kinds of traces that were left out, number of targets). The kinds in a
+    group were left out for the same number of targets.
+    """
     groups: dict[int, list[LeftOut]] = {}
     for kind, count in counts.items():
         groups.setdefault(count, []).append(kind)
@@ -208,7 +210,7 @@ def _stack_lines(frames: tuple[Frame, ...], place: FindingFile, notes: _NoteLine
     paint = notes.paint
     rows: list[str] = []
     folded = fold_stack(frames)
-    # A single frame is the line in the excerpt.
+    # If the stack has a single frame, the excerpt already shows its line.
     for number, frame in enumerate(folded if len(folded) > 1 else ()):
         if isinstance(frame, FoldedFrames):
             words = f"{amount(frame.count, 'frame')} of {frame.package}"

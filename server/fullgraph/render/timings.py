@@ -17,7 +17,7 @@ _MOST_FRAMES = 10
 """Maximum number of compiled frames in the text of a run; the JSON has all frames."""
 _MOST_DYNAMO = 6
 _RUNS = "runs"
-"""Name of the table row for the part of a request's time that none of its phases includes."""
+"""Name of the table row for the time of a request that does not belong to any of its phases."""
 _WIDTH = 14
 
 _PHASES: dict[Phase, str] = {

@@ -47,7 +47,7 @@ from fullgraph_engine.protocol.operators import Operator
 _FILE = ""
 """Key of the findings about the whole file; the other keys are names of targets.
 
-These findings are complete only when the run is.
+Findings about the whole file are complete only when the run has ended.
 """
 
 _LATER = ("second", "paths", "backend")
@@ -76,8 +76,9 @@ STORED = (
 
 
 def _is_settled(report: TargetReport) -> bool:
-    """Whether another trace of the target would give the same status: traced, without inputs,
-    failed with an exception, or over the time limit on a machine that was not busy.
+    """Whether tracing the target again would give the same status, so that this is not necessary.
+
+    This is false, for example, if the target reached the time limit while the machine was busy.
     """
     return report.status in _SETTLED or (report.status == "timeout" and report.repeats)
 
@@ -206,7 +207,9 @@ class Results:
         self.names: tuple[str, ...] = ()
         """Names of the targets, in the order of the text."""
         self._found: tuple[TargetInfo, ...] = ()
-        """Targets that the current run, or else the last one, found in the text."""
+        """Targets that the current run found in the text. Before it has listed them, the targets of
+        the last run.
+        """
         self.operators: tuple[Operator, ...] = ()
         """Operators that the text and its imports registered when last executed."""
         self._registers = False
@@ -216,8 +219,8 @@ class Results:
         self.timings: list[Timings] = []
         """Durations that the current run, or else the last one, has reported."""
         self._called: Results | None = None
-        """Earlier results, to use for targets whose inputs come from calls in other code, if the
-        engine finds the same calls.
+        """Earlier results of targets whose inputs come from calls in other code. They are reused if
+        the engine finds the same calls again.
         """
 
     @classmethod
@@ -344,9 +347,10 @@ class Results:
         return any(finding.code == SYNTAX_ERROR for finding in file.findings)
 
     def _is_left_alone(self, name: str) -> bool:
-        """Return whether the current run leaves out the target ``name``, so that its results stay.
+        """Return whether the current run does not trace the target ``name``, so that its results
+        stay.
 
-        For an empty name: whether the run does not report findings about the whole file.
+        For an empty name, return whether the run does not report findings about the whole file.
         """
         return name in self._kept or bool(self._only and name not in self._only)
 
@@ -378,8 +382,8 @@ class Results:
         """Return the results with ranges in another text with the same code.
 
         Targets with a range that does not exist there are left out. ``code_map`` maps the ranges of
-        the file at ``path``. For targets in ``called``, the ranges of the calls that provide their
-        inputs are removed before.
+        the file at ``path``. Targets in ``called`` get their inputs from calls whose ranges may not
+        exist there, so the ranges of these calls are removed first.
         """
         copy, move = self.snapshot(), Relocation(path, code_map, strict=True)
         lost = set[str]()
@@ -425,8 +429,8 @@ class Results:
         )
 
     def without_earlier(self) -> Results:
-        """Return a copy with only the results of the current run, and older results that it has
-        confirmed.
+        """Return a copy without results of earlier runs, unless they are valid for the current
+        text.
         """
         copy = self.snapshot()
         copy._old = {name: part for name, part in self._old.items() if name in self._kept}
@@ -624,8 +628,11 @@ async def collect_results(
 
 
 def _is_through(name: str, old: _TargetPart, new: _TargetPart) -> bool:
-    """Return whether the current run has sent as many reports (``new``) of a target as the last run
-    (``old``). There is one report for each set of example inputs of the target."""
+    """Return whether the current run has reported a target as completely as the last run.
+
+    ``new`` are the results of the current run, ``old`` of the last run. Both have one report for
+    each set of example inputs of the target.
+    """
     return name != _FILE and len(new.reports) >= max(1, len(old.reports))
 
 

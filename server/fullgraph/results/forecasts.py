@@ -16,7 +16,7 @@ from fullgraph_engine.protocol import Finding, ForecastFound, ForecastRow
 class TargetForecast:
     """The forecast of one target: which further calls will recompile it.
 
-    ``told`` has one event for each set of example inputs.
+    ``told`` are the events of the engine with the forecast, one for each set of example inputs.
     """
 
     told: tuple[ForecastFound, ...]

@@ -23,8 +23,8 @@ class ProbeShapes:
     places: tuple[PlaceShapes, ...]
 
     def count_at(self, key: tuple[Range, ShapeRole]) -> int:
-        """Return the number of values that the run saw at a source range, given with its role (such
-        as ``parameter`` or ``return``).
+        """Return the number of values that the run saw at ``key``: a source range and a role, such
+        as ``parameter`` or ``return``.
         """
         return self._counts.get(key, 0)
 

@@ -1,5 +1,5 @@
-"""Store results of traces on disk, one file per trace request (apart from its text), with the
-latest results only.
+"""Store results of traces on disk. There is a file for each trace request, not counting its text.
+It has the results for the latest text only.
 """
 
 from __future__ import annotations

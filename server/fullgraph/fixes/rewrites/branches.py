@@ -89,11 +89,9 @@ def _skip_messages(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _rewrite_once(site: Site, node: cst.If, small: cst.CSTNode) -> bool:
-    """Whether the statement ``small`` of the branch only records that the condition of the ``if``
-    was met.
+    """Whether the statement ``small`` of a branch only records that the branch was executed.
 
-    It stores a name or a number in a variable or attribute that code outside of the ``if`` does not
-    read.
+    The statement stores a name or a number in a variable or attribute that only this ``if`` reads.
     """
     if isinstance(small, cst.Assign) and len(small.targets) == 1:
         place = small.targets[0].target
@@ -246,8 +244,10 @@ def _early_return(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _skipped_rest(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Yield rewrites of ``if …: continue`` in a loop: the later statements become the other
-    side.
+    """Yield a rewrite of ``if condition: continue`` in a loop: the statements after it are always
+    computed.
+
+    ``torch.where`` with the condition then chooses between their values and the old ones.
     """
     place = siblings(site, node)
     then = statements_of(node.body)
@@ -367,7 +367,8 @@ def _without_tensors(condition: Condition, then: list[Statement]) -> list[Statem
 def _drop_shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
     """Yield a rewrite that removes a branch which only saves computation.
 
-    Such a branch returns a result early, or skips a mask.
+    Such a branch returns early, leaves the loop early, or sets a mask to None so that it is not
+    applied.
     """
     then = statements_of(node.body)
     small = [one for line in then for one in _small_statements(line)]
@@ -400,7 +401,8 @@ def _drop_shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _only_eager(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Yield a rewrite that skips a branch without a result in compiled code.
+    """Yield a rewrite that skips a branch in compiled code, if the branch does not produce a
+    result.
 
     An example is a one-time initialization.
     """
@@ -434,7 +436,8 @@ def _by_cond(site: Site, node: cst.If) -> Iterator[Candidate]:
     if not keys or not all(key.isidentifier() for key in keys):
         raise NotConvertible
     listed = ", ".join(keys)
-    # A name without a value before the `if` cannot be passed to a side: both sides assign it.
+    # A variable without a value before the `if` is not passed to the functions, which both assign
+    # it.
     operands = [key for key in keys if key in outside.before]
     given = f"({operands[0]},)" if len(operands) == 1 else f"({', '.join(operands)})"
     functions: list[Statement] = []

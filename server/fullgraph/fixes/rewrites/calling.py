@@ -1,5 +1,8 @@
-"""Rewrites of calls of compiled functions, so that all calls have arguments and modes of one
-kind."""
+"""Rewrites of calls of compiled functions that recompile because arguments or modes vary.
+
+After the rewrite, all calls pass arguments with the same strides or defaults, or run in the same
+mode.
+"""
 
 from __future__ import annotations
 
@@ -83,9 +86,11 @@ def uncompiled_evaluation(site: Site) -> Iterator[Candidate]:
 
 
 def default_arguments(site: Site) -> Iterator[Candidate]:
-    """Yield a rewrite that passes the default value of an argument, which is None in some calls.
+    """Yield a rewrite of calls that pass None for an argument in some cases: they pass a default
+    value instead.
 
-    ``if state is None: state = zeros_like(x)`` in the compiled function shows the value.
+    The default is the expression that the compiled function assigns: ``if state is None: state =
+    zeros_like(x)``.
     """
     evidence, guard, syntax = site.finding.evidence, guard_of(site.finding), Syntax(site)
     function = site.function
@@ -123,8 +128,9 @@ def default_arguments(site: Site) -> Iterator[Candidate]:
 
 
 def _default_value(function: cst.FunctionDef, name: str) -> cst.BaseExpression | None:
-    """Return the expression that a function assigns to a missing argument; None if it does
-    more in this case."""
+    """Return the expression ``value`` if the function contains ``if name is None: name = value``;
+    None otherwise.
+    """
     test = m.Comparison(m.Name(name), [m.ComparisonTarget(m.Is(), m.Name("None"))])
     for branch in m.findall(function.body, m.If(test=test, orelse=None)):
         assert isinstance(branch, cst.If)

@@ -16,7 +16,7 @@ from fullgraph_engine.protocol.evidence import GuardFailure, RecompileEvidence
 
 _RESUMED = re.compile(r"^torch_dynamo_resume_in_(\w+)_at_\d+$")
 _MOST_PLACES = 4
-"""Maximum number of calls of ``torch.compile``, or of the function, to try."""
+"""Maximum number of ``torch.compile`` calls or decorators of a function that rewrites change."""
 
 
 def guard_of(finding: Finding) -> GuardFailure | None:
@@ -29,8 +29,11 @@ def guard_of(finding: Finding) -> GuardFailure | None:
 
 
 def compiled_name(function: str) -> str:
-    """Return the name of a compiled function; of the original one, if Dynamo compiled the rest of a
-    function after a graph break."""
+    """Return the name that the file gives to a compiled function.
+
+    After a graph break, Dynamo compiles the rest of the function under a generated name. For this
+    name, the name of the original function is returned.
+    """
     resumed = _RESUMED.match(function)
     return resumed[1] if resumed else function
 
@@ -118,9 +121,10 @@ def _is_compiled_here(syntax: Syntax, call: cst.Call) -> bool:
 
 
 def _parameters(syntax: Syntax, function: str) -> list[str] | None:
-    """Return the names of a function's parameters; None if the file has several such functions.
+    """Return the names of a function's parameters.
 
-    For ``forward``, several classes may define it; the one around the finding is taken.
+    If the file defines the name several times, such as ``forward`` in several classes, the
+    definition around the finding counts. None if the file does not have such a definition.
     """
     if function == "<lambda>":
         compiled = [_compiled_argument(syntax, one) for one in _compiling(syntax)]
@@ -143,9 +147,11 @@ def _compiling(syntax: Syntax) -> Iterator[cst.Call]:
 
 
 def _compiled_names(syntax: Syntax, function: str) -> Iterator[str]:
-    """Yield the names that the file gives to the compiled version of ``function``.
+    """Yield the names of the variables and attributes that hold the compiled version of
+    ``function``.
 
-    Modules have other names than their ``forward``, so that all compiled objects count for it.
+    For ``forward``, these are the names of all compiled modules, because modules are not named
+    after it.
     """
     for assign in m.findall(syntax.module, m.Assign(value=m.Call())):
         assert isinstance(assign, cst.Assign)
@@ -178,11 +184,11 @@ def _arguments_by_name(call: cst.Call, names: Sequence[str]) -> dict[str, cst.Ba
 
 
 def with_option(node: cst.BaseExpression, name: str, value: str) -> cst.Call | None:
-    """Return ``node``, a call of ``torch.compile`` or its decorator, with an option such as
-    ``dynamic=True``.
+    """Return the decorator or call of ``torch.compile`` in ``node`` with an option, such as
+    ``dynamic=True``, added or replaced.
 
-    An option with another value gets this value. None if it has the value already, or may have it
-    in ``**options``.
+    None if the option already has the value ``value``, or if ``node`` has arguments such as
+    ``**options`` that may contain the option.
     """
     argument = cst.Arg(
         cst.parse_expression(value),

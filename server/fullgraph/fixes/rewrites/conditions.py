@@ -135,8 +135,10 @@ def _negate(condition: Plain) -> str:
 
 
 class Conditions:
-    """A parser for conditions in the function around a finding, which finds the parts that depend
-    on the data of tensors.
+    """A parser for conditions in the function around a finding.
+
+    It splits a condition into the parts that depend on the data of tensors and the parts that
+    Python can decide.
     """
 
     def __init__(self, site: Site) -> None:
@@ -145,8 +147,8 @@ class Conditions:
     def read(self, test: cst.BaseExpression, *, broke: bool = True) -> Condition:
         """Parse the expression ``test``, which is used as a condition.
 
-        ``broke`` is true if it broke the graph, so that some part must depend on the data of a
-        tensor.
+        ``broke`` is true if the condition caused the graph break. Then it must depend on the data
+        of a tensor, although the code may not show this.
         """
         found = self._read(test, self.is_tensor)
         if not _asks(found) and broke:
@@ -156,9 +158,11 @@ class Conditions:
         return self._of_numbers(test, found) if broke else found
 
     def _of_numbers(self, test: cst.BaseExpression, found: Condition) -> Condition:
-        """Return the condition with numbers in it converted to tensors.
+        """Return the condition with its numbers converted to tensors, if the finding is about such
+        numbers.
 
-        Numbers that come from data or chance do not have tensor operators.
+        Dynamo does not know the value of a number that comes from a tensor or from ``random``.
+        Operators such as ``&`` need a tensor.
         """
         context = self._site.finding.context
         if not any(kind in context for kind in ("SymNodeVariable", "UnspecializedPythonVariable")):
@@ -301,10 +305,10 @@ class Conditions:
         return f"({operand(self.value(right))} == {operand(self.value(left))}).any()"
 
     def _read_predicate(self, node: cst.Call) -> str | None:
-        """Return code for a boolean tensor, for a call such as ``bool(x)``, ``any(x)`` or
-        ``x.item()``; None for other calls.
+        """Return code for a boolean tensor that replaces a call such as ``bool(x)``, ``any(x)`` or
+        ``x.item()``.
 
-        Such a call tests a whole tensor.
+        None for calls of other functions.
         """
         called = self._site.code(node.func)
         arguments = [argument.value for argument in node.args]
@@ -393,7 +397,7 @@ class Conditions:
             if isinstance(mask, cst.Comparison) or self._is_boolean(mask):
                 return self._counting_call(mask)
             if sized is self._site.expression:
-                # The graph broke at this expression, so its size is not known.
+                # The graph broke at this expression, so the index selects elements like a mask.
                 return self._counting_call(mask)
         if isinstance(sized, cst.Call):
             called = self._site.code(sized.func)
@@ -414,9 +418,10 @@ def _asks(condition: Condition) -> bool:
 
 
 def _join_parts(parts: Sequence[Condition], conjunction: bool) -> Condition:
-    """Merge neighboring conditions of the same class into one.
+    """Return one condition that joins ``parts`` by ``and``, or by ``or`` if ``conjunction`` is
+    false.
 
-    With ``conjunction``, the parts are joined by ``and``, else by ``or``.
+    Neighboring parts of the same class are merged into one part.
     """
     kind = Both if conjunction else Either
     flat: list[Condition] = []

@@ -1,5 +1,5 @@
-"""Sizes that became constants, and integer constants in a function whose values the source
-shows.
+"""Find expressions with known integer values in a function, and describe sizes that became
+constants.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def _first_time(
 ) -> Iterator[Candidate]:
     """Yield a rewrite that skips ``if self.first: self.first = False`` in compiled code.
 
-    It requires that other code does not read ``changed``, the attribute.
+    ``changed`` is the attribute. Yield nothing if the function uses it outside of this ``if``.
     """
     branch = site.enclosing((cst.If,))
     if branch is None or branch.orelse is not None:

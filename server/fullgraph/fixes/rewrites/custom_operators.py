@@ -115,9 +115,9 @@ def _operator_definition(
 ) -> str:
     """Return the source code that defines a custom operator.
 
-    ``parameters`` are pairs of name and type. ``several`` is the form of the result; ``value`` is
-    the code of the returned value. An operator that changes the parameters ``changed`` in place
-    returns nothing.
+    ``parameters`` are pairs of name and type. ``several`` is the number of returned tensors, 0 for
+    a single tensor, or "list". ``value`` is the code of the returned value. If the operator changes
+    parameters in place (``changed``), it returns nothing.
     """
     tensor = syntax.spelled("torch.Tensor")
     if several == "list":
@@ -310,7 +310,7 @@ def of_rest(site: Site) -> Iterator[Candidate]:
         return
     body = list(function.body.body)
     at = next((number for number, one in enumerate(body) if one in around), 0)
-    # The tensor that the statements fill may be created earlier in the function.
+    # Also try to begin the operator earlier: the statements may fill a tensor created there.
     possible = [
         one for one in range(1, at + 1) if _operator_parameters(syntax, function, body[one:], [])
     ]
@@ -355,7 +355,8 @@ def _operator_of_rest(
 class _Given:
     """The parameters of a custom operator as (name, type), and the arguments of its call.
 
-    ``changes`` are replacements in the moved statements, which make them read the parameters.
+    ``changes`` replace expressions in the statements that the operator executes by names of
+    parameters.
     """
 
     parameters: Sequence[tuple[str, str]]
@@ -440,8 +441,8 @@ def _read_later(syntax: Syntax, function: cst.FunctionDef, node: cst.CSTNode) ->
 class _Values:
     """The values that code reads from ``self``, as parameters of a custom operator.
 
-    A parameter is (name, type, code that reads the value). ``changes`` are replacements in the
-    code, which make it read the parameters.
+    Each parameter is (name, type, code that reads the value). ``changes`` replace this code by the
+    names of the parameters.
     """
 
     of_module: Sequence[tuple[str, str, str]]
@@ -532,10 +533,10 @@ def _moved_decorators(function: cst.FunctionDef) -> list[cst.Decorator]:
 def _returned_tensors(
     syntax: Syntax, function: cst.FunctionDef, *nodes: cst.CSTNode
 ) -> Several | None:
-    """Return the form in which a function returns tensors: their number, 0 for one tensor, or
-    "list".
+    """Return the form of the tensors that a function returns: the length of a tuple, 0 for a single
+    tensor, or "list".
 
-    None if its ``return`` statements differ in this, or if the end may be reached without
+    None if the ``return`` statements have different forms, or if the function may end without
     ``return``.
     """
     listed = f"list[{tensor_type(syntax)}]"
@@ -557,7 +558,9 @@ def _returned_tensors(
 
 
 def _is_passed(node: cst.CSTNode) -> bool:
-    """Whether execution may continue after a statement, judging by its syntax alone."""
+    """Whether execution may go on after a statement: it does not always end with ``return`` or
+    ``raise``. Only the syntax is considered.
+    """
     if isinstance(node, (cst.IndentedBlock, cst.SimpleStatementLine, cst.SimpleStatementSuite)):
         return _is_passed(node.body[-1])
     if isinstance(node, cst.If):
@@ -724,10 +727,11 @@ def {name}_gradient(ctx, {", ".join(grads)}):
 def _check_results(
     syntax: Syntax, function: cst.FunctionDef, calls: Sequence[OperatorCall], outputs: str
 ) -> cst.FunctionDef:
-    """Return a custom operator that also checks its results against its fake kernel.
+    """Return a custom operator that also checks the sizes and dtypes of its results against its
+    fake kernel.
 
-    The check raises if a result differs in size: data may decide the sizes, and only execution
-    shows that. ``outputs`` is the code of the fake results.
+    The check raises during execution if they differ. It is needed because the data of tensors may
+    decide the sizes. ``outputs`` is the code that creates the results of the fake kernel.
     """
     inner = _only_call(function)
     if inner not in global_names(syntax):

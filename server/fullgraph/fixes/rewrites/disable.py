@@ -75,7 +75,7 @@ _STEADY = (
 def left_untraced(site: Site) -> Iterator[Candidate]:
     """Yield rewrites that move the call with the finding to a function that Dynamo does not trace.
 
-    There is one for each decorator that prevents tracing.
+    Each rewrite uses another decorator that prevents tracing.
     """
     syntax = Syntax(site)
     part = smallest_call(syntax)
@@ -90,7 +90,7 @@ def left_untraced(site: Site) -> Iterator[Candidate]:
     is_statement = isinstance(syntax.text.parent(part), cst.Expr)
     ways = [nonstrict, _DISABLE]
     if not is_statement:
-        # A call whose result is not used is called for its side effects, which a graph drops.
+        # A call without a used result has side effects only; a graph would drop the call.
         ways.append(_IN_GRAPH)
     if syntax.called(part).startswith(_STEADY) and not is_statement:
         ways.insert(0, replace(_CONSTANT, suggestion=False))

@@ -27,15 +27,16 @@ _SIZE = re.compile(r"^`(?P<name>\w+)\.shape\[(?P<axis>\d+)\]` was (?P<size>\d+),
 _INTEGER = re.compile(r"^-?\d+$")
 _NUMBER = re.compile(r"^-?\d+(?:\.\d*)?(?:e[-+]?\d+)?$")
 _MARKS = {False: "torch._dynamo.mark_dynamic", True: "torch._dynamo.decorators.mark_unbacked"}
-"""Name of the function that marks a size as dynamic, by whether the size at the first call is 0 or
-1."""
+"""Name of the function that marks a size as dynamic. The key is True if the size is 0 or 1 in the
+first call.
+"""
 _NEEDS_CONSTANT = "Compiling raises where code needs such a size to be a constant."
 _NEEDS_TO_KNOW = "Compiling raises where code depends on such a size."
 _ALL_DYNAMIC = "All its sizes are dynamic, so the compiled code may be slower."
 _STATIC_PARAMETERS = "torch._dynamo.config.force_parameter_static_shapes = False"
 _STATIC_MODULES = "torch._dynamo.config.force_nn_module_property_static_shapes = False"
 _MOST_PLACES = 4
-"""Maximum number of calls of the function to try."""
+"""Maximum number of calls of the compiled function for which marking sizes is tried."""
 
 
 def dynamic(site: Site) -> Iterator[Candidate]:
@@ -64,7 +65,7 @@ def _may_be_dynamic(finding: Finding, evidence: RecompileEvidence) -> bool:
 
 
 def _dynamic_changes(syntax: Syntax, function: str) -> list[tuple[cst.CSTNode, Change]]:
-    """Return a change for each expression that compiles the function: it gets ``dynamic=True``."""
+    """Return the changes that add ``dynamic=True`` where the file compiles the function."""
     pairs = [
         (node, with_option(node, "dynamic", "True"))
         for node in compile_expressions(syntax, function)
@@ -136,9 +137,9 @@ def _settings(finding: Finding, evidence: RecompileEvidence) -> Iterator[tuple[s
 
 
 def _mark_arguments(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Candidate]:
-    """Yield rewrites that mark the arguments of a function as dynamic before it is called.
+    """Yield rewrites that mark the varying sizes of tensor arguments as dynamic before a call.
 
-    ``evidence`` names the function and the argument that recompiles.
+    ``evidence`` has the name of the compiled function and the guards that failed.
     """
     sizes: dict[tuple[str, str], bool] = {}
     for guard in evidence.guards:
@@ -164,9 +165,10 @@ def _mark_arguments(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Can
 def _mark_before(
     syntax: Syntax, call: cst.Call, codes: Sequence[str], marks: Sequence[str], unbacked: bool
 ) -> Iterator[Candidate]:
-    """Yield rewrites that execute the statements ``codes`` before a call.
+    """Yield rewrites that insert the statements ``codes`` before a call.
 
-    ``marks`` are the functions that they call; ``unbacked`` is true for ``mark_unbacked``.
+    The statements call the functions ``marks``, such as ``torch._dynamo.mark_dynamic``.
+    ``unbacked`` is true if they call ``mark_unbacked``.
     """
     lines = [cst.Expr(syntax.expression(code)) for code in codes]
     # If the caller is traced as well, Dynamo refuses to trace the call that marks a size.

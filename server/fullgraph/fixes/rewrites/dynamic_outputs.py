@@ -32,8 +32,8 @@ _NEUTRAL = {
     "any": "False",
     "all": "True",
 }
-"""Number that replaces the elements a mask leaves out, by the reduction's name; it does not change
-the result.
+"""Code of the number that replaces elements outside of a mask, by the name of a reduction. The
+number does not change the reduction's result: 0 for ``sum``.
 """
 
 CAPTURE = "torch._dynamo.config.capture_dynamic_output_shape_ops = True"
@@ -318,7 +318,7 @@ def capture_sizes(site: Site) -> Iterator[Candidate]:
     """Yield a rewrite that sets Dynamo to capture data-dependent sizes as symbols."""
     title = getattr(site.finding.evidence, "title", "").lower()
     syntax = Syntax(site)
-    # For a break in a loop, Dynamo's message only mentions the loop.
+    # Dynamo's message for a break in a loop only mentions the loop, so also look for dynamic sizes.
     in_loop = "loop" in title and any(_is_dynamic(syntax, node) for node in syntax.here)
     if not in_loop and "dynamic shape" not in title and "data-dependent output" not in title:
         return

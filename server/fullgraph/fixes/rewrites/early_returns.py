@@ -40,9 +40,9 @@ def convert_returns(converter: Converter, statements: Sequence[Statement]) -> li
 def _returned_value(
     converter: Converter, statements: list[Statement], *, first: bool = False
 ) -> tuple[list[Statement], str]:
-    """Split statements into the ones before their ``return``, and the code of the returned value.
+    """Return the statements before the first ``return``, and the code of the value to return.
 
-    ``first``: the statements are the beginning of the function.
+    ``first`` is true if ``statements`` begin with the ``if`` that broke the graph.
     """
     before: list[Statement] = []
     for index, statement in enumerate(statements):

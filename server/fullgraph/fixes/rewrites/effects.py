@@ -153,7 +153,8 @@ class _Slice:
         for target in targets(node):
             variables = bound_variables(target)
             if variables is None:
-                # The element may be an element of a tensor, and other code may read the attribute.
+                # Elements of tensors may be visible to other code, and other code may read an
+                # attribute.
                 if not self._only_set(target, value):
                     return False
                 self.attributes.append(f"`{self._syntax.site.code(target)}`")
@@ -164,9 +165,10 @@ class _Slice:
         return all(self._needed(name) for name in names)
 
     def _only_set(self, target: cst.BaseExpression, value: cst.BaseExpression) -> bool:
-        """Whether an assignment only stores a number that the module never reads.
+        """Whether an assignment only stores a number in an attribute of ``self`` that the module
+        never reads.
 
-        ``target`` is an attribute of ``self``, or an entry of a dictionary there.
+        ``target`` is the attribute, or an entry of a dictionary in the attribute.
         """
         by_key = isinstance(target, cst.Subscript)
         attribute = target.value if isinstance(target, cst.Subscript) else target
@@ -198,9 +200,7 @@ class _Slice:
 
 
 def _is_read(small: Small, name: str) -> bool:
-    """Whether a statement reads the variable ``name``; an assignment to the variable does not
-    count.
-    """
+    """Whether a statement reads the variable ``name``, and does not only assign it."""
     value = assigned_value(small.node)
     if isinstance(small.node, (cst.Assign, cst.AnnAssign)) and value is not None:
         stored = [target for target in targets(small.node) if bound_variables(target) is None]
@@ -318,7 +318,7 @@ def clock_without_time(site: Site) -> Iterator[Candidate]:
 
 
 def reordered_output(site: Site) -> Iterator[Candidate]:
-    """Yield a rewrite that lets Dynamo call an output function after the graph instead.
+    """Yield a rewrite that lets Dynamo call an output function, such as ``print``, after the graph.
 
     It adds the function to a list in Dynamo's settings.
     """

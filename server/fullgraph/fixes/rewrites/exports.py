@@ -52,8 +52,8 @@ def add_checks(site: Site) -> Iterator[Candidate]:
 
 
 def _has_one_value(check: str) -> bool:
-    """Whether the condition ``check`` says that an expression equals a number, which would make a
-    size a constant.
+    """Whether the condition ``check`` compares an expression with a constant by ``==``. Checking it
+    would make a size a constant.
     """
     tree = ast.parse(check, mode="eval").body
     if not isinstance(tree, ast.Compare) or not isinstance(tree.ops[0], ast.Eq):

@@ -48,14 +48,14 @@ _NOT_TENSORS = (
 _LOGS = re.compile("debug|info|warn|warning|warning_once|error|exception|critical|log")
 _MAKES = re.compile("clone|(new_)?(zeros|ones|empty|full)(_like)?|new_tensor|rand_?n?(_like)?")
 _LARGE = 3
-"""Maximum number of statements that may be duplicated to convert a branch."""
+"""Maximum number of statements that a rewrite of a branch may duplicate."""
 
 
 @dataclass
 class _Value:
     """The value that one side of an ``if`` assigns to a variable, as source code.
 
-    It includes the index of the assigning statement in the side, -1 if there is none.
+    ``item`` is the index of the assigning statement in the side; -1 if the side does not assign it.
     """
 
     code: str
@@ -127,10 +127,10 @@ def block(statements: Sequence[Statement]) -> cst.IndentedBlock:
 class Converter:
     """Converts branches of the user's function to code that computes both sides.
 
-    ``in_place`` changes a tensor in place if the code uses ``+=`` or assigns an attribute: other
-    variables with the tensor see the change, and the tensor stays the same object. ``sized`` adds a
-    check that raises if choosing between the sides would broadcast a value that a side leaves
-    unchanged.
+    With ``in_place``, the new code changes a tensor in place where the original uses ``+=`` or
+    assigns an attribute. Other variables with the same tensor then see the change. With ``sized``,
+    the new code checks sizes: it raises if ``torch.where`` would broadcast a value that one side
+    leaves unchanged.
     """
 
     def __init__(self, site: Site, *, in_place: bool = False, sized: bool = False) -> None:
@@ -149,8 +149,8 @@ class Converter:
         self.dropped: list[str] = []
         """Source code of the original that the new code does not execute."""
         self.optional: set[str] = set()
-        """Variables that may be None before the branch assigns them, so that their old value cannot
-        be chosen.
+        """Variables that may be None before the branch. ``torch.where`` cannot choose their old
+        value.
         """
 
     def fresh(self, name: str) -> str:
@@ -227,8 +227,8 @@ class Converter:
         return cst.If(test=cst.parse_expression(code), body=block(then), orelse=orelse)
 
     def outside(self, node: cst.CSTNode) -> Outside:
-        """Return the names that the function reads outside of ``node``, and those bound before
-        it.
+        """Return the names that the function reads outside of ``node``, and the names bound before
+        ``node``.
         """
         return Outside.of(self._site, self._around, node)
 
@@ -272,10 +272,11 @@ class Converter:
     def side(
         self, statements: Sequence[Statement], apart: Sequence[str]
     ) -> tuple[list[Statement], dict[str, str]]:
-        """Rename the variables that the statements of one side assign; return the statements, and
-        the new names by old name.
+        """Rename the variables ``apart`` in the statements of one side, so that their old values
+        stay available.
 
-        The variables in ``apart`` keep their values of before the branch.
+        Return the renamed statements, and a dictionary from old to new names. Variables that the
+        statements do not assign are not renamed.
         """
         side = self._side(statements, "true", apart)
         names = {key: new for key, new in side.names.items() if key in side.values}
@@ -426,10 +427,10 @@ class Converter:
         return f"{key}.copy_({code})" if key in self._kept else f"{key} = {code}"
 
     def _inline(self, sides: Sequence[_Side], keys: Sequence[str]) -> bool:
-        """Whether the values that both sides assign to ``keys`` can be inserted into the expression
-        that chooses.
+        """Whether the values of ``keys`` in both sides can be written directly into the call of
+        ``torch.where``.
 
-        Otherwise each value needs a variable of its own.
+        Otherwise a variable must hold each value, because later statements read or change it.
         """
         for side in sides:
             ends = [value.item for key, value in side.values.items() if key in keys]
@@ -620,7 +621,7 @@ def _changed_places(statements: Sequence[Statement]) -> list[str]:
 
 
 def _augmented_places(statements: Sequence[Statement]) -> list[str]:
-    """Return what augmented assignments such as ``x += 1`` change, as source code."""
+    """Return the targets of augmented assignments such as ``x += 1``, as source code."""
     return [code_of(one.target) for one in walk(*statements) if isinstance(one, cst.AugAssign)]
 
 

@@ -68,9 +68,10 @@ def _candidate(site: Site, changes: Sequence[tuple[cst.CSTNode, Change]]) -> Can
 
 
 def _caching_branches(site: Site, function: cst.FunctionDef) -> Iterator[cst.If]:
-    """Yield the ``if`` statements that fill a cache: the one around the finding, or related ones.
+    """Yield the ``if`` statements that may fill a cache.
 
-    Related ones test the variable that the statement with the finding assigns.
+    This is the ``if`` around the finding. Without one, these are the ``if`` statements that test a
+    variable which the statement with the finding assigns.
     """
     branch = site.enclosing((cst.If,))
     if branch is not None:
@@ -138,8 +139,7 @@ def _key_alone(
     branch: cst.If,
     uses: Sequence[cst.CSTNode],
 ) -> cst.SimpleStatementLine | None:
-    """Return the statement that computes the key of a cache; None if code other than the cache uses
-    the key.
+    """Return the statement that computes the key of a cache. None if other code also uses the key.
 
     ``uses`` are the nodes that use the cache.
     """

@@ -55,11 +55,11 @@ def leaves(*nodes: cst.CSTNode) -> bool:
 
 
 def split(condition: Condition, kind: type[Both] | type[Either]) -> tuple[list[str], list[str]]:
-    """Split the parts of a condition into codes of boolean tensors and codes of conditions that
-    Python decides.
+    """Return (codes of boolean tensors, codes of conditions that Python can decide) for a
+    condition.
 
-    ``kind`` is the expected class, conjunction or disjunction; a condition of another class counts
-    as a single part.
+    ``kind`` is the expected class: ``Both`` for ``and``, ``Either`` for ``or``. A condition of
+    another class counts as a single part.
 
     Raises:
         NotConvertible: A part of the condition is itself a conjunction or disjunction.
@@ -74,16 +74,16 @@ def split(condition: Condition, kind: type[Both] | type[Either]) -> tuple[list[s
 
 @dataclass
 class RunningOn:
-    """A rewritten loop that runs all iterations, whatever the data of tensors are.
+    """A loop, rewritten so that it runs all iterations independently of tensor data.
 
-    ``asked`` is the ``if`` whose condition broke the graph; None for the condition of the loop.
-    ``done`` names a boolean tensor that becomes true when the original would leave the loop.
-    With ``step``, the loop is rewritten for ``while_loop``: only tensors may end it, and an
-    iteration begins only if ``done`` is false.
+    ``asked`` is the ``if`` whose condition broke the graph; None if the condition of the loop broke
+    it. ``done`` is the name of a boolean tensor that becomes true when the original would leave the
+    loop. With ``step``, the loop is rewritten for ``while_loop``: only tensor data may end it, and
+    an iteration begins only if ``done`` is false.
 
     Raises:
-        NotConvertible: The loop is left by other statements than ``break`` and ``continue`` in
-            plain conditions, or its end depends on values that it computes.
+        NotConvertible: The loop is left in another way than by ``break`` or ``continue`` in an
+            ``if``, or values that it computes decide when it ends.
     """
 
     site: Site
@@ -91,9 +91,10 @@ class RunningOn:
     asked: cst.If | None = None
     step: bool = False
     plain: str = field(default="", init=False)
-    """Part of the ``while`` condition that Python decides, as source code."""
+    """Source code of the part of the ``while`` condition that Python can decide; may be empty."""
     tensors: str = field(default="", init=False)
-    """Part of the ``while`` condition that depends on the data of tensors, as source code."""
+    """Source code of the part of the ``while`` condition that depends on tensor data; may be empty.
+    """
     ends: bool = field(default=False, init=False)
     """True if the original loop can also end without reading tensor data, for example after a
     ``range``.
@@ -107,7 +108,7 @@ class RunningOn:
         self.carried = [key for key in bound if key in outside.before]
         if not all(key.isidentifier() for key in self.late):
             raise NotConvertible("changes more than names")
-        # The first value of a variable is kept: it did not have a value before.
+        # Before the loop, these variables are undefined or None, so an old value cannot be chosen.
         started = (key for key in bound if _starts_as_none(self.site, key))
         self.converter.optional |= {*self.late, *started}
         self._own = Outside({*outside.read, *bound}, {*outside.before, *self.late})
@@ -125,18 +126,24 @@ class RunningOn:
 
     @property
     def first(self) -> list[Statement]:
-        """Statements to insert before the loop."""
+        """Statements to insert before the loop. They initialize ``done`` and the variables that
+        only the loop assigns.
+        """
         codes = [*(f"{key} = None" for key in self.late), f"{self.done} = torch.tensor(False)"]
         return [self.converter.statement(code) for code in codes]
 
     def noted(self, code: str) -> Statement:
-        """Return a statement that marks the loop as ended if the tensor ``code`` is true."""
+        """Return a statement that sets ``done``, which marks the loop as ended, if the tensor
+        ``code`` is true.
+        """
         code = code if code.startswith("~") else operand(code)
         return self.converter.statement(f"{self.done} = {self.done} | {code}")
 
     def _counted_names(self, statements: Sequence[Statement]) -> set[str]:
-        """Return the variables by which Python decides when the loop ends; they must change as in
-        the original.
+        """Return the loop's counters: variables that decide, without tensor data, when the loop
+        ends.
+
+        The rewritten loop must change them exactly as the original does.
         """
         codes = [self.plain] if self.plain else []
         for one in walk(*statements):
@@ -167,8 +174,9 @@ class RunningOn:
     ) -> list[Statement]:
         """Rewrite the statements of an iteration so that they do nothing after the loop has ended.
 
-        ``skipped`` names a boolean tensor, true after a ``continue``; it is empty if the loop has
-        none. ``started`` is true if the loop may have ended already.
+        ``skipped`` is the name of a boolean tensor, true after a ``continue``; empty without
+        ``continue``. ``started`` is true if an earlier iteration or statement may have ended the
+        loop.
         """
         new: list[Statement] = []
         kept: list[Statement] = []
@@ -218,11 +226,15 @@ class RunningOn:
         return new
 
     def _check_plain(self, line: cst.SimpleStatementLine, skipped: str) -> None:
-        """Raise NotConvertible if a ``break`` or ``continue`` that Python decides cannot stay as it
-        is.
+        """Check a ``break`` or ``continue`` that does not depend on tensor data and is copied
+        unchanged.
 
-        ``line`` is the statement, and ``skipped`` the name of a boolean tensor, true after a
-        ``continue``.
+        ``line`` is the statement. ``skipped`` is the name of a boolean tensor, true after a
+        ``continue``, or empty.
+
+        Raises:
+            NotConvertible: The statement cannot be copied, for example a ``break`` that a converted
+                ``continue`` may skip.
         """
         (end, *rest) = line.body
         if rest or self.step or not isinstance(end, _ENDING):
@@ -237,8 +249,9 @@ class RunningOn:
     ) -> list[Statement]:
         """Return the statements that replace an ``if`` with a ``break``.
 
-        ``then`` are the statements of its body. ``skipped`` names a boolean tensor, true after a
-        ``continue``, or is empty; ``started`` is true if the loop may have ended already.
+        ``then`` are the statements before the ``break``. ``skipped`` is the name of a boolean
+        tensor, true after a ``continue``, or empty. ``started`` is true if the loop may have ended
+        already.
         """
         if isinstance(condition, Either):
             tensors, plain = split(condition, Either)
@@ -260,12 +273,12 @@ class RunningOn:
     def _met_condition(
         self, name: str, code: str, then: list[Statement], skipped: str, started: bool
     ) -> list[Statement]:
-        """Return statements that assign to ``name`` whether the loop is left here, and that run
-        ``then`` if so.
+        """Return statements that store in ``name`` whether the ``break`` or ``continue`` is
+        reached, and that then execute ``then``.
 
-        ``code`` is the condition for leaving, a boolean tensor. ``skipped`` names a boolean tensor,
-        true after a ``continue``, or is empty; ``started`` is true if the loop may have ended
-        already.
+        ``code`` is the condition of the ``if``, a boolean tensor. ``skipped`` is the name of a
+        boolean tensor, true after a ``continue``, or empty. ``started`` is true if the loop may
+        have ended already.
         """
         out = [f"~{operand(one)}" for one in (self.done if started else "", skipped) if one]
         met = " & ".join([*out, operand(code)])

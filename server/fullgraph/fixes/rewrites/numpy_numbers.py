@@ -1,6 +1,6 @@
-"""Rewrites of NumPy functions that compute with Python numbers.
+"""Rewrites of NumPy functions of Python numbers as functions of Python.
 
-Dynamo traces them as operations on tensors, so that it does not know their results.
+Dynamo traces NumPy functions as tensor operations, so their results are unknown during the trace.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ _OF_ONE = {
     "absolute": "abs",
     "rint": "round",
 }
-"""Functions of ``numpy`` with one argument by name, with the function of Python for numbers."""
+"""Functions of ``numpy`` with one argument, by name, with the Python function that replaces each.
+"""
 _OF_TWO = {"maximum": "max", "minimum": "min", "power": "pow"}
-"""Functions of ``numpy`` with two arguments by name, with the function of Python for numbers."""
+"""Functions of ``numpy`` with two arguments, by name, with the Python function that replaces each.
+"""
 _WHOLE = ("math.ceil", "math.floor", "round")
 _INTEGER_TYPES = words("int numpy.int32 numpy.int64 'int' 'int32' 'int64'")
 
@@ -36,8 +38,8 @@ def python_numbers(site: Site) -> Iterator[Candidate]:
     """Yield rewrites of ``int(np.ceil(n / 2))`` as ``math.ceil(n / 2)``, and of
     ``np.all(np.array(sizes) == n)`` as ``all(one == n for one in sizes)``.
 
-    The last rewrite also changes other lines of the function, because the graph may break where a
-    variable is used.
+    The first rewrite changes the condition or statement with the finding, the second the whole
+    function. The second helps if the graph breaks where a variable with the result is used.
     """
     if not site.finding.code.startswith("graph-break"):
         return
@@ -137,8 +139,9 @@ class _Conversion(cst.CSTTransformer):
         return node.args[0].value if self._syntax.called(node) in arrays else None
 
     def _python_number(self, new: cst.Call) -> str | None:
-        """Return the code for a call that converts a replaced expression to a number, such as
-        ``math.ceil(n).item()``; None for other calls."""
+        """Return the code of a call without an unnecessary conversion to a number: ``math.ceil(n)``
+        for ``math.ceil(n).item()``. None for other calls.
+        """
         code = self._syntax.site.code
         if isinstance(new.func, cst.Name) and new.func.value == "int" and len(new.args) == 1:
             inner = new.args[0].value

@@ -1,8 +1,8 @@
-"""Find the parameters of a custom operator and their types.
+"""Find the parameters of a custom operator that executes some code, and their types.
 
-They are the values that code reads from its function and from ``self``. Types are spelled as
-annotations for operator schemas. A value of unknown type is assumed to be a tensor; verification of
-the rewrite detects errors.
+The parameters are the local variables and attributes of ``self`` that the code reads. Types are
+spelled as annotations for operator schemas. A value of unknown type is assumed to be a tensor;
+verification of the rewrite detects errors.
 """
 
 from __future__ import annotations
@@ -313,11 +313,11 @@ def of_module(
     nodes: Sequence[cst.CSTNode],
     asked: Sequence[cst.Call],
 ) -> dict[str, tuple[str, list[cst.Attribute]]] | None:
-    """Return the tensors and constants of ``self`` that code of a method reads, with their types.
+    """Return the tensors and constants of ``self`` that code of a method reads.
 
-    The result maps the name of an attribute to its type and the nodes that read the attribute. None
-    if types are unknown, or if the code uses more of ``self`` than these attributes and the ones
-    tested by the ``hasattr`` calls in ``asked``.
+    The result maps the name of each attribute to its type and the nodes that read it. None if a
+    type is unknown, or if the code uses ``self`` in another way. Calls of ``hasattr`` in ``asked``
+    are allowed.
     """
     cls = syntax.text.around(function, _SCOPES)
     first = function.params.params[:1]

@@ -20,7 +20,8 @@ _PAD = "torch.nn.utils.rnn.pad_packed_sequence"
 _RNN = "torch._dynamo.config.allow_rnn = True"
 _SCALARS = "torch._dynamo.config.capture_scalar_outputs = True"
 _NUMBERS = ("tolist", "numpy", "cpu")
-"""Methods that convert a tensor of lengths to what ``pack_padded_sequence`` takes."""
+"""Methods that the file may call on the tensor of lengths before it calls ``pack_padded_sequence``.
+"""
 
 
 def pad_sequences(site: Site) -> Iterator[Candidate]:
@@ -56,7 +57,7 @@ def pad_sequences(site: Site) -> Iterator[Candidate]:
                 return
             new = [*_helpers(syntax, top), rest.with_changes(leading_lines=BLANK)]
         placed.append((top, cst.FlattenSentinel(new)))
-    # The length of the longest sequence only has to be read if it is in a tensor.
+    # Try without capturing scalars first: it is needed only if the longest length is in a tensor.
     more = (_SCALARS, CAPTURE) if data else (_SCALARS,)
     for settings in (_RNN, "\n".join((_RNN, *more))):
         text = syntax.with_setting(settings, placed, imports=("collections",))
@@ -128,7 +129,8 @@ _GIVES_UP = (
 
 
 def _layers(syntax: Syntax, packs: Sequence[cst.Call], calls: Sequence[cst.Call]) -> list[cst.Call]:
-    """Return the calls of recurrent layers in the file, and other calls that get a packed sequence.
+    """Return the calls in the file that execute a recurrent layer, or a layer that gets a packed
+    sequence.
 
     ``packs`` are the calls that pack; ``calls`` are all calls in the file.
     """
@@ -163,9 +165,11 @@ name.
 
 
 def _of_classes(syntax: Syntax) -> tuple[_Owned, _Owned]:
-    """Return the attributes that hold recurrent layers, and those with other modules or methods.
+    """Return two sets of attributes: the recurrent layers, and attributes that certainly hold
+    something else.
 
-    Only classes of the file are considered.
+    The second set has methods, and modules whose classes the file defines. Only classes of the file
+    are considered.
     """
     recurrent: _Owned = set()
     others: _Owned = {
@@ -246,10 +250,10 @@ def _data_of(
 
 
 def _with_lengths(at: int, arg: cst.Arg) -> cst.Arg:
-    """Return an argument of a packing call, with lengths as a tensor.
+    """Return an argument of ``pack_padded_sequence``; the argument ``lengths`` becomes a tensor.
 
-    ``at`` is the index of the argument. Lengths that were converted to numbers become the tensor
-    that they were read from.
+    ``at`` is the index of the argument. From ``lengths``, conversions to numbers are removed:
+    ``lengths.tolist()`` becomes ``lengths``.
     """
     if arg.keyword.value != "lengths" if arg.keyword is not None else at != 1:
         return arg

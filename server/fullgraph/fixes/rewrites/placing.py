@@ -11,9 +11,10 @@ from fullgraph.fixes.site import Change, Site
 
 
 def siblings(site: Site, node: cst.CSTNode) -> tuple[list[Statement], int] | None:
-    """Return the statements of the block that contains ``node``, and the index of the statement.
+    """Return the statements of the block that contains the statement ``node``, and its index in the
+    block.
 
-    None for an ``elif`` and for a statement on the line of its ``if``.
+    None for an ``elif``, and for a statement on the same line as its ``if``.
     """
     parent = site.text.parent(node)
     if not isinstance(parent, (cst.IndentedBlock, cst.Module)):
@@ -25,9 +26,10 @@ def siblings(site: Site, node: cst.CSTNode) -> tuple[list[Statement], int] | Non
 def in_place_of(
     site: Site, node: Statement, new: Sequence[Statement]
 ) -> list[tuple[cst.CSTNode, Change]]:
-    """Return the changes that replace a statement by ``new``, several statements.
+    """Return the changes of the syntax tree that replace the statement ``node`` by the statements
+    ``new``.
 
-    An ``elif`` becomes an ``else``.
+    If the statement is an ``elif``, the statements become the body of an ``else``.
     """
     parent = site.text.parent(node)
     if isinstance(parent, cst.If):
@@ -45,9 +47,11 @@ def insert_before(
     node: cst.CSTNode,
     new: Sequence[cst.BaseSmallStatement | cst.BaseCompoundStatement],
 ) -> Sequence[tuple[cst.CSTNode, Change]] | None:
-    """Return the changes that add ``new`` before the statement that contains ``node``.
+    """Return the changes that add the statements ``new`` before the statement that contains
+    ``node``.
 
-    Comments stay with that statement. None if nothing can be added there, as before an ``elif``.
+    Comments stay above that statement. The result is None where no statement can be added, as
+    before an ``elif``.
     """
     small: cst.BaseSmallStatement | None = None
     for one in (node, *site.text.ancestors(node)):

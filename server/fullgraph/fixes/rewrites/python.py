@@ -29,7 +29,8 @@ def random_numbers(site: Site) -> Iterator[Candidate]:
         yield Candidate(
             "random-uniform",
             "Draw by `random.uniform`",
-            # Python defines ``uniform`` as ``a + (b - a) * random()``, which is exact for 0 and 1.
+            # `random.uniform(a, b)` is defined as `a + (b - a) * random()`, so 0 and 1 give
+            # `random()`.
             syntax.replaced(call, "random.uniform(0.0, 1.0)"),
             preserves=True,
         )

@@ -39,10 +39,11 @@ def compile_block_once(site: Site) -> Iterator[Candidate]:
 
 
 def compile_each_block(site: Site) -> Iterator[Candidate]:
-    """Yield rewrites that compile each object of a repeated module class and not the whole model.
+    """Yield rewrites that compile each object of a repeated module class instead of the whole
+    model.
 
-    There is one for each statement of the file that compiles a model. A trace of the model alone
-    cannot verify them, so the finding must come from a program.
+    Each rewrite changes one statement that compiles a model. Only a run of the program can verify
+    the rewrites, so the finding must come from a run of a program.
     """
     evidence = site.finding.evidence
     if not isinstance(evidence, BackendEvidence) or not evidence.container:

@@ -86,8 +86,12 @@ def _in_value(value: cst.BaseExpression, path: tuple[int | str, ...]) -> Iterato
 def _reading(
     syntax: Syntax, call: cst.Call, paths: Sequence[tuple[int | str, ...]]
 ) -> list[tuple[cst.CSTNode, Change]] | None:
-    """Return the changes by which a caller reads the numbers in a result; None if it is unclear
-    where."""
+    """Return the changes that add ``.item()`` to the numbers in a result, after a call of the
+    function.
+
+    ``paths`` lead to the numbers in the result. None if the call is not in an assignment that gives
+    each number a place, such as a variable.
+    """
     paths = list(dict.fromkeys(paths))
     if paths == [()]:
         return [(call, cst.parse_expression(f"{code_of(call)}.item()"))]
@@ -109,8 +113,11 @@ def _reading(
 
 
 def _place(target: cst.BaseExpression, path: tuple[int | str, ...]) -> str | None:
-    """Return the code of the place that a number in the result is assigned to; None if a tuple
-    holds it, which cannot be changed."""
+    """Return the code that accesses a number in a result, such as ``losses["total"]`` after
+    ``losses = f(x)``.
+
+    ``target`` is the assignment target. None if the number is in a tuple, which cannot be changed.
+    """
     while path and isinstance(target, cst.Tuple) and isinstance(path[0], int):
         target, path = target.elements[path[0]].value, path[1:]
     if not isinstance(target, cst.Name) or any(isinstance(part, int) for part in path):

@@ -1,6 +1,6 @@
 """Rewrites of loops over the rows of a tensor as operations on all rows at once.
 
-The length of such a loop is a dynamic size, which a loop would make a constant.
+If the number of rows is a dynamic size, a loop over them would make it a constant.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _LEAVING = (cst.Return, cst.Raise, cst.Break, cst.Continue, cst.Yield, cst.Await
 class _Mapped:
     """The loop variables that hold one row of a tensor in each iteration.
 
-    Each of ``names`` is a row of the tensor at the same index of ``sources``, along the dimension
-    in ``axes``.
+    The variable ``names[i]`` holds a row of the tensor ``sources[i]``, along the dimension
+    ``axes[i]``.
     """
 
     names: list[str] = field(default_factory=list)
@@ -83,7 +83,7 @@ def _by_vmap(site: Site, size: Size, mapped: _Mapped, changes: _Changes) -> Cand
     )
 
 
-# -- what a loop is over --------------------------------------------------------------------------
+# -- loops over rows ------------------------------------------------------------------------------
 
 
 def _rows_of(
@@ -93,11 +93,11 @@ def _rows_of(
     body: Sequence[cst.CSTNode],
     size: Size,
 ) -> tuple[_Mapped, list[cst.CSTNode]] | None:
-    """Return the loop variables with rows of tensors, and the loop body in which they replace
-    indexing such as ``x[i]``.
+    """Return the loop variables that hold rows of tensors, and the new loop body. In the new body,
+    the variables replace indexing such as ``x[i]``.
 
     ``iterated`` is the expression that the loop iterates over, ``target`` its loop variable. None
-    for other loops.
+    for loops over something other than rows.
     """
     names, code = [code_of(target)], code_of(iterated)
     if isinstance(target, cst.Tuple):
@@ -213,13 +213,14 @@ def _axis(node: cst.Subscript, index: str) -> int | None:
     return slices.index(index)
 
 
-# -- what becomes of the rows ---------------------------------------------------------------------
+# -- results of loops -----------------------------------------------------------------------------
 
 
 def _dimension(args: Sequence[cst.Arg]) -> int | None:
-    """Return the dimension along which ``torch.stack`` or ``torch.cat`` joins its inputs.
+    """Return the dimension along which ``torch.stack`` or ``torch.cat`` joins its inputs; None if
+    unknown.
 
-    ``args`` are the arguments after the inputs. It is 0 without arguments, None if unknown.
+    ``args`` are the arguments after the inputs; without any, the dimension is 0.
     """
     codes = [code_of(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for arg in args]
     match = re.fullmatch(r"(?:(?:dim|axis) ?= ?)?(\d)", codes[0]) if len(codes) == 1 else None
@@ -369,10 +370,11 @@ def _are_own(function: cst.FunctionDef, loop: cst.For, body: Sequence[Statement]
 def _as_function(
     function: cst.FunctionDef, mapped: _Mapped, steps: Sequence[cst.CSTNode], result: str
 ) -> tuple[list[Statement], str]:
-    """Return the computation for one row as a function: statements that define it, and its name.
+    """Return the computation for one row as a function: (statements that define it, code of the
+    function).
 
     ``mapped`` has the parameters, ``steps`` the body, and ``result`` the code of the returned
-    value. Without steps, no statements are returned, and a ``lambda`` instead of the name.
+    value. If ``steps`` is empty, the function is a ``lambda``, without definition.
     """
     if not steps:
         return [], f"lambda {', '.join(mapped.names)}: {result}"
@@ -412,8 +414,8 @@ def _rewrite_list(
 ) -> Iterator[Candidate]:
     """Yield rewrites of a loop that appends results to a list, which later code stacks once.
 
-    ``name`` is the list, and ``of_row`` is the code of the function for one row, which the
-    statements ``first`` define.
+    ``name`` is the name of the list. ``of_row`` is the code of the function for one row. The
+    statements ``first`` define this function.
     """
     stacked = [
         call
@@ -480,7 +482,7 @@ def _added_value(line: cst.SimpleStatementLine) -> tuple[str, cst.BaseExpression
     return (target.value, value.left) if code_of(value.right) == target.value else None
 
 
-# -- rows that need those before ------------------------------------------------------------------
+# -- loops in which a row depends on earlier rows -------------------------------------------------
 
 
 def _by_scan(

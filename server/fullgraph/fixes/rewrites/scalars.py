@@ -75,7 +75,7 @@ def tensor_arithmetic(site: Site) -> Iterator[Candidate]:
     for detached in (True, False):
         code = _Tensors(syntax, detached).code(root)
         texts.append(syntax.replaced(root, code, torch="torch." in code))
-    # Torch warns if a tensor that requires gradients is converted to a number.
+    # A condition on a tensor would break the graph, like the number.
     loses: tuple[Aspect, ...] = ("warning",)
     yield Candidate("keep-tensor", "Keep the value as a tensor", texts[0], loses=loses)
     if texts[1] != texts[0]:
@@ -103,7 +103,7 @@ def _root(syntax: Syntax) -> cst.BaseExpression | None:
     found: cst.BaseExpression | None = None
     for node in syntax.here:
         if found is not None and not any(one is found for one in descendants(node)):
-            # This node does not contain the number found so far.
+            # This node does not contain the conversion found last.
             continue
         if isinstance(node, cst.Call) and (_is_read(node) or _is_conversion(syntax, node)):
             found = node
@@ -398,9 +398,9 @@ def _sizes_read(syntax: Syntax) -> list[tuple[cst.CSTNode, Change]]:
 
 
 def _size_checks(syntax: Syntax) -> list[str]:
-    """Return the code of checks that variables which hold sizes are valid.
+    """Return the code of ``torch._check`` calls for a variable that holds a size.
 
-    They check that a size is not negative, and fits if a tensor is sliced up to it.
+    They check that the size is not negative, and at most the size of each tensor sliced up to it.
     """
     small = syntax.small
     value = assigned_value(small.node) if small is not None else None

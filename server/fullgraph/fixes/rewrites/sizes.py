@@ -21,7 +21,9 @@ from fullgraph_engine.protocol.evidence import ForecastEvidence, SpecializationE
 
 _SIZE = re.compile(r"^L\['(?P<name>\w+)'\]\.size\(\)\[(?P<axis>\d+)\]$")
 _MOST_PLACES = 6
-"""Maximum number of constants of a function to replace one by one."""
+"""Maximum number of constants of a function for which a rewrite is tried. Each rewrite replaces one
+of them.
+"""
 _RESHAPES = ("view", "reshape", "expand", "unflatten", "broadcast_to")
 _OTHERS_RAISE = "Sizes for which the original raises are accepted."
 
@@ -278,7 +280,8 @@ def _parts_of_attributes(site: Site, size: Size) -> Iterator[Candidate]:
         code, until = site.code(attribute), f": {size.code}"
         axis = ":, " * size.axis + until
         parts = dict.fromkeys((axis, until, f"{until}, {until}", f"..., {until}, {until}"))
-        # For an input of full length, a slice compares the size with the size of the parameter.
+        # If the input has full length, a slice such as `p[:n]` guards on `n == p.shape[0]`, which
+        # makes `n` a constant. Indexing by `arange` does not.
         numbers = f"torch.arange({size.code}, device={size.name}.device)"
         taken = [f"{code}[{index}]" for index in parts]
         taken += [f"{code}[{':, ' * size.axis}{numbers}]"] if size.axis else []
@@ -364,7 +367,7 @@ Dynamo keeps the results of some ``math`` functions symbolic.
 """
 
 
-# -- other ways to write it -----------------------------------------------------------------------
+# -- functions that make sizes constants ----------------------------------------------------------
 
 
 def _rewrite_filled(site: Site, function: cst.FunctionDef) -> Iterator[Candidate]:

@@ -31,7 +31,8 @@ class Small:
 class Syntax:
     """Queries on the syntax tree around a finding, with the imports of the file resolved.
 
-    Properties about the finding are empty for findings other than graph breaks.
+    Properties that return expressions or statements with the finding are empty for findings other
+    than graph breaks and failures.
     """
 
     def __init__(self, site: Site) -> None:
@@ -44,8 +45,9 @@ class Syntax:
 
     @property
     def imported(self) -> Mapping[str, str]:
-        """Full names by the name that an import binds: ``np`` is ``numpy``, ``sqrt`` is
-        ``math.sqrt``."""
+        """Full names, by the name that an import binds: ``numpy`` by ``np``, ``math.sqrt`` by
+        ``sqrt``.
+        """
         return self.text.once(_imported_names)
 
     def name(self, node: cst.CSTNode) -> str:
@@ -65,12 +67,14 @@ class Syntax:
         return self.name(node.func) if isinstance(node, cst.Call) else ""
 
     def lacking(self, *modules: str) -> tuple[str, ...]:
-        """Return the modules that the file does not import under their own names yet."""
+        """Return the names in ``modules`` that the file must still import, because ``import name``
+        is missing.
+        """
         return tuple(name for name in modules if self.imported.get(name) != name)
 
     def imports_for(self, spelled: str) -> tuple[str, ...]:
-        """Return the modules that the file must import for a name that :meth:`spelled` returned;
-        empty if it has the import.
+        """Return the module to import for a name that :meth:`spelled` returned, as a tuple; empty
+        if the file imports it already.
         """
         root = spelled.partition(".")[0]
         return () if root in self.imported else (root,)
@@ -85,8 +89,8 @@ class Syntax:
 
     @cached_property
     def around(self) -> tuple[cst.BaseExpression, ...]:
-        """Expressions that contain the finding, from the smallest to the largest of its
-        statement.
+        """Expressions that contain the finding, from the smallest one to the whole expression of
+        its statement.
         """
         found: list[cst.BaseExpression] = []
         node: cst.CSTNode | None = self.site.expression if self._breaks else None
@@ -98,8 +102,8 @@ class Syntax:
 
     @cached_property
     def here(self) -> tuple[cst.BaseExpression, ...]:
-        """Expressions that may have caused the finding: first those around it, then those inside
-        it.
+        """Expressions that may have caused the finding: first expressions that contain it, then
+        expressions inside it.
         """
         inside: list[cst.BaseExpression] = []
         if not self._breaks:
@@ -172,7 +176,9 @@ class Syntax:
         )
 
     def fitted(self, old: cst.CSTNode, code: str) -> cst.BaseExpression:
-        """Parse ``code``, with the parentheses that it needs at the position of ``old``."""
+        """Parse ``code`` as an expression, and put it in parentheses if it needs them where ``old``
+        is.
+        """
         new = self.expression(code)
         parent = self.text.parent(old)
         alone = isinstance(
@@ -201,9 +207,10 @@ class Syntax:
         return f"({code})"
 
     def guarded(self, nodes: Sequence[cst.BaseSmallStatement]) -> str:
-        """Return the new source code in which simple statements do not run in compiled code.
+        """Return the new source code in which the statements ``nodes`` only run in eager mode.
 
-        Neighboring lines share one condition.
+        They move into ``if not torch.compiler.is_compiling():``; neighboring lines share one
+        ``if``.
         """
         chosen = {id(node) for node in nodes}
         changes: list[tuple[cst.CSTNode, Change]] = []
@@ -293,9 +300,9 @@ def _imports(node: cst.CSTNode) -> bool:
 
 
 def _split_line(block: SmallBlock, chosen: set[int]) -> list[cst.BaseStatement]:
-    """Split a line with several statements; the ``chosen`` ones get a condition.
+    """Split a line with several statements into lines.
 
-    They only run outside of compiled code.
+    Each statement in ``chosen`` moves into ``if not torch.compiler.is_compiling():``.
     """
     found: list[cst.BaseStatement] = []
     for number, small in enumerate(block.body):

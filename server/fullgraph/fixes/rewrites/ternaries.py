@@ -62,7 +62,9 @@ def _enclosing_ternary(site: Site, node: cst.IfExp) -> Iterator[Candidate]:
 
 
 def _own_tensor(node: cst.BaseExpression) -> str:
-    """Return code for a value as a new tensor, which does not share memory with the original."""
+    """Return code for a tensor with the value of an expression that does not share memory with
+    variables.
+    """
     whole = isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
     return f"{code_of(node)}.clone()" if whole else code_of(node)
 
@@ -86,9 +88,9 @@ def _choose_value(
 
 
 def _operators(site: Site) -> Iterator[Candidate]:
-    """Yield rewrites of ``a or b``, ``a and b`` and ``not a`` on tensors, if the value is used.
+    """Yield rewrites of ``a or b``, ``a and b`` and ``not a`` on tensors as tensor operations.
 
-    Other rewrites apply if only its truth value is used.
+    They apply to expressions used as values. Conditions have other rewrites.
     """
     node = site.expression
     conditions = Conditions(site)

@@ -52,7 +52,10 @@ def varying_values(site: Site) -> Iterator[Candidate]:
 
 
 class _Numbers:
-    """Makes the code of tensors that hold a number."""
+    """Creates the expressions and candidates for rewrites that replace numbers by tensors.
+
+    ``is_float`` is true if the varying number is a float.
+    """
 
     def __init__(self, syntax: Syntax, is_float: bool) -> None:
         self.syntax, self.is_float = syntax, is_float
@@ -88,8 +91,9 @@ def _arguments(numbers: _Numbers, evidence: RecompileEvidence, name: str) -> Ite
 
 
 def _closure_variables(numbers: _Numbers, name: str) -> Iterator[Candidate]:
-    """Yield a rewrite that makes a tensor of a variable of the enclosing function, which the
-    compiled function reads."""
+    """Yield a rewrite that turns a closure variable into a tensor where the enclosing function or
+    loop binds it.
+    """
     syntax, site = numbers.syntax, numbers.syntax.site
     made = numbers.tensor(cst.Name(name))
     line = cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(cst.Name(name))], made)])
@@ -103,14 +107,16 @@ def _closure_variables(numbers: _Numbers, name: str) -> Iterator[Candidate]:
         if not (is_loop or is_function) or not isinstance(body, cst.IndentedBlock):
             continue
         if around is site.function and not is_loop:
-            return  # the value is an argument of the compiled function itself
+            return  # the number is an argument of the compiled function, not a closure variable
         first, words = body.body[0], f"Turn `{name}` into a tensor"
         yield numbers.candidate(words, [(first, cst.FlattenSentinel([line, first]))])
         return
 
 
 def _global_variable(numbers: _Numbers, name: str) -> Iterator[Candidate]:
-    """Yield a rewrite that keeps a global variable in a tensor, and assigns to its element."""
+    """Yield a rewrite that turns a global variable into a tensor. Later assignments fill the tensor
+    in place.
+    """
     module = numbers.syntax.module
     changes: _Changes = []
     for assign in m.findall(module, m.Assign([m.AssignTarget(m.Name(name))])):
@@ -166,9 +172,10 @@ def _attribute_named(name: str) -> m.Attribute:
 def _later_assignments(
     numbers: _Numbers, name: str, made: cst.Assign
 ) -> Iterator[tuple[cst.CSTNode, Change]]:
-    """Yield the changes by which assignments to an attribute change the element of a tensor.
+    """Yield the changes of later assignments to an attribute that became a tensor: they fill the
+    tensor in place.
 
-    ``made`` is the assignment in the constructor, which stays.
+    ``made`` is the assignment in the constructor; it is not changed here.
     """
     target = m.AssignTarget(_attribute_named(name))
     for assign in m.findall(numbers.syntax.module, m.Assign([target])):

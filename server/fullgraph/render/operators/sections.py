@@ -114,7 +114,7 @@ def tags_section(called: Sequence[CalledOverload]) -> PageSection:
 def names_section(called: Sequence[CalledOverload], *known: str) -> PageSection:
     """Return the section with other Python names that call the same overloads.
 
-    ``known`` are names to leave out.
+    Names in ``known`` are left out, because the page shows them already.
     """
     paths = dict.fromkeys(path for call in called for path in call.operator.names)
     shown = ", ".join(f"`{path}`" for path in paths if path not in known)
