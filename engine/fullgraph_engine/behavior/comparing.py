@@ -32,7 +32,7 @@ epsilon.
 _RANDOM_BITS = 64
 """Relative deviation allowed between random results, in units of the dtype's epsilon.
 
-Double precision draws different random numbers, so it cannot serve as their reference.
+A double-precision run draws different random numbers, so its results cannot be the reference.
 """
 _TEXTS = ("stdout", "stderr", "warning", "log", "files")
 """Aspects whose values are texts that the call produced."""
@@ -48,10 +48,10 @@ class _CaseDifference:
 
 @dataclass
 class _CaseVerdict:
-    """The result of comparing one test call; the first of ``differences`` is the one to report.
+    """The result of comparing one test call; only the first of ``differences`` is reported.
 
     ``needs_again``: the original code must run this call a second time before the comparison can be
-    finished. ``needs_double``: it must run the call in double precision.
+    finished. ``needs_double``: the original code must run this call in double precision.
     """
 
     differences: list[_CaseDifference] = field(default_factory=list)
@@ -306,7 +306,9 @@ def _compared_case(case: Case, seen: ObservedCase, verdict: _CaseVerdict) -> Com
 
 
 def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
-    """Compare the test call with this number; None if the changed code did not finish the call."""
+    """Compare the test call with the index ``number``; return None if the changed code did not
+    finish it.
+    """
     original = sides.original.cases[number]
     changed, again = sides.changed.cases.get(number), sides.again.cases.get(number)
     verdict = _CaseVerdict()
@@ -319,7 +321,8 @@ def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
     _compare_inputs(original, changed, verdict)
     if verdict.doubtful or verdict.differences:
         return verdict
-    # The original needs a second run only if the changed text is not equal bit by bit.
+    # The original needs a second run only if its values and those of the changed code are not equal
+    # bit by bit.
     verdict.needs_again = again is None and bool(_find_unsteady_fact(original, changed))
     if verdict.needs_again and sides.again.begun:
         return None  # no time was left for the second run
@@ -419,7 +422,8 @@ class _CallComparison:
         left = {(fact.aspect, fact.path): fact for fact in original.facts}
         right = {(fact.aspect, fact.path): fact for fact in changed.facts}
         if original.outcome != changed.outcome:
-            # All other differences follow from the outcome.
+            # If the outcomes differ, other differences only follow from that, so compare nothing
+            # else.
             left, right = (
                 {key: facts[key] for key in facts if key[0] == "outcome"} for facts in (left, right)
             )
@@ -520,8 +524,8 @@ class _CallComparison:
     def _requires_more(self, fact: CallFact, other: CallFact) -> bool:
         """Whether a value requires gradients only in the changed code.
 
-        ``fact`` is the value in the original, ``other`` in the changed code. These gradients must
-        be zero, which the comparison of other values checks.
+        ``fact`` is the value in the original, ``other`` in the changed code. The difference is only
+        noted here. A later comparison of the gradients checks that they are zero.
         """
         if fact.aspect not in ("result", "state") or other.words != f"{fact.words}{REQUIRES_GRAD}":
             return False
@@ -582,11 +586,12 @@ class _CallComparison:
     def _tolerance(
         self, fact: CallFact, left: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Return the reference for a tensor of the changed code, and the allowed deviation from it.
+        """Return the reference value for a tensor of the changed code, and the allowed deviation
+        from it.
 
-        Both have one number for each element. ``fact`` names the compared value, and ``left`` is
-        its tensor in the original. Return None if the original must be run in double precision
-        first.
+        Both are tensors with one number per element. ``fact`` is the compared value in the
+        original, and ``left`` is its tensor. Return None if the original must be run in double
+        precision first.
         """
         if self._random:
             bits = torch.finfo(left.dtype).eps
@@ -628,7 +633,8 @@ def allowed_deviation(
     if exact is None or near is None or not exact.shape == near.shape == left.shape:
         return _to_double(left), _LAST_BITS * bits * _to_double(left).abs()
     input_deviation = (near - exact).abs() * (bits / SHAKE)
-    # In double precision, the effect of rounded inputs estimates the original's own rounding.
+    # If the original is in double precision already, no exact reference exists. The effect of
+    # slightly changed inputs then estimates its rounding errors.
     is_double = left.dtype == exact.dtype
     deviation = input_deviation if is_double else (_to_double(left) - exact).abs()
     finite = left.isfinite() & exact.isfinite() & deviation.isfinite()

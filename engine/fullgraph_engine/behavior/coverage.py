@@ -286,7 +286,7 @@ def _function_codes(code: types.CodeType) -> Iterator[types.CodeType]:
     """Yield the code objects of functions, lambdas and comprehensions inside a code object."""
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
-            if const.co_flags & 0x2:  # CO_NEWLOCALS
+            if const.co_flags & 0x2:  # CO_NEWLOCALS: not a class body
                 yield const
             yield from _function_codes(const)
 
@@ -304,7 +304,8 @@ def _branch_sides(code: types.CodeType) -> dict[int, dict[int, BranchSide]]:
     for number, instruction in enumerate(instructions):
         line = code_objects.starting_line(instruction) or line
         if instruction.opname == "EXTENDED_ARG":
-            # With a large argument, the trace event may have the offset of the prefix.
+            # An instruction with a large argument has an EXTENDED_ARG prefix, and the trace event
+            # may have the prefix's offset.
             prefix = instruction.offset if prefix is None else prefix
             continue
         conditional = _CONDITIONAL in instruction.opname and "EXC" not in instruction.opname

@@ -61,9 +61,9 @@ class TensorData:
 class CallFact:
     """One value observed in a call, such as a result; ``words`` describe it without its numbers.
 
-    The words must be equal for the original and the changed code. ``layout`` (such as strides) may
-    differ and is only reported. ``opaque``: the value has parts that could not be read; two such
-    values count as equal if ``code`` is equal.
+    The words must be equal for the original and the changed code. A different ``layout`` (such as
+    strides) is reported, but is not a failure. ``opaque``: the value has parts that could not be
+    read; two such values count as equal if ``code`` is equal.
     """
 
     aspect: Aspect
@@ -83,8 +83,8 @@ REQUIRES_GRAD = " that requires gradients"
 """Suffix in the description of a tensor that requires gradients."""
 
 _ALIASING: dict[Aspect, Aspect] = {"result": "aliasing", "state": "state-aliasing"}
-"""Aspect of behavior to report if values share memory in another way, by the aspect of the sharing
-value.
+"""Aspect to report if a value shares memory with other values than in the original, by the aspect
+of the value.
 """
 
 StoreTensor = Callable[[torch.Tensor], Union[TensorData, None]]
@@ -118,7 +118,9 @@ def tensor_digest(tensor: torch.Tensor) -> str:
 
 
 def sample_elements(tensor: torch.Tensor) -> tuple[torch.Tensor, bool]:
-    """Return the elements of a contiguous tensor to store, and whether they are only a sample."""
+    """Return the elements to store of a contiguous tensor, and whether they are only a sample of
+    it.
+    """
     if tensor.nbytes <= _MAX_WHOLE_BYTES:
         return tensor, False
     return tensor.view(-1)[:: math.ceil(tensor.numel() / _SAMPLE)].contiguous(), True
@@ -332,7 +334,7 @@ class FactCollector:
         elif isinstance(value, (set, frozenset)):
             self.add_fact(path, f"{kind} {sorted(map(_describe_key, value))}")
         elif isinstance(value, torch.nn.Module):
-            # How an argument is compiled is not part of its behavior.
+            # Ignore whether an argument is compiled: that is not part of the code's behavior.
             self.collect_module(
                 path, unwrap_compiled(value) if self.aspect == "input" else value, depth
             )
@@ -394,7 +396,7 @@ class FactCollector:
 
 
 _LIBRARIES = sys.stdlib_module_names - {"types", "collections", "__main__"}
-"""Names of modules whose objects are not taken apart: a logger, for example, refers to all other
+"""Names of modules whose objects are not decomposed. For example, a logger refers to all other
 loggers.
 """
 _SKIPPED_ATTRIBUTES = frozenset(
@@ -425,9 +427,10 @@ def function_state(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 def code_digest(function: Any, owner: Any, home: str) -> str:
     """Return a digest of the code that a function executes; line numbers do not affect it.
 
-    It covers the function's code, and the functions, classes and constants of the module ``home``
-    that this code names, or that the class of ``owner`` has. ``owner`` is the object of a method.
-    The digest is empty if the code names another object that the file may have changed.
+    ``owner`` is the object of a method. The digest covers the code of the function and of the class
+    of ``owner``. It also covers the functions, classes and constants of the module ``home`` that
+    this code names. The digest is empty if the code names any other kind of object, whose value the
+    file may have changed.
     """
     if not isinstance(function, _CODE_TYPES):
         return ""
@@ -458,8 +461,8 @@ class _CodeDescription:
         self._seen: set[int] = set()
 
     def add_value(self, name: str, value: Any) -> None:
-        """Add to the description of a function a value that the function's code refers to as
-        ``name``.
+        """Add a value to the description of a function. ``name`` is the name by which the
+        function's code refers to the value.
         """
         if id(value) in self._seen:
             self.parts.append(name)

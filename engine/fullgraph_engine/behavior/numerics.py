@@ -48,8 +48,9 @@ _SEARCH_SECONDS = 90.0
 each step of the search compiles a part of the graph."""
 
 _MANY_ROUNDINGS = 32.0
-"""Largest difference that rounding explains, as a multiple of the difference that changed last bits
-of the inputs make in eager mode."""
+"""Maximum difference that counts as rounding. It is a multiple of the difference that a change in
+the last bits of the inputs makes in eager mode.
+"""
 _NO_MEMORY = (
     "Memory ran out during the comparison; raise the setting `memory`, or use a smaller input."
 )
@@ -75,11 +76,12 @@ class JudgedNumerics:
 
 
 def judge_numerics(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> JudgedNumerics:
-    """Compare compiled and eager calls of a function or module with float64.
+    """Judge the compiled results of a function or module: compare them, and eager results, with
+    float64 results.
 
-    It is called with its example inputs, for inference and for training. ``let_start`` permits the
-    programs that Inductor starts, such as a C++ compiler. The caller must end this process after
-    the call.
+    The function or module is called with its example inputs, for inference and for training.
+    ``let_start`` is called with names of programs that Inductor starts, such as a C++ compiler, and
+    permits this process to start them. The caller must end this process after the call.
     """
     if obstacle := prepare_inductor(let_start):
         return _no_verdict(obstacle)
@@ -308,15 +310,19 @@ class WrongOperationSearch:
         def execute(*inputs: Any) -> Any:
             if self.found is None and not self._budget.spent:
                 with contextlib.suppress(Exception):
-                    # An exception of a partial graph does not show which operation is wrong.
+                    # If a part of the graph raises an exception, that does not show which operation
+                    # is wrong.
                     self.found = self._search_graph(graph, inputs)
             return graph.forward(*inputs)
 
         return execute
 
     def _search_graph(self, graph: Graph, inputs: Sequence[Any]) -> torch.fx.Node | None:
-        """Bisect the operations of a graph: the results up to one of them are right, and wrong from
-        there on."""
+        """Return the first operation of a graph whose compiled result is wrong, found by bisection.
+
+        The search assumes that results are right before this operation and wrong from it on. Return
+        None if the graph's result is right or the time limit was reached.
+        """
         every: list[torch.fx.Node] = [*graph.graph.nodes]
         operations = [node for node in every if _has_tensors(node)]
         if not operations or not self._is_wrong(_until(graph, operations[-1]), inputs):
@@ -376,7 +382,7 @@ def _alter_input(value: Any, alter: Callable[[torch.Tensor], torch.Tensor]) -> A
 def operation_name(node: torch.fx.Node) -> str:
     """Return the name of the function or method that a node calls.
 
-    The name of the node itself is the name of a variable of the user.
+    ``node.name`` would instead be derived from the name of a variable in the user's code.
     """
     return str(getattr(node.target, "__name__", node.target))
 

@@ -77,14 +77,16 @@ def _to_single(value: Any) -> Any:
 
 
 def shake(tensor: torch.Tensor) -> torch.Tensor:
-    """Change a tensor by as much as its precision rounds."""
+    """Change each element of a tensor by a random amount as small as the rounding error of its
+    dtype.
+    """
     noise = torch.randn(tensor.shape, generator=torch.Generator().manual_seed(2))
     return tensor * (1 + torch.finfo(tensor.dtype).eps * noise.to(tensor.dtype))
 
 
 def add_rounding_noise(tensor: torch.Tensor) -> torch.Tensor:
-    """Convert a tensor to double precision, and change it by as much as single precision would
-    round.
+    """Convert a tensor to double precision, and change each element by a random amount as small as
+    the rounding error of single precision.
     """
     noise = torch.randn(
         tensor.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64
@@ -209,7 +211,7 @@ class CaseObserver:
                 call = self._calls.build_call()
             self._built.update(built)  # a shared call is built only once
             inputs = prepare_case(call, case, self._alter).words
-        except Exception as error:  # the other version of the text may still accept the case
+        except Exception as error:  # the changed code may still accept these inputs
             return ObservedCase(
                 number, "", reason=f"its object cannot be created: {texts.type_and_message(error)}"
             )
@@ -390,7 +392,9 @@ def _raised_by_file(error: BaseException, path: str) -> bool:
 
 
 def _find_changes(before: dict[str, CallFact], after: dict[str, CallFact]) -> list[CallFact]:
-    """Return the values that a call changed or removed, as they are after it."""
+    """Return the values that a call changed, in their state after the call, and the values that it
+    removed.
+    """
     changed = [fact for path, fact in after.items() if before.get(path) != fact]
     removed = [
         CallFact(fact.aspect, path, "is gone") for path, fact in before.items() if path not in after

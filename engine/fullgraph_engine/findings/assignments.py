@@ -42,8 +42,11 @@ class Assignments:
         return found
 
     def counts(self, source: str) -> bool:
-        """Whether a function changes the value that Dynamo calls ``source`` by ``+=`` or ``-=``,
-        outside of any condition."""
+        """Whether a function adds to a value, or subtracts from it, by ``+=`` or ``-=`` outside of
+        any condition.
+
+        ``source`` is Dynamo's name for the value, such as ``G['steps']``.
+        """
         return source[:2] in ("L[", "G[") and _source_path(source[1:]) in self._counted
 
     @cached_property
@@ -57,10 +60,10 @@ class Assignments:
         )
 
     def changes_global(self, source: str, *, exactly: bool = False) -> bool:
-        """Whether a function of the file assigns the global that Dynamo calls ``source``, or an
-        object that contains it.
+        """Whether a function of the file assigns a global, or an object that contains it.
 
-        ``exactly``: assignments to keys computed at run time do not count.
+        ``source`` is Dynamo's name for the value, such as ``G['CONFIG']['a']``. With ``exactly``,
+        assignments to keys computed at run time do not count.
         """
         if not source.startswith("G["):
             return False
@@ -76,8 +79,9 @@ class Assignments:
 
 
 def _source_path(source: str) -> Path:
-    """Return the path, such as ``("CONFIG", "a")``, at the beginning of Dynamo's name of a
-    value."""
+    """Return the path that a text begins with, such as ``("CONFIG", "a")`` for
+    ``['CONFIG']['a'].x()``.
+    """
     path: list[str | None] = []
     at = 0
     while (match := _STEP.match(source, at)) is not None:

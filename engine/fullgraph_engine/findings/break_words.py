@@ -244,7 +244,7 @@ def _as_code(name: str) -> str:
     return f"`{shorten_line(name, _MOST_NAME)}`"
 
 
-# -- breaks with words of their own -----------------------------------------------------------
+# -- descriptions for known types of breaks ---------------------------------------------------
 
 
 def _data_words(found: _BreakFacts, operation: str) -> BreakWords:
@@ -470,7 +470,8 @@ _KNOWN_BREAKS: tuple[tuple[str, Callable[[_BreakFacts], BreakWords]], ...] = (
         _fixed_words("Dynamo does not trace `copy.deepcopy`", "copy before the compiled code"),
     ),
 )
-"""Functions that describe a type of graph break, each with a pattern for the beginning of Dynamo's
-title of the type."""
+"""Functions that describe one type of graph break each, with a pattern for the beginning of
+Dynamo's title of that type.
+"""
 
 _KNOWN = tuple((re.compile(pattern), make) for pattern, make in _KNOWN_BREAKS)

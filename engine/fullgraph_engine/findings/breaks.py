@@ -76,7 +76,7 @@ class Tally:
     def add(self, identity: str, record: Break) -> bool:
         """Count a report of a graph break whose finding has this ``identity``.
 
-        Return whether the previous report for the same frame was of the same break.
+        Return True if the previous report for the same frame was about the same break.
         """
         # Two reports of one break may differ in the library frames between two frames of the user.
         path = tuple(frame for frame in record.stack if not is_torch(frame.path))
@@ -99,8 +99,10 @@ class Tally:
 
 
 def skip_finding(skip: Skip, source: SourceText) -> Finding | None:
-    """Return a finding for a function call that Dynamo runs in eager mode without a graph break;
-    None if it deserves none."""
+    """Return a finding for a function call that Dynamo runs in eager mode without a graph break.
+
+    Return None if the function is in another file, or if the skip does not concern the user.
+    """
     if skip.path != source.path or skip.reason.startswith(_ORDINARY):
         return None
     where = source.header(skip.line)
@@ -108,7 +110,7 @@ def skip_finding(skip: Skip, source: SourceText) -> Finding | None:
     reason = skip.reason.removeprefix(prefix).split("\n")[0]
     if is_skip_without_ops(skip.reason):
         if skip.resumed:
-            return None  # a resumed function often returns only after its last break
+            return None  # a resume function often only returns
         code, words = "frame-skipped/no-ops", "it does nothing with tensors"
     elif reason.startswith("Attempt to trace generator"):
         if skip.callers:

@@ -59,8 +59,8 @@ class CallChanges:
         """Return alternative experiments that change the size of a group of dimensions, given as
         (tensor, dimension) pairs.
 
-        There are several because the code may reject a size, which may have to be even or to match
-        another size.
+        There are several, to be tried in order, because the code may reject some sizes. For
+        example, a size may have to be even or to match another size.
         """
         options = [
             self._resize_group(group, 1),
@@ -92,10 +92,11 @@ class CallChanges:
                         yield at, dim
 
     def _wider_changes(self, group: list[tuple[int, int]]) -> Iterator[CallChange]:
-        """Yield experiments that change all dimensions of one size together, also outside of
-        ``group``.
+        """Yield experiments that change every dimension with the same size as ``group``, in all
+        inputs.
 
-        ``group`` has (input number, dimension) pairs. A size is used for only one group.
+        ``group`` has (input number, dimension) pairs. To avoid duplicates, only the first group of
+        each size yields experiments.
         """
         size = self._group_size(group)
         same = [one for one in self._input_dimensions() if self._group_size([one]) == size]

@@ -57,8 +57,9 @@ _USUAL_ERROR_HINT = (
 def compilation_findings(
     record: CompilationRecord, source: SourceText, fallback: Range
 ) -> Iterator[Finding]:
-    """Yield findings about compiled graphs, each once for each place of the file.
+    """Yield findings about compiled graphs.
 
+    Calls of operators without an Inductor kernel share one finding if they have the same range.
     ``fallback`` is the range if no line of the file is responsible.
     """
     for error in record.errors:
@@ -274,7 +275,9 @@ def _repeated_block_finding(block: RepeatedBlock, source: SourceText, fallback: 
 
 
 def _line_naming(word: str, source: SourceText, fallback: Range) -> Range:
-    """Return the only line of the file with ``word``; ``fallback`` if there is none."""
+    """Return the range of the first line of the file that contains ``word``; ``fallback`` if there
+    is none.
+    """
     line = source.line_with(word)
     return line if word in source.text_of(line) else fallback
 

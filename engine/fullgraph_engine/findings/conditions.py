@@ -142,7 +142,7 @@ class FileConditions:
             if depends(code, side.expression)
         )
 
-    # -- reading ------------------------------------------------------------------------------
+    # -- reading the syntax tree ------------------------------------------------------------------
 
     def _read_conditions(self, code: _Code, body: Sequence[ast.stmt]) -> None:
         self._codes.append(code)

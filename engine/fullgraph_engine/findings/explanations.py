@@ -65,7 +65,7 @@ def record_tapes(wanted: bool = True) -> Iterator[Sequence[Tape]]:
 class Why:
     """The lines that made a size constant or equal to another one, in words.
 
-    Without a text, ``notes`` say why the lines are unknown.
+    If the lines are unknown, the text is empty and ``notes`` say why.
     """
 
     text: str = ""
@@ -187,12 +187,16 @@ class Explainer:
             return ()
 
     def _tape_of(self, event: Specialization | Equality) -> Tape | None:
-        """Return the recorded operations on sizes of the frame in which an event happened, from its
-        last attempt; None if not recorded."""
+        """Return the recorded operations on sizes (tape) of the frame in which an event happened.
+
+        If Dynamo restarted the trace of the frame, the tape is from the last attempt. Return None
+        if the operations were not recorded.
+        """
         frame = self._frames.get(event.frame)
         fitting = [tape for tape in reversed(self._tapes) if _tape_matches(tape, frame, event)]
         if len(fitting) > 1:
-            # For a function compiled for several callers, keep the tapes with this caller's stack.
+            # Several callers may inline one function, each with its own tapes; prefer those with
+            # this stack.
             fitting = [
                 tape for tape in fitting if any(place.stack == event.stack for place in tape.places)
             ] or fitting

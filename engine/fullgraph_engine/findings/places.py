@@ -44,7 +44,8 @@ class SourceText:
 
     def locate(self, stack: Stack, fallback: Range) -> FindingPlace:
         """Return the place in this file for a finding with a stack: its innermost frame in the
-        file, or ``fallback`` without one."""
+        file. Return ``fallback`` if no frame is in the file.
+        """
         stack = texts.shorten_stack(stack)
         shown = tuple(with_text(frame) for frame in stack)
         for index in range(len(stack) - 1, -1, -1):

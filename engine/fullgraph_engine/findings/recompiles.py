@@ -121,7 +121,7 @@ def limit_finding(recompile: Recompile, source: SourceText, fallback: Range) -> 
     """Return the finding ``recompile/limit``: Dynamo no longer compiles a function.
 
     Dynamo then runs the function in eager mode, or raises, as under ``fullgraph=True``. The hint
-    names the setting of ``torch._dynamo.config`` that ``recompile.limit`` begins with.
+    names the reached limit, a setting of ``torch._dynamo.config``.
     """
     place = source.locate(recompile.stack, fallback)
     where = place.range
@@ -219,7 +219,7 @@ def guard_evidence(failed: FailedGuard) -> GuardFailure:
     )
 
 
-# -- words ------------------------------------------------------------------------------------
+# -- wording ----------------------------------------------------------------------------------
 
 
 def guarded_value_name(failed: FailedGuard) -> str:

@@ -535,8 +535,8 @@ class _TargetRun:
 
             def run_apart(work: Callable[[], T], seconds: float, name: str) -> WorkAnswer[T]:
                 def run_chosen() -> T:
-                    # Other sizes may need more values; fake tensors are better here than a repeated
-                    # run.
+                    # Other sizes may require more values of fake tensors. Choose them: an exact
+                    # value would require another run with real tensors.
                     if mode is not None:
                         mode.prefer_real = False
                     return work()
@@ -579,7 +579,8 @@ class _TargetRun:
                 answers=tuple(recorded_answers(recording, self.source)),
                 flags=tuple(call_flags(call)),
             )
-        # An exception may occur in only one mode, but hardly with only one value of a flag.
+        # Exploration needs the flags only if the trace finished. It needs the mode even after an
+        # exception, which may occur in one mode only.
         explorer = Explorer(self.source, known)
         if known.asked and not known.complete and not explorer.could_answer(recording):
             known = dataclasses.replace(known, asked=False)
@@ -711,10 +712,11 @@ class _TargetRun:
         with self._tensor_mode():
             return self.tracee.probe.count_further(self.tracee.namespace)
 
-    # -- what they say ------------------------------------------------------------------------
+    # -- reports ----------------------------------------------------------------------------------
 
     def _saw_break(self, record: Break) -> None:
-        # A chosen value or an uncertain call may cause an exception and another attempt.
+        # An exception caused by a chosen value, or by inputs that may be outdated, starts another
+        # attempt.
         finding = breaks.break_finding(record, self.source, self.target.range)
         self.ledger.add_break(finding, record, sure=not self._truths and not self._doubtful)
 

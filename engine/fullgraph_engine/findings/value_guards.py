@@ -1,8 +1,9 @@
 """Findings for guards on values that change from call to call, so that each call recompiles.
 
-Of all guards in a trace, only four types deserve a diagnostic. They check values that the traced
-code changes; Python numbers, strings and objects among the arguments; globals that functions
-assign, with their contents; and conditions on tensor data.
+Only four types of guards in a trace deserve a diagnostic. The first type checks values that the
+traced code changes. The second checks Python numbers, strings and objects among the arguments. The
+third checks globals that functions assign, with their contents. The fourth checks conditions on
+tensor data.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ class _Unsteady:
                 yield found
         yield from self._data_dependent()
 
-    # -- kinds --------------------------------------------------------------------------------
+    # -- the four types of guards ----------------------------------------------------------------
 
     def _mutation_finding(self, guard: Guard, frame: TracedFrame) -> Finding | None:
         if not self._writes:
@@ -172,8 +173,11 @@ class _Unsteady:
         return f"`{name}` changes {often} ({value}, then {now}), so the next call recompiles"
 
     def _is_specialized(self, of: str, frame: TracedFrame) -> bool:
-        """Whether Dynamo specializes an integer instead of making it symbolic after a change, as
-        for attributes of modules."""
+        """Whether Dynamo specializes an integer and recompiles for each new value, instead of
+        making it symbolic.
+
+        This is so for attributes of modules. ``of`` is Dynamo's name for the value.
+        """
         scope, name = source_root(of)
         of_module = (frame.id, name) in self._modules or (
             self._given.of_module and self._is_own_object(name, frame)
@@ -188,11 +192,10 @@ class _Unsteady:
         return self._given.bound and name == owner and self._given.is_of(frame)
 
     def _is_lasting(self, of: str, frame: TracedFrame) -> bool:
-        """Whether a value changed by the call is still changed at the next call, as far as can be
-        known.
+        """Whether a value that the call changed probably keeps its new value until the next call.
 
-        A local may be a new object at each call, for example in code that continues after a graph
-        break.
+        This is assumed for globals, the object whose method is called, and modules. Another local
+        may be a new object at each call. ``of`` is Dynamo's name for the value.
         """
         scope, name = source_root(of.removeprefix("len("))
         if scope == "global":

@@ -65,7 +65,8 @@ class _Functions:
 
     def value(self, local: Local) -> SeenValue | None:
         if local.name.startswith((".", "__")):
-            # The local of a comprehension, or a local that Dynamo made to resume a function.
+            # The name belongs to a comprehension, or to a local that Dynamo made to resume a
+            # function.
             return None
         key = local.function, local.line
         if key not in self._found:

@@ -101,8 +101,8 @@ class DispatcherSnapshot:
     def fake_support(self, name: str) -> Fake:
         """Return by which mechanism torch runs an overload on fake tensors.
 
-        Equals :func:`.fake.fake_support`, but is faster for aten operators with a composite or Meta
-        kernel, because the recorded kernels suffice.
+        The result is the same as that of :func:`.fake.fake_support`. This method is faster for aten
+        operators with a composite or Meta kernel, because the recorded kernels suffice.
         """
         if name.partition("::")[0] != "aten":
             return fake_support(name)

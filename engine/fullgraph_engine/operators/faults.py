@@ -132,7 +132,7 @@ def _unmarked_span(schema: str, expected: str, found: str) -> tuple[int, int]:
         at = schema.index("\0")
         return at, at + 1
     if found in _BREAKS:
-        # The parser means the first line break such that the text before it lacks the same token.
+        # The error is at the first line break that already ends a text with the same missing token.
         missed = f"expected {expected} but found 'eof'"
         for match in re.finditer(r"\n", schema):
             if missed in (_parser_error(schema[: match.start()]) or ""):

@@ -240,7 +240,7 @@ class _CanonicalPaths:
     def path_of(self, value: Any) -> str:
         """Return the preferred public path of an object, or else its path as a C++ binding.
 
-        The result is empty without either.
+        The result is empty if the object has neither path.
         """
         number = id(value)
         return self._canonical.get(number) or self._bindings.get(number, "")
@@ -249,7 +249,7 @@ class _CanonicalPaths:
 def _has_identity(value: Any) -> bool:
     """Whether two names with this value are aliases of one object.
 
-    False for values such as numbers and strings, where equal values mean nothing.
+    False for values such as numbers and strings, which several unrelated names may have.
     """
     return isinstance(
         value,

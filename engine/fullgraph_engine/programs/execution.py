@@ -128,7 +128,8 @@ class Program(Attribution):
             backends.compile_in_this_process(backends.scratch_folder())
             self._compiler = self._graph_compiler = GraphCompiler(inductor=compiler == "inductor")
             if self.values is not None:
-                # Gradients are computed once more after a call, for which saved tensors must stay.
+                # The engine runs each backward pass once more to observe gradients, so saved
+                # tensors must be kept.
                 backends.functorch_config().donated_buffer = False
         if not name or self.lacks:
             return ""
@@ -190,8 +191,8 @@ class Program(Attribution):
         """Return the resource that the program lacked when it ended, if fake tensors can replace
         it.
 
-        The result is "gpu", "memory" if it ran out before any compiled callable was called, or
-        empty.
+        "gpu": the program needs a GPU. "memory": memory ran out before any compiled callable was
+        called. The result is empty if the program lacked neither.
         """
         error = ending.error
         if self.lacks or error is None:

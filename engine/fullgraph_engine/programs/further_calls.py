@@ -106,8 +106,8 @@ def _modules(call: CompiledCall) -> list[torch.nn.Module]:
 def make_further_calls(regions: Sequence[RegionArguments], most: int) -> tuple[int, str]:
     """Call each compiled function up to ``most`` more times, with other sizes and numbers.
 
-    Return the number of calls, and how the first call that differs from the same call in eager
-    mode differs, or "".
+    Return the number of calls, and a description of the first difference between a call and the
+    same call in eager mode. The description is empty without a difference.
     """
     count, difference = 0, ""
     for region in regions:

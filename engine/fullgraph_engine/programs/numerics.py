@@ -1,7 +1,7 @@
 """Compare the results of compiled code with eager mode, with float64 as the reference.
 
-A compiled function may be further from the float64 results than eager mode is, by a factor. So
-users do not choose tolerances, whatever the function and its dtype.
+The error of a compiled result, measured against float64, may exceed the error of eager mode by a
+fixed factor. So users need not choose a tolerance for each function and dtype.
 """
 
 from __future__ import annotations
@@ -129,8 +129,10 @@ class Numerics:
         return found
 
     def differences(self, number: int, compiled: Results) -> list[Difference]:
-        """Compare the values after the compiled call with an index with eager mode; return the
-        values that differ, the largest difference first.
+        """Return the values that differ from eager mode after a compiled call, the largest
+        difference first.
+
+        ``number`` is the index of the call. ``compiled`` has the values after it.
         """
         eager = self._eager[number]
         exact = self._exact[number] if self._exact is not None else {}

@@ -49,7 +49,7 @@ class Observed:
     """The work of Dynamo during an observation.
 
     ``graphs`` is the number of compiled graphs. ``files`` has the findings and reports of each
-    workspace file. ``losses`` are errors of the recorder: what they hid is missing.
+    workspace file. ``losses`` are errors of the recorder; with any, results may be missing.
     """
 
     graphs: int
@@ -77,7 +77,7 @@ class Observed:
 
 
 class _Observation(Program):
-    """A run of code in this process, observed with the interface of a program's run; the engine
+    """An observed run of code in this process, handled like the run of a whole program. The engine
     never stops it.
     """
 

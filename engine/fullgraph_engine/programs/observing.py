@@ -142,9 +142,10 @@ class ObservedModules:
         return self._depth > 0
 
     def observe_classes(self) -> None:
-        """Observe the classes that exist by now.
+        """Observe the subclasses of ``torch.nn.Module`` that exist at the time of this call.
 
-        ``torch.nn.Module.compile`` sets the same attribute, of one object.
+        The observer is stored as ``_compiled_call_impl`` of the class. ``torch.nn.Module.compile``
+        sets the attribute of that name on one object.
         """
         waiting = [torch.nn.Module] if self._names else []
         while waiting:
@@ -172,7 +173,8 @@ class ObservedModules:
 def when_returned(frame: types.FrameType, note: Callable[[Any], None]) -> None:
     """Call ``note`` with the value that a live frame will return, unless it raises.
 
-    This replaces the trace function of ``sys.settrace`` until then; without effect if there is one.
+    Until the frame returns, this installs a trace function with ``sys.settrace``. Do nothing if
+    another trace function, such as a debugger's, is installed.
     """
     if sys.gettrace() is not None:
         return

@@ -268,7 +268,7 @@ class _File:
             self.deeper,
         )
 
-    # -- whose findings are whose ---------------------------------------------------------------
+    # -- which file reports a finding ------------------------------------------------------------
 
     def is_shown_here(self, stack: Stack) -> bool:
         """Whether a stack has a frame in this file.
@@ -362,10 +362,10 @@ class _File:
         self.below = ()
 
     def different_code_of(self, part: RegionWork, target: str, region: LiveRegion | None) -> None:
-        """Report conditions that ask whether code is compiled, such as
-        ``torch.compiler.is_compiling()``.
+        """Report conditions on whether code is compiled, such as ``if
+        torch.compiler.is_compiling()``.
 
-        There is one finding for each call of a region (compiled callable) that traces them.
+        Each call of a region (compiled callable) that traces such a condition gives one finding.
         ``part`` has the records of the region.
         """
         is_export = region is not None and region.is_export
@@ -815,8 +815,8 @@ def _raises_eagerly(failed: RegionFailure) -> bool:
 def _places_of(recompile: Recompile) -> Stack:
     """Return the locations at which a recompile may be reported, the preferred one last.
 
-    The locations are the callers, the failed guard and the recompiled function. The guard may be in
-    a file that many programs share.
+    The locations are the callers, the failed guard and the recompiled function. The guard's
+    location is not preferred, because it may be in a library that many programs share.
     """
     failed = next((one for one in recompile.failures if one.stack), None)
     function = Frame(recompile.path, recompile.function, recompile.line)

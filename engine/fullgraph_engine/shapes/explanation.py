@@ -113,7 +113,7 @@ class _SymbolFact:
     def first_event(self, history: SymbolHistory, known: SymbolRecord) -> int:
         """Return the index of the event after which the explained value, range or equality is true.
 
-        ``history`` is of all symbols, and ``known`` of the explained symbol.
+        ``history`` covers all symbols. ``known`` is the record of the explained symbol in it.
         """
         if self.kind == "guard":
             return next(index for index, expr in history.guards if expr == self.value)

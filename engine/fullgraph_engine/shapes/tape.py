@@ -266,9 +266,9 @@ def _size_expression(size: Any) -> Any:
 class _FakeSnapshots:
     """Descriptions of the tensors that a ShapeEnv tracks, each made once.
 
-    Torch's own method describes all of them again for every guard: with 500 parameters, that takes
-    longer than the rest of recording. A description is of the tensor when it was first tracked;
-    guards on inputs are about this state.
+    Torch's own method describes all of them again for every guard. With 500 parameters, that takes
+    longer than the rest of recording. A tensor is described when it is first tracked, because
+    guards on inputs refer to its state at that time.
     """
 
     def __init__(self, original: Callable[[Any], Any]) -> None:
@@ -383,7 +383,7 @@ def record_tapes(
             event_list.close()
         for tape in tapes:
             if tape.live is not None:
-                # Dynamo does the same after a frame compiled; a failed frame would keep its fake
-                # tensors.
+                # Dynamo clears this itself only if the frame compiled. Otherwise the fake tensors
+                # would be kept.
                 tape.live.tracked_fakes = None
                 tape.live.should_record_events = False

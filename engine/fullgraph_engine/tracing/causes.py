@@ -43,11 +43,10 @@ def break_from_text(text: str) -> ReportedBreak:
 
 
 def read_unimplemented() -> tuple[Cause | None, BaseException | None]:
-    """Return the fields of a graph break's message, read from the frame that raises it.
+    """Return the fields of a graph break's message and the exception passed as ``from_exc``.
 
-    The frame of ``torch._dynamo.exc.unimplemented`` must be on the stack, at most eight frames up.
-    Returns also the exception passed as ``from_exc``. Both results are None if the frame is not
-    found.
+    Both are read from the frame of ``torch._dynamo.exc.unimplemented``, which raises the break and
+    must be at most eight frames up the stack. Both are None if the frame is not found.
     """
     frame: types.FrameType | None = sys._getframe(1)
     for _ in range(8):

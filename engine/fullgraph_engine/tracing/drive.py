@@ -181,7 +181,8 @@ def failure_of(error: BaseException) -> Failure:
         or stacks.passes_through_tracer(error.__traceback__)
     )
     cause = getattr(error, "inner_exception", None) or error
-    # Dynamo turns some breaks into an error with the same text.
+    # For some breaks, Dynamo raises an error with the same text while it handles the break's own
+    # error.
     context = error.__context__
     chain: tuple[Cause, ...] = ()
     if context is not None and getattr(context, "_fullgraph_cause", None) is not None:
@@ -259,8 +260,9 @@ class NoBackend:
 
     compiler_name = "fullgraph"
     calls_user_backend = False
-    """True while a program runs. A backend written as a Python function of the user is then called,
-    and backends with different options are different, like in ``torch.compile``."""
+    """True while a program runs. Then a backend that is a Python function of the user is called.
+    Backends with different options also count as different, as in ``torch.compile``.
+    """
     compiler: Callable[..., Any] | None = None
     """Backend that compiles all captured graphs; None to run them without compilation."""
 
@@ -432,14 +434,14 @@ _original_wrappers: dict[Internal, Any] = {}
 
 
 def _start_autograd() -> None:
-    """Make autograd count its devices, which it does once per process, while there are none.
+    """Make autograd count its devices now, before the first fake mode begins.
 
-    A CUDA build without a device gets a device that does nothing when the first fake mode begins.
-    If autograd counted after that, it would start a thread per possible device in every run that
-    calls ``backward``. Such a run cannot fork, and may abort when several threads find that the
-    fork lost the thread pool (``caffe2::pthreadpool``).
+    Autograd counts once per process. On a CUDA build without a device, the first fake mode
+    registers a device that does nothing. If autograd counted after that, it would start a thread
+    per possible device in every run that calls ``backward``. Such a run cannot fork. It may also
+    abort if several threads find that the fork lost the thread pool (``caffe2::pthreadpool``).
 
-    C++ stores the count of CUDA devices (``c10::cuda::device_count``), so it stays zero in all
+    C++ caches the number of CUDA devices (``c10::cuda::device_count``), so it stays zero in all
     forks.
     """
     with warnings.catch_warnings():

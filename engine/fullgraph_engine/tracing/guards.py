@@ -67,11 +67,10 @@ class GuardRecorder:
             self._trees.pop()
 
     def note_request(self, code_parts: Any, guard: Any, texts: list[str]) -> None:
-        """Record that ``guard`` (a ``torch._guards.Guard``) is the origin of some guard
-        expressions.
+        """Record which ``torch._guards.Guard`` requested some guard expressions.
 
-        ``texts`` are these expressions; they belong to the guard tree that Dynamo is building.
-        ``code_parts`` are the parts of the expressions.
+        ``texts`` are the expressions as Dynamo prints them, in the guard tree that it is building.
+        ``code_parts`` are the same expressions without appended comments.
         """
         if self._trees and guard is not None:
             parts = code_parts if isinstance(code_parts, list) else [code_parts]

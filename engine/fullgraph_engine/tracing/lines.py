@@ -69,8 +69,8 @@ Lines are counted from 1; columns are in bytes, and -1 if unknown.
 def instruction_places(code: types.CodeType) -> set[_CodePlace]:
     """Return the source ranges of a function's instructions; nested functions are not included.
 
-    Instructions without columns or with an empty range only set up the function and are left out.
-    Which instructions count does not depend on how the code is divided into lines.
+    Instructions that only set up the function are left out. They have no columns or an empty range.
+    The result is the same for code that is reformatted into fewer or more lines.
     """
     compared_to_none = implicit_none_indices(code)
     found = {
@@ -88,9 +88,9 @@ def instruction_places(code: types.CodeType) -> set[_CodePlace]:
 
 
 def last_instruction_range(code: types.CodeType) -> Range:
-    """Return the source range of the instruction of a function that ends last in the file.
+    """Return the source range of a function's instruction that ends last in the file.
 
-    If several end there, it is the widest range.
+    If several ranges end there, return the widest one.
     """
     first_line = _place_range(_make_place(code.co_firstlineno, None, None, None))
     places = map(_place_range, instruction_places(code))

@@ -68,9 +68,11 @@ def _line_of(beginning: str) -> int:
 
 @dataclass(frozen=True)
 class _Statement:
-    """A check of the recording of the self-check program; the recorder works only if it holds.
+    """A statement about the recording of the self-check program, which is true if the recorder
+    works.
 
-    If ``holds`` returns False for the recording, the engine cannot show ``fact`` with this torch.
+    ``holds`` evaluates it. If the result is False, the engine cannot show ``fact`` with the
+    installed torch.
     """
 
     fact: Fact

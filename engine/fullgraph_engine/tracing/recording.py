@@ -382,12 +382,12 @@ class Local:
 
 @dataclass(frozen=True)
 class ShapedPlace:
-    """The distinct values that a run saw at one source range, of the function that begins on line
-    ``function_line``.
+    """The distinct values that a run saw at one source range.
 
-    Positions are zero-based. ``start`` and ``end`` are pairs of a line and a byte, or None if
-    Python does not record columns. Depending on ``role``, the range encloses a name, a return
-    statement or an expression; a parameter has only its name.
+    ``function_line`` is the line on which the function around the range begins. Positions are
+    zero-based. ``start`` and ``end`` are pairs of a line and a byte, or None if Python does not
+    record columns. Depending on ``role``, the range encloses a name, a return statement or an
+    expression; a parameter has only its name.
     """
 
     role: ShapeRole

@@ -148,7 +148,7 @@ class RunTensorMode(FakeTensorMode):
 
     @oracle.setter
     def oracle(self, before: ChosenState) -> None:
-        """Continue after the choices in ``before``, as if this mode had made these choices."""
+        """Take over the choices in ``before``, as if this mode had made them."""
         self._choice_count, self.bool_choices = before.choice_count, list(before.bool_choices)
         self._reads_by_place = before.reads_by_place.copy()
         self._generator.set_state(before.generator_state)
@@ -338,8 +338,8 @@ def _reading_frame() -> types.FrameType | None:
 
 
 _NORMAL_READS = 100
-"""Number of values that one instruction reads at most before a loop is assumed to wait for another
-value.
+"""Maximum number of values that one instruction reads normally. After more reads, a loop is assumed
+to wait for another value.
 """
 _LARGE_NUMBER = 1000
 """Number that ends loops which count up; also usable as a size, as it needs little memory."""
