@@ -142,8 +142,9 @@ def _compare_calls(
 
 
 def _first_difference(tracee: Tracee, case: Case, left: list[Any], right: list[Any]) -> str:
-    """Describe the first difference of the compiled values ``right`` from the eager ones; "" if
-    there is none."""
+    """Describe the first difference between eager values ``left`` and compiled values ``right``; ""
+    if they agree.
+    """
     if len(left) != len(right):
         return f"gives {len(right)} tensors in place of {len(left)}"
     references: list[list[Any]] = []

@@ -32,7 +32,7 @@ class LeafChange:
 
     ``leaf`` is the index of the leaf in the flattened arguments. ``sizes`` are pairs of a dimension
     and its new size. ``number`` is the value of all elements if the fill is "constant". ``other``
-    is the source code of the new value of a leaf that is not a tensor. ``same_as`` is the index of
+    is the source code of the new value, for leaves other than tensors. ``same_as`` is the index of
     another leaf, whose tensor is passed for this leaf as well.
     """
 
@@ -228,9 +228,7 @@ def _replace_leaves(
 
 
 class _UncopiedTensor:
-    """A wrapper around a tensor argument, which excludes the tensor when the arguments are
-    copied.
-    """
+    """A wrapper that protects a tensor argument from being copied when the arguments are copied."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor

@@ -157,10 +157,10 @@ def compare_folders(
 ) -> Judged:
     """Compare the original and the changed code from the files that their runs have written.
 
-    The first item of each pair belongs to the original. ``texts`` is their source code, and
-    ``lines`` are the lines that the other one does not have. ``folders`` hold the files. ``cases``
-    are the serialized test calls, one text for each set of inputs. ``ended`` says how the process
-    of the changed code ended early, or is empty.
+    The first item of each pair belongs to the original. ``texts`` is the source code of both.
+    ``lines`` are the lines of each that the other source does not contain. ``folders`` hold the
+    files. ``cases`` are the serialized test calls, one text for each set of inputs. ``ended`` says
+    how the process of the changed code ended early, or is empty.
     """
     probes = [
         ProbeObservations.read(
@@ -321,8 +321,7 @@ def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
     _compare_inputs(original, changed, verdict)
     if verdict.doubtful or verdict.differences:
         return verdict
-    # The original needs a second run only if its values and those of the changed code are not equal
-    # bit by bit.
+    # The original needs a second run only if the observed values are not equal bit by bit.
     verdict.needs_again = again is None and bool(_find_unsteady_fact(original, changed))
     if verdict.needs_again and sides.again.begun:
         return None  # no time was left for the second run

@@ -34,8 +34,9 @@ from .observing import (
 from .state import subject_of
 
 _COMPARABLE = 0.05
-"""Maximum deviation of eager results from results in double precision, as a share of the largest
-element, that rounding explains."""
+"""Maximum deviation of eager results from double precision that counts as rounding, as a share of
+the largest element.
+"""
 _MAX_ERROR_LENGTH = 300
 """Maximum number of characters of a compiler's error that a message repeats."""
 
@@ -79,8 +80,10 @@ def calls_to_compile(function: Callable[..., Any], cases: tuple[Case, ...]) -> I
 
 
 def describe_call(words: str, case: Case) -> str:
-    """Return the inputs ``words`` of a test call and its gradient mode, as the beginning of a
-    sentence."""
+    """Return the beginning of a sentence that describes a test call.
+
+    It names the inputs (``words``) and says whether the call records gradients.
+    """
     how = "forward and backward" if case.recording else "inside torch.no_grad()"
     return f"With {words}, {how}" if words else how.capitalize()
 

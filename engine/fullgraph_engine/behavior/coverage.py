@@ -338,9 +338,10 @@ class CoverageTracer:
 
     @contextlib.contextmanager
     def trace(self) -> Iterator[ReachedCode]:
-        """Trace the block and yield its coverage.
+        """Trace the code in the ``with`` block and yield its coverage, which is complete at the
+        end.
 
-        At the end of the block, this coverage is also added to ``reached``.
+        The coverage is then also added to ``reached``.
         """
         total, self.reached = self.reached, ReachedCode()
         before = sys.gettrace()

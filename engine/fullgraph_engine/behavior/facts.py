@@ -173,8 +173,8 @@ class MemoryOwners:
         return f"that of {owner}{_signed_offset(here - at)}"
 
     def earlier_path(self, value: Any, path: str) -> str:
-        """Return the path at which an object was found before; if it is new, register ``path``,
-        return "".
+        """Return the path at which an object was found before. If the object is new, register it
+        with ``path`` and return "".
         """
         known = self._objects.get(id(value))
         if known is not None:
@@ -334,7 +334,8 @@ class FactCollector:
         elif isinstance(value, (set, frozenset)):
             self.add_fact(path, f"{kind} {sorted(map(_describe_key, value))}")
         elif isinstance(value, torch.nn.Module):
-            # Ignore whether an argument is compiled: that is not part of the code's behavior.
+            # Ignore whether an argument is compiled, because this does not affect the code's
+            # behavior.
             self.collect_module(
                 path, unwrap_compiled(value) if self.aspect == "input" else value, depth
             )

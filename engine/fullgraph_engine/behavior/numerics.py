@@ -204,7 +204,10 @@ class _References:
         return self._call_shaken()
 
     def explain_by_rounding(self, number: int, eager: torch.Tensor, compiled: torch.Tensor) -> bool:
-        """Whether rounding errors explain the difference of the values with the given index."""
+        """Whether rounding errors explain the difference between an eager and a compiled value.
+
+        ``number`` is the index of the value among the results of the call.
+        """
         if number >= len(self.shaken) or not is_floating(self.shaken[number]):
             return False
         wide = to_double(eager.detach())
@@ -291,8 +294,8 @@ class WrongOperationSearch:
     """Searches the graphs of one call for the first operation with a wrong compiled result.
 
     ``seed`` is the seed of random numbers, ``budget`` the time limit. ``compile_graph`` compiles a
-    graph. ``backend`` is a backend of ``torch.compile`` that executes each graph in eager mode
-    after the search in it.
+    graph. Pass the method ``backend`` to ``torch.compile``: it searches each graph, then executes
+    it in eager mode.
     """
 
     def __init__(

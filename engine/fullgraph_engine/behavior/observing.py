@@ -134,7 +134,7 @@ def prepare_case(call: Call, case: Case, alter: TensorTransform = None) -> Prepa
 
 @contextlib.contextmanager
 def case_context(case: Case) -> Iterator[None]:
-    """Run the block under the conditions of a test call, such as ``torch.no_grad()``."""
+    """Apply the conditions of a test call, such as ``torch.no_grad()``, to the ``with`` block."""
     with contextlib.nullcontext() if case.recording else torch.no_grad():
         yield
 

@@ -64,7 +64,9 @@ class OutputCapture:
 
     @contextlib.contextmanager
     def capture(self) -> Iterator[CapturedOutput]:
-        """Capture the output of the block; the yielded object is complete when the block ends."""
+        """Capture the output of the ``with`` block; the yielded object is complete when the block
+        ends.
+        """
         output = CapturedOutput()
         root, handler = logging.getLogger(), _RecordHandler(output.logs)
         with warnings.catch_warnings(record=True) as recorded:

@@ -1,4 +1,6 @@
-"""State outside a call's arguments that it can change: its object, and its file's globals."""
+"""Collect the state that a call can change besides its arguments: the object of a method, and the
+globals of its file.
+"""
 
 from __future__ import annotations
 

@@ -140,8 +140,8 @@ class _FunctionScope:
 
 
 def _own_nodes(function: ast.AST, in_loop: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield the nodes of a function except those in nested functions, each with whether a loop
-    repeats it.
+    """Yield the nodes of a function except those in nested functions, with True if a loop repeats
+    the node.
 
     ``in_loop``: the function itself is inside a loop.
     """

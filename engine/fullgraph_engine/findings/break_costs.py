@@ -46,14 +46,14 @@ class BreakCosts:
     def causes(self, identity: str) -> tuple[BreakCause, ...]:
         """Return the causes of the graph break whose finding has this ``identity``.
 
-        The result is empty if Dynamo reported the break only in an attempt that it then restarted.
+        The result is empty if Dynamo reported the break only in an attempt that it later restarted.
         """
         return tuple(self._causes[identity].values()) if identity in self._causes else ()
 
     def cost(self, finding: Finding) -> BreakCost | None:
         """Return the cost of the graph break that a finding reports.
 
-        None if Dynamo reported the break only in an attempt that it then restarted.
+        None if Dynamo reported the break only in an attempt that it later restarted.
         """
         records = self._records.get(finding.identity)
         if not records:
@@ -99,7 +99,7 @@ class BreakCosts:
     def _graphs_before(self, frame: int) -> tuple[int, ...]:
         """Return the frame whose graph ends at the break of ``frame``, as a tuple of its number.
 
-        If ``frame`` has no operators, this is the frame that it continues after an earlier break.
+        If ``frame`` lacks operators, this is the frame that it continues after an earlier break.
         The tuple is empty if no operators were captured before the break.
         """
         at: int | None = frame

@@ -62,12 +62,12 @@ def break_finding(
 
 
 class Tally:
-    """A counter of how often a call reached each graph break, without repeated reports of one
-    event.
+    """A counter of how often a call reached each graph break; repeated reports of one event count
+    once.
 
-    A frame has one break: the last one reported after restarts of its analysis. Dynamo reports a
-    break in an inlined function again, with the same user stack, for every enclosing frame that it
-    compiles separately afterwards.
+    A frame has at most one break, its last: Dynamo restarted its analysis after the earlier ones.
+    If a break is in an inlined function, Dynamo may later compile the enclosing frames separately.
+    It then reports the break again for each of them, with the same user stack.
     """
 
     def __init__(self) -> None:

@@ -78,8 +78,9 @@ def compilation_findings(
 
 
 def runtime_finding(failure: Failure, source: SourceText, fallback: Range) -> Finding:
-    """Return the finding for an exception that compiled code raises when it runs, and the same code
-    does not raise without AOTAutograd."""
+    """Return the finding for an exception that compiled code raises when it runs, although the same
+    code runs without AOTAutograd.
+    """
     place = source.locate(failure.stack, fallback)
     words = f"{failure.kind}: {failure.message.partition(chr(10))[0]}"
     if _DONATED in failure.message:
@@ -125,8 +126,7 @@ def missing_compiler_finding(missing: MissingCompiler, where: Range) -> Finding:
 
 
 def incomplete_finding(reason: str, target: str, where: Range) -> Finding:
-    """Return the finding that a target could not be compiled to the end, with a sentence on the
-    reason."""
+    """Return the finding that a target was not compiled completely; ``reason`` is a sentence."""
     code = "backend/incomplete"
     return Finding(
         code=code,

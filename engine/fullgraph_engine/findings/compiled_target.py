@@ -72,7 +72,7 @@ class TargetCompiler:
         """Compile the graphs of a call, with a backward pass if its result requires gradients.
         Then, after a backward pass, compile them again without gradients.
 
-        The call without gradients is built anew, because a call may change its inputs.
+        The call without gradients is built again, because a call may change its inputs.
         """
         found: list[Finding] = []
         if self._compiler == "inductor":

@@ -30,8 +30,12 @@ lines."""
 
 @dataclass(frozen=True)
 class _Choice:
-    """A condition that depends on ``is_compiling()``, with the range that runs only when compiled,
-    and the one that runs only in eager mode."""
+    """A condition that depends on ``is_compiling()``, and the ranges that it excludes from one
+    version.
+
+    ``compiled`` is the range that runs only when compiled, ``uncompiled`` the range that runs only
+    in eager mode. None stands for a version without code of its own.
+    """
 
     condition: Range
     compiled: Range | None
@@ -238,8 +242,8 @@ def _operand_choice(node: ast.BoolOp, operand: ast.expr, flag: ast.expr) -> _Cho
     """Return the code after ``operand`` in ``and`` or ``or``, if compiled code or eager code skips
     it; None if both versions evaluate it.
 
-    In ``is_compiling() or check(x)``, for example, compiled code never evaluates ``check(x)``.
-    ``flag`` is the part of the operand that is true only in compiled code.
+    For example, compiled code never evaluates ``check(x)`` in ``is_compiling() or check(x)``.
+    ``flag`` is part of the operand, and true only in compiled code.
     """
     later = node.values[node.values.index(operand) + 1 :]
     stops = isinstance(node.op, ast.Or)

@@ -41,8 +41,8 @@ def may_apply(text: str) -> bool:
 
 @contextlib.contextmanager
 def record_tapes(wanted: bool = True) -> Iterator[Sequence[Tape]]:
-    """Record the operations on sizes in every frame traced in the ``with`` block, if this torch
-    allows it.
+    """Record the operations on sizes in every frame traced in the ``with`` block, if the installed
+    torch allows it.
 
     The yielded sequence has one recording (tape) per frame; it is filled when the block ends.
     ``wanted``: False to record nothing.
@@ -52,7 +52,7 @@ def record_tapes(wanted: bool = True) -> Iterator[Sequence[Tape]]:
             from .. import shapes
 
             possible = not shapes.missing_names()
-        except (ImportError, AttributeError):  # this torch does not have the function
+        except (ImportError, AttributeError):  # the installed torch lacks a function
             possible = False
         if possible:
             with shapes.record_tapes(limit=EVENTS) as tapes:

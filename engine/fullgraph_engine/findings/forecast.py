@@ -69,7 +69,8 @@ class WorkAnswer(Protocol[_T]):
 
 class Branch(Protocol):
     """A callable that evaluates a function in a forked process, so that Dynamo's caches and the
-    module stay unchanged here."""
+    module stay unchanged in this process.
+    """
 
     def __call__(self, work: Callable[[], T], seconds: float, name: str) -> WorkAnswer[T]:
         """Evaluate ``work`` in a forked process within ``seconds`` of processor time; return its
@@ -204,8 +205,8 @@ class Forecaster:
         return answer.value
 
     def _all_at_once(self, changes: list[CallChange]) -> list[CallChange]:
-        """Change all sizes together in one experiment, and report the sizes that certainly do not
-        recompile.
+        """Change all sizes together in one experiment, and report the sizes that recompile only
+        once.
 
         Return the changes that need experiments of their own. These are all changes if the combined
         call failed.
@@ -263,10 +264,10 @@ class Forecaster:
         return tracing.trace(self.call.function, args, kwargs, dynamic=dynamic)
 
     def _trace_calls(self, change_: CallChange) -> list[Recording]:
-        """Call the target with the changed inputs until a call compiles nothing; return a recording
-        for each call.
+        """Call the target with the changed inputs until a call compiles nothing; return one
+        recording per call.
 
-        Call it in a forked process.
+        Call this in a forked process.
         """
         if change_.training is not None:
             self.call.function.train(change_.training)  # type: ignore[attr-defined]

@@ -446,8 +446,9 @@ class Explorer:
         return self._widen_range(side.begins) if apart else None
 
     def _widen_range(self, range_: Range) -> Range:
-        """Return a range in the precision of the traced ranges: unchanged, or the whole lines if
-        those lack columns."""
+        """Return a range as precise as the traced ranges: unchanged, or whole lines if traced
+        ranges lack columns.
+        """
         if self._entered.exact:
             return range_
         return Range(Position(range_.start.line, 0), Position(range_.end.line + 1, 0))

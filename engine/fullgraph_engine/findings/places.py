@@ -66,7 +66,8 @@ class SourceText:
         return Range(Position(number, len(line) - len(line.lstrip())), Position(number, len(line)))
 
     def innermost(self, stack: Stack) -> Frame | None:
-        """Return the most deeply nested frame of a stack in this file; None without one."""
+        """Return the most deeply nested frame of a stack in this file; None if the stack has none.
+        """
         return next((frame for frame in reversed(stack) if frame.path == self.path), None)
 
     def range_of(self, frame: Frame) -> Range:
@@ -92,8 +93,9 @@ class SourceText:
         return raw[start.byte : last].decode(errors="replace")
 
     def function(self, path: str, name: str, line: int) -> str:
-        """Return the qualified name of the function called ``name`` around a zero-based line;
-        ``name`` itself if ``path`` is another file."""
+        """Return the qualified name of the function called ``name`` that contains a zero-based
+        line. If ``path`` is another file, return ``name`` itself.
+        """
         return self._names.name_at(name, line) if path == self.path else name
 
     def code_of(self, range_: Range) -> str:
@@ -145,8 +147,8 @@ class SourceText:
         return self._parts.part_at(line).value_on(line) or self.line_range(line)
 
     def receiver(self, attribute: str, end: Position) -> Range | None:
-        """Return the range of ``x.y`` in an attribute ``x.y.z`` whose name ends at ``end``; None
-        without such an attribute.
+        """Return the range of ``x.y`` in an attribute ``x.y.z`` whose name ends at ``end``; None if
+        no such attribute ends there.
 
         ``attribute`` is the name ``z``.
         """

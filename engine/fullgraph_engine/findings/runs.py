@@ -113,8 +113,9 @@ class RunOutcome:
     """Number of other calls of the target, with other dtypes, ranks or flags of the inputs, that
     should be traced too."""
     raised: bool = False
-    """True if real tensors are needed because fake ones raised, False if because the code reads
-    values."""
+    """True if real tensors are needed because fake tensors raised, False if because the code reads
+    values.
+    """
     known: str = ""
     """Packed facts about the traced path, for a later run that traces alternative execution paths;
     empty if there are none."""

@@ -230,10 +230,10 @@ class _ShapeText:
 
 
 def _child_nodes(node: ast.AST, loop: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield the children of a syntax node, each with whether each iteration of a ``for`` loop
-    assigns it.
+    """Yield the children of a syntax node, with True if every iteration of a ``for`` loop assigns
+    the child.
 
-    ``loop``: each iteration assigns the node itself.
+    ``loop``: every iteration assigns the node itself.
     """
     for field, value in ast.iter_fields(node):
         inside = (isinstance(node, _Loop) and field == "target") or (

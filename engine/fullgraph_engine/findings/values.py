@@ -79,7 +79,7 @@ class _Functions:
 
     def _find_function(self, name: str, line: int) -> tuple[_Function, str] | None:
         """Return the innermost function with this name that contains a line, and its qualified
-        name; None without one.
+        name. None if no function fits.
 
         Code that continues a function after a graph break can begin anywhere in the function.
         """

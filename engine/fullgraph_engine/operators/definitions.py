@@ -255,7 +255,7 @@ def _check_tags(definition: OperatorDefinition, text: _ParserInput, schema: Any)
     """Return a mistake in the schema of an operator with the tag ``out`` or ``inplace``, as torch's
     validators find it.
 
-    None if the schema is valid, or if this torch does not have validators for the tags.
+    None if the schema is valid, or if the installed torch does not have validators for the tags.
     """
     for tag in sorted(definition.tags or ()):
         validate = getattr(torch.library, f"_validate_{tag}_schema", None)

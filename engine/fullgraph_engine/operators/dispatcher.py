@@ -76,7 +76,7 @@ class DispatcherSnapshot:
         for key in kernel_keys():
             try:
                 names = upstream.registered_overloads(key)
-            except RuntimeError:  # this torch cannot parse the key
+            except RuntimeError:  # the installed torch cannot parse the key
                 continue
             for name in names:
                 kernels.setdefault(name, []).append(key)
@@ -101,7 +101,7 @@ class DispatcherSnapshot:
     def fake_support(self, name: str) -> Fake:
         """Return by which mechanism torch runs an overload on fake tensors.
 
-        The result is the same as that of :func:`.fake.fake_support`. This method is faster for aten
+        The result equals the result of :func:`.fake.fake_support`. This method is faster for aten
         operators with a composite or Meta kernel, because the recorded kernels suffice.
         """
         if name.partition("::")[0] != "aten":

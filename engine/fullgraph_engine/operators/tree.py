@@ -162,7 +162,7 @@ def _public_objects(bindings: Mapping[int, str]) -> Iterator[tuple[str, Any]]:
                 continue
             is_public = listed is not None and member in listed
             if listed is None and isinstance(value, type):
-                # Such as torch.linalg.LinAlgError, a class of torch._C.
+                # Classes of torch._C, such as torch.linalg.LinAlgError, are public under this path.
                 is_public = value.__module__ == "torch._C"
             if is_public or id(value) in bindings or _belongs_to_module(name, member, value):
                 yield f"{name}.{member}", value

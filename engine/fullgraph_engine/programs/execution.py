@@ -101,7 +101,8 @@ class Program(Attribution):
         self.regions = Regions(bottom, self)
         self.warnings: list[DynamoWarning] = []
         self.on_new_work: Callable[[], None] = lambda: None
-        """Called after each outermost call of a compiled callable in which Dynamo did something."""
+        """Callback after each outermost call of a compiled callable in which Dynamo did something.
+        """
         self.values = ProgramValues() if request.further_calls else None
         self._arguments: dict[LiveRegion, RegionArguments] = {}
         self._ended = False

@@ -30,7 +30,9 @@ _LARGEST = 128
 """Maximum size in further calls, unless twice the largest size in the program's calls is more."""
 
 _Slot = tuple[int, int]
-"""Index of an argument among all leaves, and the dimension of a tensor, -1 for a number."""
+"""Pair of the index of an argument among all leaves, and a dimension of that tensor (-1 for a
+number).
+"""
 
 
 @dataclass
@@ -51,7 +53,9 @@ class RegionArguments:
     training: tuple[bool, ...] = ()
 
     def note_call(self, call: CompiledCall) -> None:
-        """Add the arguments of a new call; a call in eager mode is left out."""
+        """Add the arguments of a new call. Do nothing if ``torch.compiler.set_stance`` changed how
+        the call runs.
+        """
         if current_stance() != "default":
             return
         leaves, structure = pytree.tree_flatten((call.args, call.kwargs))
@@ -165,9 +169,10 @@ def _further_values(
 
 
 def _change(leaf: Any, index: int, changed: dict[_Slot, float]) -> Any:
-    """Return an argument with the sizes or the number that ``changed`` has for it.
+    """Return an argument with the sizes or the number that ``changed`` contains for it.
 
-    A tensor repeats its elements, so that they stay valid, for example as indices.
+    ``index`` is the index of the argument ``leaf``. A resized tensor repeats its elements, so that
+    they stay valid, for example as indices.
     """
     if not isinstance(leaf, torch.Tensor):
         value = changed.get((index, -1))
@@ -207,7 +212,9 @@ def _call_both(region: RegionArguments, call: CompiledCall) -> str | None:
 
 @contextlib.contextmanager
 def _same_modes(region: RegionArguments, call: CompiledCall) -> Iterator[None]:
-    """Set gradients and the mode of modules as in the latest call of the program."""
+    """Set the gradient mode, and the training mode of modules, as in the latest call of the
+    program.
+    """
     modules = _modules(call)
     before = [one.training for one in modules]
     if len(modules) == len(region.training):

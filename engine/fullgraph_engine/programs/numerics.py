@@ -264,8 +264,9 @@ def _compare_exactly(compiled: torch.Tensor, eager: torch.Tensor) -> tuple[str, 
 
 
 def _largest(errors: torch.Tensor, finite: torch.Tensor) -> list[tuple[int, ...]]:
-    """Return the indices of the elements with the largest errors; ``errors`` has the elements of
-    the tensor for which ``finite`` is true.
+    """Return the indices of the elements with the largest errors.
+
+    ``finite`` is true for the elements to consider, and ``errors`` has one number for each of them.
     """
     places = finite.nonzero()
     order = errors.argsort(descending=True)[:_MOST_SHOWN]

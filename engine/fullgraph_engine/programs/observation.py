@@ -61,12 +61,12 @@ class Observed:
         return bool(finding.stack) and not is_own(finding.stack[-1].path)
 
     def lines_of(self, path: str, finding: Finding) -> tuple[SourceLine, ...]:
-        """Return the lines that cause a finding of the file at ``path``, several if one call leads
+        """Return the lines that cause a finding of the file at ``path``; several if one call leads
         to several graph breaks.
 
-        A line is outside of the file if another workspace file or an installed package contains the
-        instruction. For torch and the standard library, it is the line that calls them, because
-        their code differs between versions.
+        A line is in another file if the instruction is in another workspace file or in an installed
+        package. If it is in torch or the standard library, return the line of ``path`` that calls
+        them, because their code differs between versions.
         """
         here = SourceLine(path, finding.range.start.line)
         found = (
@@ -138,7 +138,8 @@ class Observer:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            # Calls of code that was compiled before the observation began are not observed.
+            # The recorder does not observe calls of code that was compiled earlier, so record their
+            # exceptions here.
             self._observation.record_failure(error)
             raise
 

@@ -74,7 +74,7 @@ class ProgramValues:
         collector = FactCollector(aspect, self._keep, MemoryOwners(), "__main__")
         collector.collect_global(path, value)
         for fact in collector.facts:
-            # The compiler decides which results share memory.
+            # Ignore which results share memory, because the compiler decides that.
             if fact.aspect == aspect:
                 self.found.append(self._as_value(fact))
         return [tensor for _, tensor in collector.tensors]

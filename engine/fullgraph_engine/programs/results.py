@@ -114,8 +114,8 @@ class FileResults:
     shapes: tuple[PlaceShapes, ...] = ()
     shapes_note: str = ""
     deeper: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Other workspace files whose frames are further inside a finding's stack than this file's, by
-    ``Finding.identity``.
+    """Other workspace files that contribute frames further inside to a finding's stack than this
+    file, by ``Finding.identity``.
     """
     is_off: bool = False
 
@@ -299,10 +299,10 @@ class _File:
         self.found[finding.identity] = finding
 
     def calls_of(self, region: LiveRegion | None, *numbers: int) -> Iterator[RegionCalls]:
-        """Yield a region (compiled callable) together with some numbers of its calls.
+        """Yield a region (compiled callable) together with the ``numbers`` of some of its calls.
 
-        The number 0, which means outside of all calls, is left out. Yields nothing if ``region`` is
-        None.
+        The number 0 stands for work outside of all calls and is left out. Yield nothing if
+        ``region`` is None or no number is left.
         """
         known = tuple(one for one in numbers if one)
         if region is not None and known:
@@ -469,7 +469,9 @@ class _File:
             )
 
     def _is_break_explanation(self, words: str, place: Range) -> bool:
-        """Whether the finding of a graph break at a place says the same as a warning of Dynamo."""
+        """Whether the finding of a graph break at ``place`` already contains ``words``, a warning
+        of Dynamo.
+        """
         return any(
             finding.code.startswith("graph-break/")
             and finding.range == place
@@ -516,7 +518,7 @@ class _File:
             self.report_exit(error.code)
             return
         if isinstance(error, ImportError) and not self.whole.called:
-            return  # this import error is reported when the file is traced without its program
+            return  # a trace of this file without its program reports the import error
         failure = tracing.failure_of(error)
         if failure.kind == "ConstraintViolationError" and region is not None:
             pins = self.whole.parts[region].specializations

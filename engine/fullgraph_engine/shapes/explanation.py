@@ -254,7 +254,7 @@ def _find_fact(env: ShapeEnv, known: SymbolRecord, kind: FactKind | None) -> _Sy
             for guard in env.guards
             if symbol in guard.expr.free_symbols and env.simplify(guard.expr) != sympy.true
         ]
-        if left:  # an equation says more than inequalities
+        if left:  # an equation says more than an inequality
             return _SymbolFact("guard", next((expr for expr in left if expr.is_Equality), left[0]))
     return None
 
@@ -273,7 +273,8 @@ def _find_needed_events(
     """
     tested_tape = _select_events(tape, numbers)
     if not _holds_without(tested_tape, (), holds):
-        # An event without a visible effect matters, for example when it suppresses guards.
+        # Also replay events without a visible effect, since some have a hidden one, such as
+        # suppressing guards.
         numbers = list(range(numbers[-1] + 1))
         tested_tape = _select_events(tape, numbers)
     decisions = [

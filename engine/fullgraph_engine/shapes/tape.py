@@ -1,4 +1,4 @@
-"""Record the events of every ShapeEnv that Dynamo creates while a block runs."""
+"""Record the events of every ShapeEnv that Dynamo creates inside a ``with`` block."""
 
 from __future__ import annotations
 
@@ -310,8 +310,8 @@ of patches.
 def record_tapes(
     *, limit: int = LIMIT, bottom: types.CodeType | None = drive.BOTTOM
 ) -> Iterator[list[Tape]]:
-    """Record the events of every ShapeEnv created inside the block, with one :class:`Tape` for
-    each.
+    """Record the events of every ShapeEnv created inside the ``with`` block, with one :class:`Tape`
+    for each.
 
     Nothing is validated, and z3 is not needed. ``bottom`` is the code object of the function that
     starts the traced call: frames outside it do not belong to the user. A nested recording shares

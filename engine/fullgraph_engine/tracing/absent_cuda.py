@@ -28,7 +28,7 @@ _requested = False
 
 
 def is_needed() -> bool:
-    """Whether fake CUDA tensors fail on this torch without :func:`install_cuda_guard`."""
+    """Whether fake CUDA tensors fail on the installed torch without :func:`install_cuda_guard`."""
     from ..torch_internals import fake_tensors
 
     return not fake_tensors.provides_cuda_guard()

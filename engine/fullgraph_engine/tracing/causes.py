@@ -79,18 +79,18 @@ def cause_chain(error: BaseException) -> tuple[Cause, ...]:
             cause = Cause(kind=str(kind), explanation=text)
         chain.append(cause)
         source = getattr(current, "_fullgraph_source", None)
-        # An ordinary exception, for example of a failing fake kernel, ends the chain: its text is
-        # already in the explanation.
+        # An ordinary exception ends the chain, for example one of a failing fake kernel. Its text
+        # is already in the explanation.
         current = source if hasattr(source, "_fullgraph_cause") else None
     return tuple(map(_plain, reversed(chain)))
 
 
 def find_operator_error(error: BaseException) -> BaseException | None:
-    """Return the exception that an operator itself raised on fake tensors, from the error that
-    Dynamo raised for it.
+    """Return the exception that an operator itself raised on fake tensors, given Dynamo's error
+    about it.
 
     Since torch 2.14 such an exception first passes through the exception handlers of the traced
-    code. None for other errors and older releases.
+    code. Return None for other errors and older releases.
     """
     if ObservedFakeError is None or not isinstance(error, TorchRuntimeError):
         return None

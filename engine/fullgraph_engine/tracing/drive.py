@@ -57,7 +57,9 @@ def fake_mode() -> RunTensorMode:
 
 
 class FurtherCall(Protocol):
-    """A call of the traced object after its first call, with its own modes, such as ``no_grad``."""
+    """A call of the traced object after its first call, with modes of its own, such as
+    ``torch.no_grad``.
+    """
 
     @property
     def function(self) -> Callable[..., Any]: ...
@@ -76,7 +78,7 @@ class FurtherCall(Protocol):
 
 @contextlib.contextmanager
 def tensor_mode(fake: bool) -> Iterator[RunTensorMode | None]:
-    """Activate the fake tensor mode inside the block and yield it.
+    """Activate the fake tensor mode inside the ``with`` block and yield it.
 
     If ``fake`` is false, yield None and use real tensors.
     """
@@ -260,8 +262,8 @@ class NoBackend:
 
     compiler_name = "fullgraph"
     calls_user_backend = False
-    """True while a program runs. Then a backend that is a Python function of the user is called.
-    Backends with different options also count as different, as in ``torch.compile``.
+    """True while a program runs. A backend that is a Python function of the user is then called.
+    Backends with different options count as different, as in ``torch.compile``.
     """
     compiler: Callable[..., Any] | None = None
     """Backend that compiles all captured graphs; None to run them without compilation."""
@@ -332,7 +334,7 @@ class NoInductor(NoBackend):
     chosen."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # The fourth argument is a name for logs.
+        # The fourth argument is only a name for logs, so it must not make two backends different.
         super().__init__("inductor", *args[:3], **kwargs)
         self._arguments, self._named = args, kwargs
 
@@ -404,7 +406,9 @@ def _wrap_get_compiler(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def compile_graphs_with(compiler: Callable[..., Any]) -> Iterator[None]:
-    """Inside the block, let the backend ``compiler`` compile all graphs that Dynamo captures."""
+    """Let the backend ``compiler`` compile all graphs that Dynamo captures inside the ``with``
+    block.
+    """
     before, NoBackend.compiler = NoBackend.compiler, compiler
     try:
         yield
@@ -414,8 +418,9 @@ def compile_graphs_with(compiler: Callable[..., Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def use_real_backends() -> Iterator[None]:
-    """Inside the block, let ``torch.compile`` use its real backends instead of
-    :class:`NoBackend`."""
+    """Let ``torch.compile`` use its real backends instead of :class:`NoBackend` inside the ``with``
+    block.
+    """
     global _uses_real_backends
     undo_functions = [wrapper.replace(original) for wrapper, original in _original_wrappers.items()]
     _uses_real_backends = True

@@ -188,7 +188,7 @@ def _walk_leaves(root: Any) -> Iterator[_Leaf]:
                     if any(leaf is other for other in seen):
                         continue
                     seen.append(leaf)
-                    # A guard that relates several values is a leaf at each value.
+                    # Several values have a guard that relates them as a leaf; record it only once.
                     yield _Leaf(type(leaf).__name__, "", "", tuple(leaf.verbose_code_parts()))
                     continue
                 parts = tuple(leaf.verbose_code_parts())
@@ -235,7 +235,7 @@ def _changed_values(frame: int, output: Any) -> Iterator[Write]:
             yield Write(frame, f"len({name})", str(len(items)))
             for key, value in items.items():
                 constant, new_text = _constant_text(getattr(key, "vt", None)), _constant_text(value)
-                # The dictionary also contains untouched items, for which `_constant_text` is empty.
+                # The dictionary also contains unchanged items, for which `_constant_text` is empty.
                 if constant and new_text:
                     yield Write(frame, f"{name}[{constant}]", new_text)
 

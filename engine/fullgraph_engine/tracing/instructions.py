@@ -72,8 +72,7 @@ class InstructionListeners:
         return True
 
     def _select(self, names: Iterable[str]) -> list[_OpcodeListeners]:
-        """Return the functions to call for the given opcode names, without names that this Python
-        lacks."""
+        """Return the listeners of the given opcodes. Skip opcode names that this Python lacks."""
         numbers = [dis.opmap[name] for name in names if name in dis.opmap]
         return [
             self._listeners.setdefault(number, _OpcodeListeners([], []))

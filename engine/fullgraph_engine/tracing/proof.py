@@ -86,7 +86,7 @@ def prove() -> tuple[Degraded, ...]:
     Call it in a process that ends afterwards: it registers an operator and leaves compiled code.
     """
     module = sys.modules[_NAMESPACE] = types.ModuleType(_NAMESPACE)
-    # Dynamo treats functions without a module or source in another way.
+    # Set a module and source, without which Dynamo treats functions differently.
     linecache.cache[_PATH] = (len(_PROGRAM), None, _PROGRAM.splitlines(keepends=True), _PATH)
     program = vars(module)
     exec(compile(_PROGRAM, _PATH, "exec"), program)
@@ -112,8 +112,9 @@ def prove() -> tuple[Degraded, ...]:
 
 @contextlib.contextmanager
 def _silence_logging() -> Iterator[None]:
-    """Disable logging for the block, because the program deliberately reaches Dynamo's recompile
-    limit."""
+    """Disable logging in the ``with`` block, because its program deliberately reaches Dynamo's
+    recompile limit.
+    """
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -297,7 +297,7 @@ class Failure:
     def in_graph(self) -> bool:
         """Whether a captured graph raised the exception, so that the stack lacks the user's lines.
 
-        A graph module may remove its own generated code from the traceback.
+        The stack may also lack the graph's generated code, because a graph module can remove it.
         """
         return any(
             frame.path.startswith("<eval_with_key>") or frame.path.endswith("fx/graph_module.py")

@@ -169,9 +169,8 @@ def is_machinery(path: str) -> bool:
 
 
 def is_in_engine(stack: Stack) -> bool:
-    """Whether the innermost traced code in a stack belongs to the engine.
-
-    It does if the engine replaced something, such as a missing import.
+    """Whether a stack contains code of the engine. Dynamo traces such code where the engine
+    replaced something, such as a missing import.
     """
     return any(frame.path.startswith(_ENGINE) for frame in stack)
 
@@ -213,7 +212,7 @@ def find_module_hook(bottom: types.CodeType | None, traced: Stack) -> str:
 
 _MODULE_PATH = "/torch/nn/modules/module.py"
 _HOOK_CALL = re.compile(r"\bhook\(")
-"""Matches the statements with which ``torch.nn.Module`` calls its hooks."""
+"""Pattern of the statements with which ``torch.nn.Module`` calls its hooks."""
 
 
 def innermost_user_frame(stack: Stack) -> Frame | None:

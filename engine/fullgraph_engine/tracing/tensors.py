@@ -104,9 +104,9 @@ class RunTensorMode(FakeTensorMode):
       it as dynamic too. Otherwise the next graph would take it for a constant.
     """
 
-    # The rules of higher-order operators are registered for FakeTensorMode itself, not for a
-    # subclass. With this attribute they reach dispatch(), which looks the rules up, unless a rule
-    # leaves the dispatch to the mode.
+    # torch registers rules of higher-order operators for FakeTensorMode itself, not for a subclass.
+    # With this attribute, such an operator reaches dispatch(), which looks its rule up. Rules that
+    # leave the dispatch to the mode are an exception.
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
@@ -303,10 +303,10 @@ class RunTensorMode(FakeTensorMode):
 
 
 def _keep_dynamic(inputs: Any, outputs: Any) -> None:
-    """Mark a dimension of an operator's outputs as dynamic, if it seems to come from a dynamic
-    input.
+    """Mark a dimension of an operator's outputs as dynamic, if it probably comes from a dynamic
+    dimension of an input.
 
-    This is assumed if an input has a dimension of the same index and size with this mark.
+    This is assumed if an input has a dimension with this mark and the same index and size.
     """
     marked = {
         (dim, value.shape[dim])
@@ -342,7 +342,7 @@ _NORMAL_READS = 100
 to wait for another value.
 """
 _LARGE_NUMBER = 1000
-"""Number that ends loops which count up; also usable as a size, as it needs little memory."""
+"""Number returned to end loops that count up. It can also serve as a size, because it is small."""
 
 
 def _called_from_init() -> bool:
@@ -387,8 +387,8 @@ def allow_parameter_swaps() -> Iterator[None]:
 def recognize_parameters() -> Iterator[None]:
     """Make Dynamo treat fake parameters as parameters, although their type is ``FakeTensor``.
 
-    For the exact type ``Parameter`` Dynamo omits guards against aliasing with inputs, and symbolic
-    sizes.
+    If the type of a tensor is exactly ``Parameter``, Dynamo omits symbolic sizes, and guards
+    against aliasing with inputs.
     """
 
     def wrap_type_check(original: Callable[..., Any]) -> Callable[..., Any]:
