@@ -109,7 +109,11 @@ def prepare_inductor(let_start: Callable[[frozenset[str]], bool]) -> str:
 def _compare_calls(
     tracee: Tracee, cases: tuple[Case, ...], method: CompilationMethod, budget: ProcessorBudget
 ) -> int:
-    """Compare compiled with eager calls until the time limit; return the number of equal calls.
+    """Compare compiled with eager calls of ``tracee``, a function or module; return the number of
+    equal calls.
+
+    The calls are made from ``cases`` until the time limit ``budget`` is reached. ``method`` says
+    how the function is compiled.
 
     Raises:
         _CompiledDifference: A compiled call raises or has other results.

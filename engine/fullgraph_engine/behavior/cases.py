@@ -140,7 +140,9 @@ class PreparedCall:
 
 
 def is_floating(value: Any) -> bool:
-    """Whether a value is a floating-point or complex tensor, which can have gradients."""
+    """Whether a value is a floating-point or complex tensor. Only such tensors can have
+    gradients.
+    """
     return (
         isinstance(value, torch.Tensor)
         and can_be_resized(value)

@@ -1,8 +1,9 @@
 """Decide whether the original and the changed code of a file behave equally.
 
-Everything observed must be equal bit by bit, except for floating-point numbers. Where those differ,
-both are compared with a double-precision run of the original. The changed code may deviate from it
-three times as much as the original, or as much as a change in the last bits of the inputs causes.
+All observed values must be equal bit by bit, except for floating-point numbers. If floating-point
+numbers differ, both versions are compared with a double-precision run of the original. The error of
+the changed code may be three times the error of the original. It may also be as large as the effect
+of a change in the last bits of the inputs.
 """
 
 from __future__ import annotations
@@ -69,9 +70,9 @@ class _CaseVerdict:
 class ProbeObservations:
     """Everything observed of the original and the changed code with one set of example inputs.
 
-    ``again`` is a second run of the original, made only where the two differ. ``exact`` and
-    ``near`` are double-precision runs of the original, with the inputs and with slightly changed
-    inputs.
+    ``again`` is a second run of the original, made only where the two versions differ. ``exact``
+    and ``near`` are double-precision runs of the original: ``exact`` with the same inputs, ``near``
+    with slightly changed inputs.
     """
 
     cases: tuple[Case, ...]
@@ -85,9 +86,10 @@ class ProbeObservations:
     def read(
         cls, number: int, cases: tuple[Case, ...], original: Path, changed: Path
     ) -> ProbeObservations:
-        """Read the observations of one set of example inputs (``number``) from two folders.
+        """Read what the runs of the original and of the changed code observed, from one folder
+        each.
 
-        The runs of the original and of the changed code have written the files in them.
+        ``number`` is the index of the set of example inputs, and ``cases`` are its test calls.
         """
         return cls(
             cases,
@@ -113,8 +115,7 @@ class ProbeObservations:
         return found
 
     def describe_lost_case(self, verdicts: Mapping[int, _CaseVerdict], ended: str) -> str:
-        """Describe the first test call that the original code finished and the changed code did
-        not.
+        """Describe the first test call that only the original code finished.
 
         ``verdicts`` are the compared calls. ``ended`` says how the process of the changed code
         ended. The result is "" if both versions finished the same calls.
@@ -387,10 +388,11 @@ def _equal_facts(left: CallFact, right: CallFact) -> bool:
 
 
 def _find_unsteady_fact(first_run: ObservedCase, second_run: ObservedCase) -> str:
-    """Return the path (such as ``result[0]``) of the first value that differs between two runs.
+    """Return the path (such as ``result[0]``) of the first value that differs between two runs of a
+    test call.
 
-    Both runs are of the same code, so a difference shows that it is not deterministic. Return "" if
-    all observed values are equal.
+    If both runs execute the same code, such a difference shows that the code is not deterministic.
+    Return "" if all observed values are equal.
     """
     pairs = [(first_run.before, second_run.before)]
     pairs += [
@@ -475,11 +477,11 @@ class _CallComparison:
             self._verdict.doubtful = f"{self._fact_name(fact)} cannot be compared: {error}."
 
     def _both_raise(self, original: ObservedCall, fact: CallFact, other: CallFact) -> bool:
-        """Whether both calls raised the same type of exception in torch; ``fact`` is the
-        original's.
+        """Whether two calls raised the same type of exception in torch.
 
-        Only the message of an exception raised inside torch may differ, so the result is False
-        if a ``raise`` statement in the user's file raised it.
+        ``fact`` is the outcome of the original, and ``other`` of the changed code. Messages may
+        then differ. If a ``raise`` statement in the user's file raised an exception, messages must
+        be equal, so the result is False.
         """
         if fact.aspect != "outcome" or original.own:
             return False
@@ -506,7 +508,8 @@ class _CallComparison:
         self._verdict.differences.append(_CaseDifference(fact.aspect, f"{words}."))
 
     def _is_zero_for_none(self, fact: CallFact, other: CallFact) -> bool:
-        """Whether one version of the code gives a gradient of zeros where the other gives None.
+        """Whether one version of the code gives a gradient of zeros where the other version gives
+        None.
 
         An optimizer may treat them differently, but the numbers are equal.
         """

@@ -221,8 +221,9 @@ def is_comparable(value: torch.Tensor, exact: torch.Tensor, scale: float = 0.0) 
 
 
 def relative_error(value: torch.Tensor, exact: torch.Tensor) -> float:
-    """Return the largest deviation of finite elements from ``exact``, divided by the largest
-    element of ``exact``."""
+    """Return the largest deviation of finite elements of ``value`` from ``exact``, divided by the
+    largest element of ``exact``.
+    """
     wide, exact = to_double(value.detach()), exact.detach()
     finite = wide.isfinite() & exact.isfinite()
     deviation = (wide - exact)[finite].abs()

@@ -1,8 +1,8 @@
 """Coverage of a call: lines of a file that the call executes, and sides of conditions that it
 takes.
 
-A side is the destination of a conditional jump, identified by its position in the text. Code that
-the compiler duplicates, such as ``finally`` blocks and loop conditions, therefore counts once.
+A side is the destination of a conditional jump, identified by its position in the source text. So
+code that the compiler duplicates, such as ``finally`` blocks and loop conditions, counts once.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ _COMPILER_CHECKS = (
 )
 """Functions of torch that return False in eager mode, by the last part of their dotted name."""
 _HIDDEN_CONDITIONS = ("CHECK_EXC_MATCH", "WITH_EXCEPT_START", "CHECK_EG_MATCH")
-"""Instructions before a conditional jump that Python adds for ``except`` and ``with``, without a
-condition in the text.
+"""Instructions before a conditional jump that Python adds for ``except`` and ``with``, although the
+source text does not contain a condition.
 """
 
 
 class BranchSide(NamedTuple):
-    """One side of a condition: the condition's zero-based line, and the position in the text to
-    which it jumps.
+    """One side of a condition.
+
+    It consists of the condition's zero-based line, and the source position of the code that runs
+    next.
     """
 
     line: int
@@ -247,7 +249,7 @@ def _eager_value(test: ast.expr) -> bool | None:
 def _extend_to_statements(tree: ast.Module, lines: frozenset[int]) -> frozenset[int]:
     """Extend a set of lines to whole simple statements and to whole headers of compound statements.
 
-    For a function whose header is among the lines, the first line of its body is added.
+    For a function whose header is among the lines, the first line of its body is added as well.
     """
     found = set(lines)
     for node in ast.walk(tree):

@@ -211,7 +211,9 @@ class FactCollector:
         return len(self.facts) >= self._most
 
     def collect_global(self, path: str, value: Any) -> None:
-        """Collect the value of a global variable, up to a maximum number of parts."""
+        """Collect the value of a global variable, up to ``MAX_FACTS_OF_GLOBAL`` facts. ``path``
+        names it.
+        """
         self._most = min(len(self.facts) + MAX_FACTS_OF_GLOBAL, MAX_FACTS)
         self.collect(path, value)
         self._most = MAX_FACTS
@@ -354,15 +356,15 @@ class FactCollector:
             self.add_fact(path, f"{kind} {value!r}" if _has_repr(value) else kind, opaque=True)
 
     def collect_attributes(self, path: str, value: Any, depth: int) -> None:
-        """Collect the values of an object's attributes."""
+        """Collect the values of an object's attributes; see :meth:`collect` for the parameters."""
         for name, item in instance_state(value).items():
             self.collect(f"{path}.{name}", item, depth)
 
     def collect_function(self, path: str, function: Any, depth: int) -> None:
-        """Collect a function or method.
+        """Collect a function or method; see :meth:`collect` for ``path`` and ``depth``.
 
-        For a result of a call, this includes a digest of its code, its object, its default values
-        and its closure.
+        If the function is the result of a call, its facts include a digest of its code, its object,
+        its default values and its closure.
         """
         words = f"function {getattr(function, '__qualname__', '')}"
         if self.aspect != "result":
@@ -380,7 +382,9 @@ class FactCollector:
                 self.collect(f"{path}.{name}", item, depth)
 
     def collect_module(self, path: str, module: torch.nn.Module, depth: int) -> None:
-        """Collect the parameters, buffers, submodules and plain attributes of a module."""
+        """Collect the parameters, buffers, submodules and plain attributes of a module; see
+        :meth:`collect` for ``path`` and ``depth``.
+        """
         self.add_fact(path, f"a {_type_name(module)} with {list(vars(module).get('_modules', ()))}")
         for name, item in list(vars(module).items()):
             if name in ("_parameters", "_buffers"):
@@ -451,8 +455,8 @@ _CODE_TYPES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunction
 
 
 class _CodeDescription:
-    """Describes everything that affects what a function does, so that a digest can be made of
-    it.
+    """Describes everything that affects what a function does, as text from which a digest is
+    made.
     """
 
     def __init__(self, home: str) -> None:

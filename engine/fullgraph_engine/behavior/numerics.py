@@ -150,8 +150,9 @@ def _compare_calls(tracee: Tracee) -> JudgedNumerics:
 
 
 def _call_shaken(tracee: Tracee, case: Case) -> list[Any]:
-    """Return the tensors of an eager test call with changed last bits of the inputs; empty if it
-    raises."""
+    """Return the tensors of an eager test call whose inputs are changed in their last bits; empty
+    if the call raises.
+    """
     call = CallBuilder(tracee).build_call()
     _, found = call_case(call, case, tracing.call_eagerly, shake)
     return [] if isinstance(found, Exception) else found
@@ -223,7 +224,9 @@ class _References:
 def _first_deviation(
     eager: Sequence[Any], compiled: Sequence[Any], references: _References
 ) -> _Deviation | None:
-    """Return the first compiled value that rounding does not explain, if there is one."""
+    """Return the first compiled value whose difference from the eager value is too large for
+    rounding, if there is one.
+    """
     exact = references.exact
     scale = max(
         (float(largest_element(one.detach())) for one in exact if is_floating(one)), default=0.0
@@ -256,7 +259,9 @@ class _LargestErrors:
         """True if all compiled tensors are equal to the eager ones."""
 
     def add_all(self, eager: Sequence[Any], compiled: Sequence[Any], exact: Sequence[Any]) -> None:
-        """Add the tensors of one call; ``exact`` is empty if its float64 values are unknown."""
+        """Add the eager and compiled tensors of one call, and the same tensors in float64;
+        ``exact`` is empty if these are unknown.
+        """
         for left, right in zip(eager, compiled, strict=False):
             if isinstance(left, torch.Tensor) and not equal_tensors(left, right):
                 self.are_equal = False
@@ -362,9 +367,11 @@ class WrongOperationSearch:
         *,
         in_double: bool = False,
     ) -> list[Any]:
-        """Return the results of a call with copies of the inputs, and the gradients of the inputs.
+        """Call ``function`` with copies of the inputs; return its results and the gradients of the
+        inputs.
 
-        ``alter`` changes each floating-point input; ``in_double`` computes in double precision.
+        ``alter`` changes each floating-point input. With ``in_double``, all torch functions compute
+        in double precision.
         """
         given = copy_inputs(inputs)
         if alter is not None:

@@ -158,7 +158,7 @@ def observe_cases(tracee: Tracee, request: Observe, part: str, probe: int) -> No
         only = request.only[probe] if probe < len(request.only) else ()
         if (
             plan.shared and not request.double
-        ):  # with shared objects, a case depends on the state that earlier cases left
+        ):  # with shared objects, a test call depends on the state that earlier calls left
             cases = cases[: max(only, default=-1) + 1]
         else:
             cases = [(number, case) for number, case in cases if number in only]
@@ -235,8 +235,10 @@ class CaseObserver:
     def _observe_call(
         self, call: Call, case: Case, number: int
     ) -> tuple[ObservedCall, tuple[CallFact, ...], bool]:
-        """Execute one call of a test; return its outcome, the state before it, and whether it drew
-        random numbers.
+        """Make one call with the inputs of a test call; return its outcome, the state before it,
+        and whether it drew random numbers.
+
+        ``number`` is 0 for the first call and 1 for its repetition.
         """
         store = _TensorStore()
         # A second call finds the object as the first one left it.
@@ -298,8 +300,8 @@ class CaseObserver:
     ) -> tuple[dict[str, CallFact], list[tuple[str, torch.Tensor]]]:
         """Collect everything that a call can change; return it by path, such as ``self.weight``.
 
-        Return also the tensors of this state with their paths. ``store`` keeps tensor contents, and
-        ``memory`` detects shared tensors.
+        Also return the tensors of this state with their paths. ``store`` receives the contents of
+        tensors, and ``memory`` detects tensors that share memory.
         """
         inputs = FactCollector("input", store.add, memory)
         for name, value in prepared_call.arguments.items():
@@ -351,8 +353,8 @@ class CaseObserver:
         return [fact for fact in collector.facts if fact.aspect == "gradient"]
 
     def _store_fact(self, fact: CallFact, store: _TensorStore) -> CallFact:
-        """Write the elements of an observed tensor to the file; return the fact with a reference to
-        them.
+        """Write the elements of an observed tensor from ``store`` to the file; return the fact with
+        a reference to them.
         """
         if fact.data is None:
             return fact

@@ -1,8 +1,8 @@
-"""Globals that the functions of a file change: assigned names, attributes and items, found without
-executing the file.
+"""Globals that the functions of a file change, found without executing the file.
 
-A Dynamo guard on such a value fails as soon as a function assigns a different value. Values that
-only module-level code sets count as constants.
+A function changes a global by assigning its name, one of its attributes or one of its items. A
+Dynamo guard on such a value fails as soon as a function assigns a different value. Values that only
+module-level code sets count as constants.
 """
 
 from __future__ import annotations
@@ -140,8 +140,8 @@ class _FunctionScope:
 
 
 def _own_nodes(function: ast.AST, in_loop: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield the nodes of a function except those in nested functions, with True if a loop repeats
-    the node.
+    """Yield pairs of a node of a function and whether a loop repeats the node. Nodes of nested
+    functions are left out.
 
     ``in_loop``: the function itself is inside a loop.
     """

@@ -21,10 +21,9 @@ from ..tracing.variations import Inputs
 from .call_changes import CallChanges
 
 BatchVerdict = Literal["varies", "constant", "fixed", "unknown"]
-"""Result of repeating a call with other batch sizes.
-
-``varies``: the calls work. ``constant``: they raise because of a number in the code. ``fixed``:
-they raise because of a parameter, a layer or another input. ``unknown``: neither is certain.
+"""Result of repeating a call with other batch sizes. ``varies``: the calls work. ``constant``: they
+raise because of a number in the code. ``fixed``: they raise because of a parameter, a layer or
+another input. ``unknown``: the reason is not certain.
 """
 
 Dimension = tuple[int, int]

@@ -1,4 +1,4 @@
-"""Costs of graph breaks: the graphs that each break splits, and the waits for the GPU."""
+"""Costs of graph breaks: the graphs that each break splits, and how often it waits for the GPU."""
 
 from __future__ import annotations
 

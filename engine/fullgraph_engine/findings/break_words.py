@@ -59,13 +59,18 @@ class BreakWords:
 def break_line(cause: Cause, code: str = "") -> str:
     """Return the first line of a message about a graph break: what happens and what to do.
 
-    ``code`` is the source code of the break; empty if the break is in another file.
+    ``cause`` has Dynamo's texts about the break. ``code`` is the source code of the break; empty if
+    the break is in another file.
     """
     return describe_break(cause, code).to_line()
 
 
 def describe_break(cause: Cause, code: str = "") -> BreakWords:
-    """Return two clauses about a graph break: what happens there, and what the user can do."""
+    """Return two clauses about a graph break: what happens there, and what the user can do.
+
+    ``cause`` has Dynamo's texts about the break. ``code`` is the source code of the break; empty if
+    the break is in another file.
+    """
     found = _BreakFacts(cause, code)
     for pattern, make in _KNOWN:
         if pattern.match(cause.kind):

@@ -15,7 +15,7 @@ from ..tracing.stacks import is_torch
 from . import break_causes, break_words
 from .places import SourceText, finding_identity, related_to
 
-# Reasons for which Dynamo skips frames and which do not concern the user.
+# Reasons of skips that do not concern the user.
 _ORDINARY = (
     "no tensor-related objects found in frame",
     "frame is in the Dynamo skipfiles list",
@@ -33,8 +33,8 @@ def break_finding(
 ) -> Finding:
     """Return the finding for a graph break, at the innermost line of the user's code in the file.
 
-    ``fallback`` is the range if no line of the file is on the stack. ``strict`` is the argument or
-    function that turns a break into an error.
+    ``record`` is the recorded break. ``fallback`` is the range if no line of the file is on its
+    stack. ``strict`` is the argument or function that turns a break into an error.
     """
     place = source.locate(record.stack, fallback)
     first = record.causes[0]
@@ -137,7 +137,8 @@ def skip_finding(skip: Skip, source: SourceText) -> Finding | None:
 def notes_on(causes: tuple[Cause, ...], operator: str) -> tuple[str, ...]:
     """Return sentences on where in the trace a break happened, and on its consequences.
 
-    ``operator`` is the operator involved, or empty.
+    ``causes`` are the break and the errors that followed it. ``operator`` is the higher-order
+    operator around the break, or empty.
     """
     notes = [
         f"While handling this break, another followed: {later.kind}"

@@ -51,9 +51,8 @@ class CompilerConditions:
     def finding(self, check: CompilerCheck, tool: str) -> Finding | None:
         """Return the finding that a call of ``is_compiling()`` excludes code from tracing.
 
-        Return None if no condition in this file depends on the call.
-
-        ``tool`` is the function that traces the code, such as ``torch.compile``.
+        ``check`` is the recorded call. ``tool`` is the function that traces the code, such as
+        ``torch.compile``. Return None if no condition in this file depends on the call.
         """
         # If the check returns False, Dynamo traces the same branch that runs without Dynamo.
         choice = self._find_choice(check.stack) if check.value else None

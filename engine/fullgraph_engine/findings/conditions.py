@@ -228,9 +228,8 @@ _TURNED = {ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Lt: ast.Gt, ast.LtE: ast.GtE}
 
 
 def _compared_number(test: ast.expr, asked: Range) -> tuple[float | None, type[ast.cmpop]]:
-    """Return the number and the operator that a condition compares the value at ``asked`` with.
-
-    The number is None if unknown.
+    """Return the number and the operator with which the condition ``test`` compares the value read
+    at ``asked``. The number is None if unknown.
     """
     nothing = None, ast.Eq
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:

@@ -348,8 +348,8 @@ class Forecaster:
         ]
 
     def _workable_options(self, options: list[list[CallChange]]) -> list[int | None]:
-        """Return the index of the first option in each group of alternative changes with which the
-        target runs without Dynamo; None if every option raises.
+        """Return, for each group of alternative changes, the index of the first change with which
+        the target runs without Dynamo; None if all of them raise.
         """
         return [
             next((n for n, one in enumerate(several) if self._change_works(one)), None)

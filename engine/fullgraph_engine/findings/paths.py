@@ -54,7 +54,8 @@ _LONGEST = 40_000
 
 @dataclass(frozen=True)
 class FlagParameter:
-    """A parameter of the target with another value to try, ``other``, such as the inverted flag.
+    """A parameter of the target, and ``other``, another value to try for it, such as the inverted
+    flag.
 
     ``absent``: the call does not pass the parameter, and a value for it must still be found.
     """
@@ -167,7 +168,7 @@ class _Next:
 
 
 class _Places:
-    """Source ranges of a file that were traced, in text order, with look-up by range."""
+    """A set of traced source ranges of a file, sorted, for fast look-ups."""
 
     def __init__(self, places: Iterable[Range], source: SourceText) -> None:
         places = list(places)

@@ -66,8 +66,7 @@ class SourceText:
         return Range(Position(number, len(line) - len(line.lstrip())), Position(number, len(line)))
 
     def innermost(self, stack: Stack) -> Frame | None:
-        """Return the most deeply nested frame of a stack in this file; None if the stack has none.
-        """
+        """Return the most deeply nested frame of a stack in this file; None if there is none."""
         return next((frame for frame in reversed(stack) if frame.path == self.path), None)
 
     def range_of(self, frame: Frame) -> Range:
@@ -319,6 +318,7 @@ def related_to(place: FindingPlace) -> tuple[Related, ...]:
 
 
 def finding_identity(code: str, where: Range) -> str:
-    """Return a text that is equal for findings with the same code (such as ``graph-break/GB0059``)
-    and source range."""
+    """Return a text that identifies findings with this code, such as ``graph-break/GB0059``, at
+    this source range.
+    """
     return f"{code}@{place_words(where)}"

@@ -278,7 +278,7 @@ class _TargetRun:
                 mode.prefer_real = False
             yield mode
 
-    # -- the two traces -----------------------------------------------------------------------
+    # -- the first and the second trace ----------------------------------------------------------
 
     def trace_first(self) -> None:
         """Trace the call with the example inputs as given."""
@@ -295,7 +295,7 @@ class _TargetRun:
                     return
                 call = built
                 if mode is not None and call.comment:
-                    mode.restart(turned)  # ignore values that were requested only to build the call
+                    mode.restart(turned)  # Ignore values that were read only to build the call
                 self.uncalled = call.uncalled
                 # Collect this before the call, which may change its inputs.
                 training = bool(getattr(call.function, "training", False))
@@ -348,10 +348,10 @@ class _TargetRun:
         return _eager_failure(call)
 
     def _instead_of(self, call: Call, wrong: Failure) -> Call | None:
-        """Return a call with inputs from another source, after a call with doubtful inputs raised
+        """Return a call with inputs from another source, after a call with unreliable inputs raised
         ``wrong`` without Dynamo.
 
-        Without another source, return None and report the target as one without inputs.
+        Without another source, return None and report that the target's inputs are unknown.
         """
         self.ledger.begin()
         dynamo.reset()

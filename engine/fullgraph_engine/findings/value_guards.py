@@ -76,8 +76,9 @@ class CalledWith:
         return cls(code, frozenset(bound.arguments), owner is not None, of_module)
 
     def includes(self, frame: TracedFrame, name: str) -> bool:
-        """Whether a local variable of a frame is an argument that the call passes, rather than a
-        default value."""
+        """Whether a frame's local variable ``name`` is an argument that the call passes, rather
+        than a default value.
+        """
         return name in self.arguments and self.is_of(frame)
 
     def is_of(self, frame: TracedFrame) -> bool:
@@ -247,7 +248,7 @@ class _Unsteady:
         scope, name = source_root(guard.source)
         called = _CALLED.get(guard.type, "")
         if scope == "local" and frame.path == self._source.path:
-            # Values inside an argument usually belong to the program, not to the call.
+            # A function or class inside an argument usually stays the same from call to call.
             whole = guard.source.removesuffix(".__code__") == f"L['{name}']"
             changing = self._given.includes(frame, name) and (whole or not called)
         else:

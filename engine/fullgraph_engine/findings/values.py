@@ -17,8 +17,11 @@ _LAMBDA = "<lambda>"
 
 
 def seen_values(recording: Recording, source: SourceText) -> tuple[SeenValue, ...]:
-    """Return the expressions and local variables that a trace saw, once for each kind of value, in
-    text order."""
+    """Return the expressions and local variables that a trace saw, in text order.
+
+    An expression that had values of several kinds (such as tensor and integer) is returned once for
+    each kind.
+    """
     functions = _Functions(source) if source.tree is not None else None
     found: set[SeenValue] = set()
     for item in recording.seen:

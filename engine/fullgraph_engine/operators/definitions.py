@@ -289,7 +289,7 @@ def _check_mutates_args(
 ) -> LocatedFault | None:
     """Check that ``mutates_args`` names exactly the arguments that the schema marks with ``!``.
 
-    Return the mistake; None if they agree, or if the value is not a literal.
+    Return the mistake; None if both agree, or if the value of ``mutates_args`` is not a literal.
     """
     mutates = definition.mutates
     marked = {
@@ -400,7 +400,8 @@ def _check_fake_exists(definition: OperatorDefinition, operator: Any) -> Finding
 def _check_fake_signature(
     definition: OperatorDefinition, operator: Any, text: str
 ) -> Finding | None:
-    """Report a fake kernel of the file ``text`` that cannot take the arguments of its operator.
+    """Report a fake kernel that cannot take the arguments of its operator; ``text`` is the content
+    of the file.
 
     Torch calls a fake kernel without trailing arguments that equal their defaults in the schema, so
     the fake kernel needs these defaults too.

@@ -136,7 +136,8 @@ class DispatcherSnapshot:
 def describe_overload(
     name: str, schema: Any, snapshot: DispatcherSnapshot, place: str = ""
 ) -> Overload:
-    """Build the index entry of an overload from its schema and its registered kernels.
+    """Build the index entry of an overload from its schema and its registered kernels in
+    ``snapshot``.
 
     ``name`` is the qualified name. ``place`` is the ``path:line`` that defines the overload; empty
     if unknown.

@@ -195,8 +195,8 @@ def _is_internal_class(home: str, value: Any) -> bool:
 
 
 def _stored_member(owner: type, member: str) -> Any:
-    """Return a member of a class from the ``__dict__`` of it or its bases; properties are not
-    evaluated.
+    """Return a member of a class from its ``__dict__`` or the ``__dict__`` of a base, without
+    evaluating properties.
     """
     for base in owner.__mro__:
         if member in base.__dict__:
@@ -551,10 +551,11 @@ _SUPER = object()
 
 
 def _record_super_call(found: dict[str, None], member: str, own_path: str) -> None:
-    """Add the function that ``super().member`` calls, in a method of ``torch.Tensor``, to
-    ``found``.
+    """Add the function that ``super().member`` calls to ``found``, if the calling method is of
+    ``torch.Tensor``.
 
-    The parent class of ``torch.Tensor`` is ``torch._C.TensorBase``, which has the C++ bindings.
+    ``own_path`` is the path of the calling method. The parent class of ``torch.Tensor`` is
+    ``torch._C.TensorBase``, which has the C++ bindings.
     """
     if own_path.startswith(_TENSOR + ".") and not member.startswith("__"):
         same = own_path == f"{_TENSOR}.{member}"

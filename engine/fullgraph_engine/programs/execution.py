@@ -41,8 +41,8 @@ stopped.
 """
 
 QUIET_SECONDS = 8.0
-"""Minimum wall time in seconds of a run before it is stopped because nothing is compiled any
-more.
+"""Minimum wall time in seconds of a run before the engine stops it because Dynamo compiles nothing
+new.
 """
 
 _ASKS_FOR_GPU = re.compile(r"\bcuda\b|\bGPUs?\b", re.IGNORECASE)
@@ -212,7 +212,7 @@ class Program(Attribution):
     def describe_ending(
         self, how: ProgramEnd, frame: types.FrameType | None, status: object = None
     ) -> Ending:
-        """Describe an ending that the engine decides, such as a time limit.
+        """Describe an ending that the engine decides; ``how`` says which one, such as a time limit.
 
         ``frame`` is a live frame of the program; ``status`` is its exit status, if any.
         """

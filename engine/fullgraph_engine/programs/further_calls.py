@@ -152,7 +152,12 @@ def _changed_calls(region: RegionArguments, most: int) -> Iterator[CompiledCall]
 def _further_values(
     region: RegionArguments, group: Sequence[_Slot], most: int, draw: random.Random
 ) -> list[float]:
-    """Return new values for a size or number that varied between the calls of a program."""
+    """Return at most ``most`` new values for a size or number that varied between the calls of a
+    program.
+
+    ``group`` are the arguments that always have this value together. ``draw`` generates random
+    numbers.
+    """
     seen = region.values[group[0]]
     low, high = min(seen), max(seen)
     if any(isinstance(value, float) for value in seen):
@@ -234,7 +239,9 @@ def _set_modes(modules: Sequence[torch.nn.Module], modes: Sequence[bool]) -> Non
 def _outcome(
     call: CompiledCall, make: Callable[[tuple[tuple[Any, ...], dict[str, Any]]], Any]
 ) -> list[Any] | Exception:
-    """Return the tensors and numbers that a call returns, and gradients, or its exception."""
+    """Make a call with copied arguments by ``make``; return its tensors, numbers and gradients, or
+    its exception.
+    """
     leaves, structure = pytree.tree_flatten((call.args, call.kwargs))
     args, kwargs = pytree.tree_unflatten([_copy(one) for one in leaves], structure)
     rng.seed_generators()

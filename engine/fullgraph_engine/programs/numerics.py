@@ -202,7 +202,7 @@ def module_of(function: Callable[..., Any]) -> torch.nn.Module | None:
 
 
 def difference_text(found: Sequence[Difference], call: int, calls: int) -> str:
-    """Describe the differences of one compiled call in lines.
+    """Describe the differences ``found`` in one compiled call, one per line.
 
     ``call`` is the index of the call, ``calls`` the number of calls.
     """
@@ -283,7 +283,9 @@ def _property_words(value: Any) -> str:
 
 
 def _collect(name: str, value: Any, found: Results) -> None:
-    """Add the tensors and numbers in a value to ``found``, with copies of the tensors."""
+    """Add the tensors and numbers in a value to ``found``, with copies of the tensors. Their names
+    begin with ``name``.
+    """
     leaves, _ = pytree.tree_flatten_with_path(value)
     for path, leaf in leaves:
         key = f"{name}{pytree.keystr(path)}"

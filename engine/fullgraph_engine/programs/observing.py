@@ -93,8 +93,9 @@ class ProgramValues:
 
 
 def _sample(tensor: torch.Tensor) -> tuple[float, ...]:
-    """Return some elements of a contiguous tensor as floats, evenly spaced, and the sum of their
-    absolute values over all elements."""
+    """Return evenly spaced elements of a contiguous tensor as floats, and then the sum of the
+    absolute values of all elements.
+    """
     if not tensor.numel():
         return ()
     if tensor.is_complex():
@@ -105,7 +106,8 @@ def _sample(tensor: torch.Tensor) -> tuple[float, ...]:
 
 
 def input_gradients(call: CompiledCall, outputs: list[torch.Tensor]) -> list[torch.Tensor | None]:
-    """Return the gradients of a weighted sum of a call's results, for its parameters and arguments.
+    """Return the gradients of a weighted sum of ``outputs``, the results of a call, for its
+    parameters and arguments.
 
     Empty if nothing requires gradients, or if the backward pass raises.
     """

@@ -114,8 +114,8 @@ class FileResults:
     shapes: tuple[PlaceShapes, ...] = ()
     shapes_note: str = ""
     deeper: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Other workspace files that contribute frames further inside to a finding's stack than this
-    file, by ``Finding.identity``.
+    """Other workspace files whose code is called from this file's frame in the stack of a finding,
+    by ``Finding.identity``.
     """
     is_off: bool = False
 
@@ -348,10 +348,11 @@ class _File:
     def compiler_findings_of(
         self, part: RegionWork, place: Range | None, target: str, region: LiveRegion | None
     ) -> None:
-        """Report problems that AOTAutograd and Inductor have with the graphs of a region.
+        """Report problems that AOTAutograd and Inductor have with the graphs of a region (compiled
+        callable).
 
-        Problems in code of libraries are left out, except errors and repeated blocks, which are
-        reported at the region itself.
+        ``part`` has the records of the region. Problems in code of libraries are left out, except
+        errors and repeated blocks, which are reported at ``place``, the range of the region.
         """
         for graph, record in self.whole.compiled_graphs(part):
             for finding in compilation_findings(record, self.source, place or _NOWHERE):

@@ -136,7 +136,7 @@ class Tape:
 
     def format_arguments(self, index: int, format_value: Callable[[Any], str]) -> list[str]:
         """Format the arguments of the event with this index, without its ShapeEnv and symbolic
-        context.
+        context. ``format_value`` formats one argument.
         """
         event = self.events[index]
         named = [

@@ -42,7 +42,7 @@ def input_names(env: ShapeEnv) -> dict[str, str]:
 
 
 def format_expression(value: Any, names: Mapping[str, str]) -> str:
-    """Format a condition on symbols as Python: ``x.shape[1] == 16``.
+    """Format the symbolic condition ``value`` as Python, such as ``x.shape[1] == 16``.
 
     ``names`` has the user's expression for each symbol.
     """

@@ -27,7 +27,7 @@ def remember_cause(
     """Store the fields of a graph break's message under its formatted text.
 
     Called when Dynamo formats the message, so that :func:`break_from_text` can find the fields
-    later. ``kind`` is the title of the break.
+    later. ``kind`` is the title of the break; the other fields have Dynamo's names.
     """
     _causes_by_text[text] = Cause(kind, explanation, tuple(map(str, hints)), context)
 

@@ -99,7 +99,9 @@ class GuardRecorder:
         return self._stacks_by_location.get(text, ())
 
     def record_tree(self, frame: int, code: types.CodeType, wrapper: Any) -> None:
-        """Record all guards of a guard tree that Dynamo has finished."""
+        """Record all guards of a guard tree that Dynamo has finished. ``code`` is the code object
+        of the compiled frame, and ``wrapper`` has the root of the tree.
+        """
         recording, requests = self._recording, self._trees[-1].requests
         count = 0
         for leaf in _walk_leaves(wrapper.root):
@@ -217,7 +219,9 @@ def _columns_of(entry: Any) -> tuple[Any, ...]:
 
 
 def _changed_values(frame: int, output: Any) -> Iterator[Write]:
-    """Yield the existing values that the traced code of a frame changes."""
+    """Yield the changes that the traced code of a frame makes to values that existed before.
+    ``output`` is Dynamo's ``OutputGraph``.
+    """
     effects = getattr(output, "side_effects", None)
     for owner, attributes in getattr(effects, "store_attr_mutations", {}).items():
         name = variables.variable_source(owner)

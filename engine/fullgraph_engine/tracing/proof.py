@@ -246,8 +246,8 @@ def _trace_call(function: Callable[..., Any], *args: Any, **options: Any) -> Rec
 
 
 def _trace_two_calls(function: Callable[..., Any], x: torch.Tensor, limit: int = 8) -> Recording:
-    """Trace two calls of the self-check program; the second one recompiles it, because a flag
-    differs.
+    """Trace two calls of the self-check program. The second call recompiles it, because a flag
+    differs. ``limit`` is Dynamo's recompile limit.
     """
     dynamo.reset()
     watch = Recorder(drive.BOTTOM, file=_PATH)

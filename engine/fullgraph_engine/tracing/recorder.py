@@ -168,7 +168,7 @@ class Recorder:
         self._last_unlogged = error
 
     def record_break(self, error: BaseException, outcome: BreakOutcome, traced: Stack) -> None:
-        """Record a graph break that Dynamo acted on.
+        """Record a graph break that Dynamo acted on; ``error`` is its exception.
 
         ``outcome`` says how Dynamo continued. ``traced`` is the stack of the user functions that
         Dynamo was tracing.

@@ -215,9 +215,10 @@ class RunTensorMode(FakeTensorMode):
         return self.fake_tensor_converter.from_real_tensor(self, value, make_constant=True)
 
     def _choose_output(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Run one operator on generated data and return its result; ``_NO_ANSWER`` if it fails.
+        """Run the operator ``func`` on generated data and return its result; ``_NO_ANSWER`` if it
+        fails.
 
-        The operator's inputs are fake tensors, so the data replaces their missing values.
+        The inputs are fake tensors, so the generated data replaces their missing values.
         """
         initializing = _called_from_init()
         if self.prefer_real and not initializing and not _called_from_loader():
@@ -387,7 +388,7 @@ def allow_parameter_swaps() -> Iterator[None]:
 def recognize_parameters() -> Iterator[None]:
     """Make Dynamo treat fake parameters as parameters, although their type is ``FakeTensor``.
 
-    If the type of a tensor is exactly ``Parameter``, Dynamo omits symbolic sizes, and guards
+    For tensors of exactly the type ``Parameter``, Dynamo omits symbolic sizes. It also omits guards
     against aliasing with inputs.
     """
 

@@ -30,8 +30,9 @@ def parameter_names(code: types.CodeType) -> tuple[str, ...]:
 
 
 def unwrap_cell(translator: Any, variable: Any) -> Any:
-    """Return the content of a cell that nested functions share; other variables are returned as
-    is."""
+    """Return the content of a cell, which nested functions share; other variables are returned as
+    is.
+    """
     if type(variable) is not upstream.CELL.get():
         return variable
     # Read the dictionary directly, because its getter would record that the cell was read.
