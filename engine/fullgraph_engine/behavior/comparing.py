@@ -23,8 +23,8 @@ from .files import ObservedCall, ObservedCase, ObservedRun
 from .observing import SHAKE
 
 _TOLERANCE_FACTOR = 3
-"""Factor by which the changed code's results may be further from double precision than the
-original's are.
+"""Maximum error of the changed code's results, as a multiple of the error of the original's
+results. Both errors are measured against double precision.
 """
 _LAST_BITS = 8
 """Relative deviation always allowed between the results of both versions, in units of the dtype's

@@ -88,8 +88,8 @@ class RequiredCoverage:
         return tuple(sorted(lines | untaken))
 
     def has_other_settings(self, reached: ReachedCode) -> bool:
-        """Whether ``reached`` has only one side of a condition that depends on constructor settings
-        of ``self``.
+        """Whether test calls took only one side of a condition on settings: attributes of ``self``
+        that only constructors assign.
         """
         return not self.of_settings <= reached.sides
 
@@ -159,7 +159,8 @@ class _SettingsAttributes:
         }
 
     def decides(self, test: ast.expr) -> bool:
-        """Whether the result of the condition ``test`` depends only on constructor settings.
+        """Whether the result of the condition ``test`` depends only on settings: attributes of
+        ``self`` that only constructors assign.
 
         The condition may test if an attribute is None, equals a string, or is of a class. A test of
         an attribute's truth does not count, because the attribute may be a tensor.
@@ -228,8 +229,8 @@ def _asks_for_compiler(test: ast.expr) -> bool:
 
 
 def _eager_value(test: ast.expr) -> bool | None:
-    """Return the value of a condition in eager mode, if it depends only on whether a compiler
-    runs.
+    """Return the value of a condition in eager mode if it depends only on whether a compiler runs,
+    else None.
     """
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):

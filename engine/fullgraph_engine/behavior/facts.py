@@ -73,7 +73,7 @@ class CallFact:
     layout: str = ""
     opaque: bool = False
     code: str = ""
-    """Digest of the code that a function value executes; empty for other values."""
+    """Digest of the executed code if the value is a function; empty for other values."""
 
 
 NONE_WORDS = f"{type(None).__name__} {None!r}"
@@ -151,7 +151,7 @@ class MemoryOwners:
     _kept: list[Any] = field(default_factory=list)
 
     def describe_sharing(self, tensor: torch.Tensor, path: str) -> str:
-        """Describe with which earlier value a tensor shares memory; "" if with none.
+        """Describe the earlier value with which a tensor shares memory; "" if it shares none.
 
         ``path`` (such as ``result[1]``) is where the tensor was found.
         """

@@ -63,11 +63,11 @@ Graph = torch.fx.GraphModule
 
 @dataclass(frozen=True)
 class JudgedNumerics:
-    """A verdict and, for wrong results, their cause.
+    """The verdict on the compiled results of a target and, if they are wrong, their cause.
 
     ``operation`` is the first operation of Dynamo's graph whose compiled result is wrong, such as
-    ``softmax``, and ``stack`` the user's stack, without columns. Both are empty if the operation
-    was not found.
+    ``softmax``. ``stack`` is the user's stack at this operation, without columns. Both are empty if
+    the operation was not found.
     """
 
     verdict: NumericsVerdict
@@ -179,12 +179,12 @@ class _Deviation:
 
 
 class _References:
-    """The values of one call in other computations; each is empty if unknown.
+    """Reference values for the results of one call; each list is empty if the values are unknown.
 
     ``exact`` and ``near`` are values in double precision, for the same inputs and for slightly
-    changed inputs. ``shaken`` are values of an eager call with slightly changed inputs: how much
-    they differ from the eager values is the size of rounding errors. The functions ``call_near``
-    and ``call_shaken`` compute the last two when they are first needed.
+    changed inputs. ``shaken`` are values of an eager call with slightly changed inputs. Their
+    difference from the eager values shows the size of rounding errors. ``call_near`` and
+    ``call_shaken`` compute ``near`` and ``shaken`` when they are first needed.
     """
 
     def __init__(

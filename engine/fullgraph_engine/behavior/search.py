@@ -66,7 +66,7 @@ _DIVISORS = (16, 4, 2)
 _MIN_SIZE = 4
 """Minimum size of a dimension after dividing it for smaller inputs."""
 _MAX_SIZE = 1024
-"""Maximum size of a dimension near a constant of the code, such as a maximum sequence length."""
+"""Maximum size of a dimension that test calls get because a constant of the code is near it."""
 _ENDLESS = 2.0
 """Minimum seconds after which a call is stopped because it is assumed never to end. The limit is
 ten times the duration of the call with the user's inputs, if this is longer.

@@ -79,8 +79,8 @@ class Assignments:
 
 
 def _source_path(source: str) -> Path:
-    """Return the path that a text begins with, such as ``("CONFIG", "a")`` for
-    ``['CONFIG']['a'].x()``.
+    """Return the path, such as ``("CONFIG", "a")``, with which ``source``, such as
+    ``['CONFIG']['a'].x()``, begins.
     """
     path: list[str | None] = []
     at = 0

@@ -114,11 +114,12 @@ def skip_finding(skip: Skip, source: SourceText) -> Finding | None:
         code, words = "frame-skipped/no-ops", "it does nothing with tensors"
     elif reason.startswith("Attempt to trace generator"):
         if skip.callers:
-            # Dynamo compiled this function separately only because it gave up the caller.
+            # Dynamo compiled this function separately only because it stopped compiling the caller.
             return None
         code, words = "frame-skipped/generator", "it is a generator"
     elif reason.startswith(_SETS_ATTRIBUTES) and skip.callers:
-        # Dynamo gave up the function that assigns the attribute, and reports that function too.
+        # Dynamo stopped compiling the function that assigns the attribute, and reports that
+        # function too.
         return None
     else:
         code, words = f"frame-skipped/{break_slug(reason)}", reason.rstrip(".")

@@ -310,7 +310,7 @@ def skipped_statements(body: Sequence[ast.stmt], rest: Sequence[ast.stmt]) -> Se
 
 
 def block_range(statements: Sequence[ast.stmt]) -> Range | None:
-    """Return the range from the first to the last of some statements; None without statements."""
+    """Return the range from the first to the last of some statements; None for an empty list."""
     if not statements:
         return None
     return Range(node_range(statements[0]).start, node_range(statements[-1]).end)

@@ -89,9 +89,10 @@ class Explainer:
         self._histories: dict[int, SymbolHistory] = {}
 
     def explain_event(self, event: Specialization | Equality) -> Why:
-        """Return the lines by which the size of an event became constant, or equal to another one.
+        """Return the lines that made the size in a recorded event constant, or equal to another
+        size.
 
-        Never raises.
+        This method never raises.
         """
         if not self._tapes:
             return Why()

@@ -36,11 +36,11 @@ from .recompiles import (
 MOST_SIZES = 8
 MOST_FLAGS = 8
 TIMES = 3.0
-"""Factor on the duration of the first trace that gives the time limit of all experiments
-together."""
+"""Time limit of all experiments together, divided by the duration of the first trace."""
 SHORTEST = 5.0
-"""Time limit of all experiments together, in seconds of processor time, if the first trace was
-short."""
+"""Minimum time limit of all experiments together, in seconds of processor time. It applies if the
+first trace was short.
+"""
 LONGEST = 20.0
 
 _times = os.times

@@ -43,7 +43,7 @@ ATTEMPTS = 3
 """Maximum number of execution paths tried in order to reach one side of a condition."""
 PATIENCE = 8
 """Number of reads at one source line that get the value computed from the tensor. Later reads get
-the opposite, so that loops end.
+another value, so that loops end.
 """
 TOLD = ("graph-break/", "frame-skipped/", "op/", "guard/specialized-dimension")
 """Prefixes of the finding codes reported for other execution paths. Codes about recompiles are left

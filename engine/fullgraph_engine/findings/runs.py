@@ -480,7 +480,8 @@ class _TargetRun:
                 self.ledger.add(finding)
 
     def _call_unless_real(self, reason: str) -> Call | None:
-        """Build the target's call; None if that raises, which the first part reports.
+        """Build the target's call; None if that raises, because the first trace reports the
+        exception.
 
         Also None in mode "auto" if memory and devices suffice for real tensors: then request a
         repetition with them, because of ``reason``.

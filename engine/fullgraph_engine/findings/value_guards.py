@@ -58,8 +58,9 @@ class CalledWith:
     code: types.CodeType | None = None
     arguments: frozenset[str] = frozenset()
     bound: bool = False
-    """True if the call is a method call. The program is taken to call the method on the same object
-    each time."""
+    """True if the call is a method call. The program is assumed to call the method on the same
+    object each time.
+    """
     of_module: bool = False
     """True if the call is a method call, such as ``forward``, of a module."""
 

@@ -179,9 +179,7 @@ _NAMELESS = re.compile(r"\(.*\) -> .*")
 
 def _check_schema_form(definition: OperatorDefinition, text: _ParserInput) -> Fault | None:
     """Return a mistake in a schema that torch's schema parser accepts, but ``define`` and
-    ``custom_op`` reject or misread.
-
-    None without such a mistake.
+    ``custom_op`` reject or misread. Return None if the schema is correct.
     """
     schema, begin = definition.schema, len(text.name)
     if definition.api == "Library.define" or schema is None:

@@ -89,7 +89,8 @@ class DispatcherSnapshot:
         """
         chosen = frozenset(names)
         has = upstream.has_kernel
-        # Alias keys, marker keys and keys of other torch versions raise.
+        # Omit alias keys, marker keys and keys of other torch versions, because queries for them
+        # raise.
         keys = [key for key in kernel_keys() if _can_query_key(key)]
         kernels = {name: [key for key in keys if has(name, key)] for name in chosen}
         return cls(chosen, kernels, _decomposed_overloads() & chosen)

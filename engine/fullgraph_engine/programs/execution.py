@@ -259,16 +259,19 @@ class Program(Attribution):
             self.compiled = self._graph_compiler.take_records(self.recording, self.path)
 
     def observe_end(self) -> tuple[int, str]:
-        """Record the values at the end of the program, then make further calls.
+        """Record the values at the end of the program, then make further calls of its compiled
+        functions.
 
-        Return the number of further calls, and how their results differ from eager mode, or "".
+        Return the number of further calls, and a description of how their results differ from eager
+        mode; "" if they agree.
         """
         if self.values is None or self.lacks:
             return 0, ""
         self._ended = True
         self.values.add_state(vars(sys.modules["__main__"]))
         if self._graph_compiler is not None:
-            # To compile many sizes takes too long, and results differ from eager mode in rounding.
+            # Make no further calls with a real compiler: each new size takes long to compile, and
+            # rounding makes results differ from eager mode.
             return 0, ""
         failures = {region: len(region.failures) for region in self.regions.all}
         with self.recorder.listen():

@@ -101,7 +101,8 @@ class Regions:
 
     def watch(self) -> Callable[[], None]:
         """Start to record every callable that this process compiles or exports; return a function
-        that stops it."""
+        that stops recording.
+        """
         undone = (
             upstream.CONTEXT.wrap(self._around_context),
             upstream.EXPORT.wrap(self._around_export),

@@ -677,7 +677,7 @@ class _File:
                     return Range(Position(node.lineno - 1, 0), Position(end + 1, 0))
         return place
 
-    # -- what regions reach ---------------------------------------------------------------------
+    # -- functions that Dynamo traced inside regions -------------------------------------------
 
     @property
     def discovery(self) -> Discovery:

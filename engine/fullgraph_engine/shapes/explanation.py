@@ -81,9 +81,7 @@ class Explanation:
     created: Step
     text: str
     unexplained: str = ""
-    """Sentence on why fewer events might explain the fact; empty if the steps are a shortest
-    explanation.
-    """
+    """Reason why a shorter explanation may exist, as a sentence; empty if none can be shorter."""
 
 
 @dataclass(frozen=True)

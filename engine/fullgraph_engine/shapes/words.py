@@ -90,7 +90,7 @@ def source_text(frame: Frame | None) -> str:
 def operator_in_words(operator: TracedOperator | None, values: Mapping[str, str]) -> str:
     """Describe an operator call: "matmul of `y` (4, 16) and `self.w` (16, 8)".
 
-    ``values`` are the example values of symbols. The result is empty without an operator.
+    ``values`` are the example values of symbols. The result is empty if ``operator`` is None.
     """
     if operator is None:
         return ""

@@ -351,7 +351,7 @@ def _differences(expected: re.Match[str], value: torch.Tensor) -> Iterable[_Diff
     """Yield each property in which a tensor differs from the tensor that a guard expects.
 
     Each item is a tuple of the guard family, the property, the expected value and the actual value.
-    ``expected`` is the match of the guard's text.
+    ``expected`` is the regular-expression match of the guard's text.
     """
     if str(value.dtype) != expected["dtype"]:
         yield "tensor", "dtype", expected["dtype"], str(value.dtype)

@@ -125,8 +125,8 @@ class GuardRecorder:
         recording.guarded.append(GuardedCode(frame, last_instruction_range(code), count, resumed))
 
     def _convert_summary(self, summary: Any) -> Stack:
-        """Convert a ``traceback.StackSummary`` to a stack; results are cached, as many are
-        equal.
+        """Convert a ``traceback.StackSummary`` to a stack. Results are cached, because many
+        summaries are equal.
         """
         key = tuple(
             (entry.filename, entry.name, entry.lineno, *_columns_of(entry)) for entry in summary

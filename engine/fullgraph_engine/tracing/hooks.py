@@ -385,7 +385,7 @@ release."""
 
 
 def install_hooks() -> None:
-    """Install all wrappers for names that this torch has. Call it once per process."""
+    """Install all wrappers for names that the installed torch has. Call it once per process."""
     for internal, wrappers in _HOOKS:
         spelling = internal.find_spelling()
         if spelling is not None:

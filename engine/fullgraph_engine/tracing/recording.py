@@ -48,7 +48,9 @@ class Break:
     """Higher-order operator, such as ``torch.cond``, whose function Dynamo was tracing at the
     break, or empty."""
     hook: str = ""
-    """Library function that a module called as a hook on the way to the break, or empty."""
+    """Library function, called by a module as a hook, inside which the break happened; empty if
+    there was none.
+    """
     ops: int = 0
     """Number of operators in the graph at the time of the break."""
 
@@ -218,7 +220,7 @@ class FailedGuard:
 
     ``source`` is the expression of the guarded value. ``detail`` is the differing property of a
     tensor (``size 0``, ``dtype``) or of the global state. ``was`` and ``now`` are the expected and
-    the actual value, each empty without a short form.
+    the actual value; each is empty if it does not have a short form.
     """
 
     compiled: str
