@@ -62,10 +62,11 @@ def check_compiled(
 ) -> CompilationResult:
     """Compile a function or module, and compare its results and gradients with eager calls.
 
-    ``tracee`` is the function or module. ``request`` contains the test calls (cases), from which
-    the calls for inference and training are made, and the compilation method. ``probe`` is the
-    index of the example inputs that the cases vary. ``let_start`` permits the programs that
-    Inductor starts, such as a C++ compiler. The caller must end this process after the call.
+    ``tracee`` is the function or module. ``request`` contains the test calls (cases) and the
+    compilation method. The compared inference and training calls are made from these cases.
+    ``probe`` is the index of the example inputs that the cases vary. ``let_start`` is called with
+    names of programs that Inductor starts, such as a C++ compiler, and permits this process to
+    start them. The caller must end this process after the call.
     """
     packed = request.cases[probe] if probe < len(request.cases) else ""
     cases = CasePlan.unpack(packed).cases
@@ -89,10 +90,11 @@ def check_compiled(
 
 
 def prepare_inductor(let_start: Callable[[frozenset[str]], bool]) -> str:
-    """Prepare this process to compile with Inductor; return why this is impossible, else "".
+    """Prepare this process to compile with Inductor; return the reason if this is impossible, else
+    "".
 
-    ``let_start`` permits this process to start the programs with the given names, and returns False
-    if the operating system does not support such permissions.
+    ``let_start`` is called with names of programs and permits this process to start them. It
+    returns False if the operating system does not support such permissions.
     """
     surroundings = Surroundings(_refuse_trials, lambda _: None, tempfile.gettempdir(), let_start)
     obstacle = prepare_process(Backend("inductor", "inductor", False), surroundings)
@@ -107,7 +109,11 @@ def prepare_inductor(let_start: Callable[[frozenset[str]], bool]) -> str:
 def _compare_calls(
     tracee: Tracee, cases: tuple[Case, ...], method: CompilationMethod, budget: ProcessorBudget
 ) -> int:
-    """Compare compiled with eager calls until the time limit; return the number of equal calls.
+    """Compare compiled with eager calls of ``tracee``, a function or module; return the number of
+    equal calls.
+
+    The calls are made from ``cases`` until the time limit ``budget`` is reached. ``method`` says
+    how the function is compiled.
 
     Raises:
         _CompiledDifference: A compiled call raises or has other results.
@@ -140,8 +146,9 @@ def _compare_calls(
 
 
 def _first_difference(tracee: Tracee, case: Case, left: list[Any], right: list[Any]) -> str:
-    """Describe the first difference of the compiled values ``right`` from the eager ones; "" if
-    there is none."""
+    """Describe the first difference between eager values ``left`` and compiled values ``right``; ""
+    if they agree.
+    """
     if len(left) != len(right):
         return f"gives {len(right)} tensors in place of {len(left)}"
     references: list[list[Any]] = []

@@ -21,8 +21,8 @@ from ..tracing.variations import Inputs, can_be_resized, resize_tensor
 from .iterables import bind_arguments, rebuild_iterators
 
 SEED_FACTOR = 7919
-"""Factor for the seed of a test call's random inputs, so that it differs from the seed of modules
-and other arguments.
+"""Factor that makes the seeds of a test call's random inputs differ from the seeds of modules and
+of other arguments.
 """
 
 
@@ -32,8 +32,8 @@ class LeafChange:
 
     ``leaf`` is the index of the leaf in the flattened arguments. ``sizes`` are pairs of a dimension
     and its new size. ``number`` is the value of all elements if the fill is "constant". ``other``
-    is the source code of a value, for leaves other than tensors. ``same_as`` is the index of
-    another leaf whose tensor is passed here too.
+    is the source code of the new value, for leaves other than tensors. ``same_as`` is the index of
+    another leaf, whose tensor is passed for this leaf as well.
     """
 
     leaf: int
@@ -67,15 +67,16 @@ class Case:
 
     @property
     def fills(self) -> set[Fill]:
-        """Kinds of values with which the call's inputs are filled, such as random or NaN."""
+        """Kinds of values, such as random or NaN, that fill the tensors of this call."""
         return {self.fill, *(change.fill for change in self.changes)}
 
     @property
     def is_finite(self) -> bool:
         """Whether all inputs of this test call are free of NaN and infinity.
 
-        Gradients are compared only then: the branch that ``torch.where`` does not select passes NaN
-        from the input to the gradient, and so does every nonlinear function.
+        Gradients are compared only then. Otherwise, NaN in an input reaches the gradient even
+        through the branch that ``torch.where`` does not select, and through every nonlinear
+        function.
         """
         return not self.fills & {"nan", "infinite"}
 
@@ -139,7 +140,9 @@ class PreparedCall:
 
 
 def is_floating(value: Any) -> bool:
-    """Whether a value is a floating-point or complex tensor, which can have gradients."""
+    """Whether a value is a floating-point or complex tensor. Only such tensors can have
+    gradients.
+    """
     return (
         isinstance(value, torch.Tensor)
         and can_be_resized(value)
@@ -227,9 +230,7 @@ def _replace_leaves(
 
 
 class _UncopiedTensor:
-    """A wrapper around a tensor argument, which excludes the tensor when the arguments are
-    copied.
-    """
+    """A wrapper that protects a tensor argument from being copied when the arguments are copied."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor

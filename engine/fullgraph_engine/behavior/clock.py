@@ -28,7 +28,7 @@ _SECONDS = {
 
 @contextlib.contextmanager
 def use_fake_clock(namespace: dict[str, Any]) -> Iterator[None]:
-    """Replace the clocks in ``time`` and ``timeit`` by fake ones inside the block.
+    """Replace the clocks in ``time`` and ``timeit`` by fake clocks inside the ``with`` block.
 
     Names in ``namespace`` (the globals of the user's module) that refer to a clock are replaced
     too.

@@ -1,8 +1,9 @@
 """Decide whether the original and the changed code of a file behave equally.
 
-Everything observed must be equal bit by bit, except for floating-point numbers. Where those differ,
-both are compared with a double-precision run of the original. The changed code may deviate from it
-three times as much as the original, or as much as a change in the last bits of the inputs causes.
+All observed values must be equal bit by bit, except for floating-point numbers. If floating-point
+numbers differ, both versions are compared with a double-precision run of the original. The error of
+the changed code may be three times the error of the original. It may also be as large as the effect
+of a change in the last bits of the inputs.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from .files import ObservedCall, ObservedCase, ObservedRun
 from .observing import SHAKE
 
 _TOLERANCE_FACTOR = 3
-"""Factor by which the changed code's results may be further from double precision than the
-original's are.
+"""Maximum error of the changed code's results, as a multiple of the error of the original's
+results. Both errors are measured against double precision.
 """
 _LAST_BITS = 8
 """Relative deviation always allowed between the results of both versions, in units of the dtype's
@@ -32,7 +33,7 @@ epsilon.
 _RANDOM_BITS = 64
 """Relative deviation allowed between random results, in units of the dtype's epsilon.
 
-Double precision draws different random numbers, so it cannot serve as their reference.
+A double-precision run draws different random numbers, so its results cannot be the reference.
 """
 _TEXTS = ("stdout", "stderr", "warning", "log", "files")
 """Aspects whose values are texts that the call produced."""
@@ -48,10 +49,10 @@ class _CaseDifference:
 
 @dataclass
 class _CaseVerdict:
-    """The result of comparing one test call; the first of ``differences`` is the one to report.
+    """The result of comparing one test call; only the first of ``differences`` is reported.
 
     ``needs_again``: the original code must run this call a second time before the comparison can be
-    finished. ``needs_double``: it must run the call in double precision.
+    finished. ``needs_double``: the original code must run this call in double precision.
     """
 
     differences: list[_CaseDifference] = field(default_factory=list)
@@ -69,9 +70,9 @@ class _CaseVerdict:
 class ProbeObservations:
     """Everything observed of the original and the changed code with one set of example inputs.
 
-    ``again`` is a second run of the original, made only where the two differ. ``exact`` and
-    ``near`` are double-precision runs of the original, with the inputs and with slightly changed
-    inputs.
+    ``again`` is a second run of the original, made only where the two versions differ. ``exact``
+    and ``near`` are double-precision runs of the original: ``exact`` with the same inputs, ``near``
+    with slightly changed inputs.
     """
 
     cases: tuple[Case, ...]
@@ -85,9 +86,10 @@ class ProbeObservations:
     def read(
         cls, number: int, cases: tuple[Case, ...], original: Path, changed: Path
     ) -> ProbeObservations:
-        """Read the observations of one set of example inputs (``number``) from two folders.
+        """Read what the runs of the original and of the changed code observed, from one folder
+        each.
 
-        The runs of the original and of the changed code have written the files in them.
+        ``number`` is the index of the set of example inputs, and ``cases`` are its test calls.
         """
         return cls(
             cases,
@@ -113,8 +115,7 @@ class ProbeObservations:
         return found
 
     def describe_lost_case(self, verdicts: Mapping[int, _CaseVerdict], ended: str) -> str:
-        """Describe the first test call that the original code finished and the changed code did
-        not.
+        """Describe the first test call that only the original code finished.
 
         ``verdicts`` are the compared calls. ``ended`` says how the process of the changed code
         ended. The result is "" if both versions finished the same calls.
@@ -157,10 +158,10 @@ def compare_folders(
 ) -> Judged:
     """Compare the original and the changed code from the files that their runs have written.
 
-    The first item of each pair belongs to the original. ``texts`` is their source code, and
-    ``lines`` are the lines that the other one does not have. ``folders`` hold the files. ``cases``
-    are the serialized test calls, one text for each set of inputs. ``ended`` says how the process
-    of the changed code ended early, or is empty.
+    The first item of each pair belongs to the original. ``texts`` is the source code of both.
+    ``lines`` are the lines of each that the other source does not contain. ``folders`` hold the
+    files. ``cases`` are the serialized test calls, one text for each set of inputs. ``ended`` says
+    how the process of the changed code ended early, or is empty.
     """
     probes = [
         ProbeObservations.read(
@@ -306,7 +307,9 @@ def _compared_case(case: Case, seen: ObservedCase, verdict: _CaseVerdict) -> Com
 
 
 def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
-    """Compare the test call with this number; None if the changed code did not finish the call."""
+    """Compare the test call with the index ``number``; return None if the changed code did not
+    finish it.
+    """
     original = sides.original.cases[number]
     changed, again = sides.changed.cases.get(number), sides.again.cases.get(number)
     verdict = _CaseVerdict()
@@ -319,7 +322,7 @@ def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
     _compare_inputs(original, changed, verdict)
     if verdict.doubtful or verdict.differences:
         return verdict
-    # The original needs a second run only if the changed text is not equal bit by bit.
+    # The original needs a second run only if the observed values are not equal bit by bit.
     verdict.needs_again = again is None and bool(_find_unsteady_fact(original, changed))
     if verdict.needs_again and sides.again.begun:
         return None  # no time was left for the second run
@@ -385,10 +388,11 @@ def _equal_facts(left: CallFact, right: CallFact) -> bool:
 
 
 def _find_unsteady_fact(first_run: ObservedCase, second_run: ObservedCase) -> str:
-    """Return the path (such as ``result[0]``) of the first value that differs between two runs.
+    """Return the path (such as ``result[0]``) of the first value that differs between two runs of a
+    test call.
 
-    Both runs are of the same code, so a difference shows that it is not deterministic. Return "" if
-    all observed values are equal.
+    If both runs execute the same code, such a difference shows that the code is not deterministic.
+    Return "" if all observed values are equal.
     """
     pairs = [(first_run.before, second_run.before)]
     pairs += [
@@ -419,7 +423,8 @@ class _CallComparison:
         left = {(fact.aspect, fact.path): fact for fact in original.facts}
         right = {(fact.aspect, fact.path): fact for fact in changed.facts}
         if original.outcome != changed.outcome:
-            # All other differences follow from the outcome.
+            # If the outcomes differ, other differences only follow from that, so compare nothing
+            # else.
             left, right = (
                 {key: facts[key] for key in facts if key[0] == "outcome"} for facts in (left, right)
             )
@@ -472,11 +477,11 @@ class _CallComparison:
             self._verdict.doubtful = f"{self._fact_name(fact)} cannot be compared: {error}."
 
     def _both_raise(self, original: ObservedCall, fact: CallFact, other: CallFact) -> bool:
-        """Whether both calls raised the same type of exception in torch; ``fact`` is the
-        original's.
+        """Whether two calls raised the same type of exception in torch.
 
-        Only the message of an exception raised inside torch may differ, so the result is False
-        if a ``raise`` statement in the user's file raised it.
+        ``fact`` is the outcome of the original, and ``other`` of the changed code. Messages may
+        then differ. If a ``raise`` statement in the user's file raised an exception, messages must
+        be equal, so the result is False.
         """
         if fact.aspect != "outcome" or original.own:
             return False
@@ -503,7 +508,8 @@ class _CallComparison:
         self._verdict.differences.append(_CaseDifference(fact.aspect, f"{words}."))
 
     def _is_zero_for_none(self, fact: CallFact, other: CallFact) -> bool:
-        """Whether one version of the code gives a gradient of zeros where the other gives None.
+        """Whether one version of the code gives a gradient of zeros where the other version gives
+        None.
 
         An optimizer may treat them differently, but the numbers are equal.
         """
@@ -520,8 +526,8 @@ class _CallComparison:
     def _requires_more(self, fact: CallFact, other: CallFact) -> bool:
         """Whether a value requires gradients only in the changed code.
 
-        ``fact`` is the value in the original, ``other`` in the changed code. These gradients must
-        be zero, which the comparison of other values checks.
+        ``fact`` is the value in the original, ``other`` in the changed code. The difference is only
+        noted here. A later comparison of the gradients checks that they are zero.
         """
         if fact.aspect not in ("result", "state") or other.words != f"{fact.words}{REQUIRES_GRAD}":
             return False
@@ -582,11 +588,12 @@ class _CallComparison:
     def _tolerance(
         self, fact: CallFact, left: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Return the reference for a tensor of the changed code, and the allowed deviation from it.
+        """Return the reference value for a tensor of the changed code, and the allowed deviation
+        from it.
 
-        Both have one number for each element. ``fact`` names the compared value, and ``left`` is
-        its tensor in the original. Return None if the original must be run in double precision
-        first.
+        Both are tensors with one number per element. ``fact`` is the compared value in the
+        original, and ``left`` is its tensor. Return None if the original must be run in double
+        precision first.
         """
         if self._random:
             bits = torch.finfo(left.dtype).eps
@@ -628,7 +635,8 @@ def allowed_deviation(
     if exact is None or near is None or not exact.shape == near.shape == left.shape:
         return _to_double(left), _LAST_BITS * bits * _to_double(left).abs()
     input_deviation = (near - exact).abs() * (bits / SHAKE)
-    # In double precision, the effect of rounded inputs estimates the original's own rounding.
+    # If the original is in double precision already, no exact reference exists. The effect of
+    # slightly changed inputs then estimates its rounding errors.
     is_double = left.dtype == exact.dtype
     deviation = input_deviation if is_double else (_to_double(left) - exact).abs()
     finite = left.isfinite() & exact.isfinite() & deviation.isfinite()

@@ -34,8 +34,9 @@ from .observing import (
 from .state import subject_of
 
 _COMPARABLE = 0.05
-"""Maximum deviation of eager results from results in double precision, as a share of the largest
-element, that rounding explains."""
+"""Maximum deviation of eager results from double precision that counts as rounding, as a share of
+the largest element.
+"""
 _MAX_ERROR_LENGTH = 300
 """Maximum number of characters of a compiler's error that a message repeats."""
 
@@ -49,9 +50,11 @@ def prepare_comparison() -> None:
 
 
 def calls_to_compile(function: Callable[..., Any], cases: tuple[Case, ...]) -> Iterator[Case]:
-    """Yield calls for inference and for training, first with the given sizes, then with others.
+    """Yield calls for inference and for training, first with the given sizes, then with other
+    sizes.
 
-    A training call is repeated, because a backward pass may free what the next one needs.
+    Each training call is yielded twice, because a backward pass may free data that a second call
+    needs.
     """
     resized = [
         case
@@ -77,8 +80,10 @@ def calls_to_compile(function: Callable[..., Any], cases: tuple[Case, ...]) -> I
 
 
 def describe_call(words: str, case: Case) -> str:
-    """Return the inputs ``words`` of a test call and its gradient mode, as the beginning of a
-    sentence."""
+    """Return the beginning of a sentence that describes a test call.
+
+    It names the inputs (``words``) and says whether the call records gradients.
+    """
     how = "forward and backward" if case.recording else "inside torch.no_grad()"
     return f"With {words}, {how}" if words else how.capitalize()
 
@@ -167,10 +172,10 @@ def describe_deviation(
 ) -> str:
     """Describe how the compiled value ``right`` differs from the eager value ``left``.
 
-    Return "" if they agree within rounding. ``exact`` and ``near`` are the same value computed in
-    double precision, for the same inputs and for slightly changed inputs; they are empty if
-    unknown; the deviation may then be as large as the square root of the precision, as a share of
-    the largest element. ``scale`` is the largest element of all tensors of the call.
+    Return "" if they agree within rounding. ``exact`` and ``near`` are the same value in double
+    precision, for the same inputs and for slightly changed inputs. Both are empty if unknown. The
+    allowed deviation is then the square root of the dtype's epsilon, relative to the largest
+    element. ``scale`` is the largest element of all tensors of the call.
     """
     sources = EAGER_AND_COMPILED
     if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
@@ -200,11 +205,13 @@ def describe_deviation(
 
 
 def is_comparable(value: torch.Tensor, exact: torch.Tensor, scale: float = 0.0) -> bool:
-    """Whether ``exact``, computed in double precision, is a reference for the eager ``value``.
+    """Whether ``exact``, computed in double precision, can serve as a reference for the eager
+    ``value``.
 
-    It is not if the code draws random numbers, because other ones are drawn in double precision. A
-    value that is tiny compared with ``scale``, the largest element of all tensors of the call, may
-    consist of rounding errors only: the gradient of a bias before a normalization, for example.
+    It cannot if the code draws random numbers, because double precision draws different ones.
+    ``scale`` is the largest element of all tensors of the call. If ``value`` is tiny compared with
+    it, larger deviations are accepted, because ``value`` may consist of rounding errors only. An
+    example is the gradient of a bias before a normalization.
     """
     if value.shape != exact.shape:
         return False
@@ -214,8 +221,9 @@ def is_comparable(value: torch.Tensor, exact: torch.Tensor, scale: float = 0.0) 
 
 
 def relative_error(value: torch.Tensor, exact: torch.Tensor) -> float:
-    """Return the largest deviation of finite elements from ``exact``, divided by the largest
-    element of ``exact``."""
+    """Return the largest deviation of finite elements of ``value`` from ``exact``, divided by the
+    largest element of ``exact``.
+    """
     wide, exact = to_double(value.detach()), exact.detach()
     finite = wide.isfinite() & exact.isfinite()
     deviation = (wide - exact)[finite].abs()

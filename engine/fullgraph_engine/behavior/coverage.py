@@ -1,8 +1,8 @@
 """Coverage of a call: lines of a file that the call executes, and sides of conditions that it
 takes.
 
-A side is the destination of a conditional jump, identified by its position in the text. Code that
-the compiler duplicates, such as ``finally`` blocks and loop conditions, therefore counts once.
+A side is the destination of a conditional jump, identified by its position in the source text. So
+code that the compiler duplicates, such as ``finally`` blocks and loop conditions, counts once.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ _COMPILER_CHECKS = (
 )
 """Functions of torch that return False in eager mode, by the last part of their dotted name."""
 _HIDDEN_CONDITIONS = ("CHECK_EXC_MATCH", "WITH_EXCEPT_START", "CHECK_EG_MATCH")
-"""Instructions before a conditional jump that Python adds for ``except`` and ``with``, without a
-condition in the text.
+"""Instructions before a conditional jump that Python adds for ``except`` and ``with``, although the
+source text does not contain a condition.
 """
 
 
 class BranchSide(NamedTuple):
-    """One side of a condition: the condition's zero-based line, and the position in the text to
-    which it jumps.
+    """One side of a condition.
+
+    It consists of the condition's zero-based line, and the source position of the code that runs
+    next.
     """
 
     line: int
@@ -86,8 +88,8 @@ class RequiredCoverage:
         return tuple(sorted(lines | untaken))
 
     def has_other_settings(self, reached: ReachedCode) -> bool:
-        """Whether ``reached`` has only one side of a condition that depends on constructor settings
-        of ``self``.
+        """Whether test calls took only one side of a condition on settings: attributes of ``self``
+        that only constructors assign.
         """
         return not self.of_settings <= reached.sides
 
@@ -157,7 +159,8 @@ class _SettingsAttributes:
         }
 
     def decides(self, test: ast.expr) -> bool:
-        """Whether the result of the condition ``test`` depends only on constructor settings.
+        """Whether the result of the condition ``test`` depends only on settings: attributes of
+        ``self`` that only constructors assign.
 
         The condition may test if an attribute is None, equals a string, or is of a class. A test of
         an attribute's truth does not count, because the attribute may be a tensor.
@@ -226,8 +229,8 @@ def _asks_for_compiler(test: ast.expr) -> bool:
 
 
 def _eager_value(test: ast.expr) -> bool | None:
-    """Return the value of a condition in eager mode, if it depends only on whether a compiler
-    runs.
+    """Return the value of a condition in eager mode if it depends only on whether a compiler runs,
+    else None.
     """
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
@@ -247,7 +250,7 @@ def _eager_value(test: ast.expr) -> bool | None:
 def _extend_to_statements(tree: ast.Module, lines: frozenset[int]) -> frozenset[int]:
     """Extend a set of lines to whole simple statements and to whole headers of compound statements.
 
-    For a function whose header is among the lines, the first line of its body is added.
+    For a function whose header is among the lines, the first line of its body is added as well.
     """
     found = set(lines)
     for node in ast.walk(tree):
@@ -286,7 +289,7 @@ def _function_codes(code: types.CodeType) -> Iterator[types.CodeType]:
     """Yield the code objects of functions, lambdas and comprehensions inside a code object."""
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
-            if const.co_flags & 0x2:  # CO_NEWLOCALS
+            if const.co_flags & 0x2:  # CO_NEWLOCALS: not a class body
                 yield const
             yield from _function_codes(const)
 
@@ -304,7 +307,8 @@ def _branch_sides(code: types.CodeType) -> dict[int, dict[int, BranchSide]]:
     for number, instruction in enumerate(instructions):
         line = code_objects.starting_line(instruction) or line
         if instruction.opname == "EXTENDED_ARG":
-            # With a large argument, the trace event may have the offset of the prefix.
+            # An instruction with a large argument has an EXTENDED_ARG prefix, and the trace event
+            # may have the prefix's offset.
             prefix = instruction.offset if prefix is None else prefix
             continue
         conditional = _CONDITIONAL in instruction.opname and "EXC" not in instruction.opname
@@ -337,9 +341,10 @@ class CoverageTracer:
 
     @contextlib.contextmanager
     def trace(self) -> Iterator[ReachedCode]:
-        """Trace the block and yield its coverage.
+        """Trace the code in the ``with`` block and yield its coverage, which is complete at the
+        end.
 
-        At the end of the block, this coverage is also added to ``reached``.
+        The coverage is then also added to ``reached``.
         """
         total, self.reached = self.reached, ReachedCode()
         before = sys.gettrace()

@@ -61,9 +61,9 @@ class TensorData:
 class CallFact:
     """One value observed in a call, such as a result; ``words`` describe it without its numbers.
 
-    The words must be equal for the original and the changed code. ``layout`` (such as strides) may
-    differ and is only reported. ``opaque``: the value has parts that could not be read; two such
-    values count as equal if ``code`` is equal.
+    The words must be equal for the original and the changed code. A different ``layout`` (such as
+    strides) is reported, but is not a failure. ``opaque``: the value has parts that could not be
+    read; two such values count as equal if ``code`` is equal.
     """
 
     aspect: Aspect
@@ -73,7 +73,7 @@ class CallFact:
     layout: str = ""
     opaque: bool = False
     code: str = ""
-    """Digest of the code that a function value executes; empty for other values."""
+    """Digest of the executed code if the value is a function; empty for other values."""
 
 
 NONE_WORDS = f"{type(None).__name__} {None!r}"
@@ -83,8 +83,8 @@ REQUIRES_GRAD = " that requires gradients"
 """Suffix in the description of a tensor that requires gradients."""
 
 _ALIASING: dict[Aspect, Aspect] = {"result": "aliasing", "state": "state-aliasing"}
-"""Aspect of behavior to report if values share memory in another way, by the aspect of the sharing
-value.
+"""Aspect to report if a value shares memory with other values than in the original, by the aspect
+of the value.
 """
 
 StoreTensor = Callable[[torch.Tensor], Union[TensorData, None]]
@@ -118,7 +118,9 @@ def tensor_digest(tensor: torch.Tensor) -> str:
 
 
 def sample_elements(tensor: torch.Tensor) -> tuple[torch.Tensor, bool]:
-    """Return the elements of a contiguous tensor to store, and whether they are only a sample."""
+    """Return the elements to store of a contiguous tensor, and whether they are only a sample of
+    it.
+    """
     if tensor.nbytes <= _MAX_WHOLE_BYTES:
         return tensor, False
     return tensor.view(-1)[:: math.ceil(tensor.numel() / _SAMPLE)].contiguous(), True
@@ -149,7 +151,7 @@ class MemoryOwners:
     _kept: list[Any] = field(default_factory=list)
 
     def describe_sharing(self, tensor: torch.Tensor, path: str) -> str:
-        """Describe with which earlier value a tensor shares memory; "" if with none.
+        """Describe the earlier value with which a tensor shares memory; "" if it shares none.
 
         ``path`` (such as ``result[1]``) is where the tensor was found.
         """
@@ -171,8 +173,8 @@ class MemoryOwners:
         return f"that of {owner}{_signed_offset(here - at)}"
 
     def earlier_path(self, value: Any, path: str) -> str:
-        """Return the path at which an object was found before; if it is new, register ``path``,
-        return "".
+        """Return the path at which an object was found before. If the object is new, register it
+        with ``path`` and return "".
         """
         known = self._objects.get(id(value))
         if known is not None:
@@ -209,7 +211,9 @@ class FactCollector:
         return len(self.facts) >= self._most
 
     def collect_global(self, path: str, value: Any) -> None:
-        """Collect the value of a global variable, up to a maximum number of parts."""
+        """Collect the value of a global variable, up to ``MAX_FACTS_OF_GLOBAL`` facts. ``path``
+        names it.
+        """
         self._most = min(len(self.facts) + MAX_FACTS_OF_GLOBAL, MAX_FACTS)
         self.collect(path, value)
         self._most = MAX_FACTS
@@ -332,7 +336,8 @@ class FactCollector:
         elif isinstance(value, (set, frozenset)):
             self.add_fact(path, f"{kind} {sorted(map(_describe_key, value))}")
         elif isinstance(value, torch.nn.Module):
-            # How an argument is compiled is not part of its behavior.
+            # Ignore whether an argument is compiled, because this does not affect the code's
+            # behavior.
             self.collect_module(
                 path, unwrap_compiled(value) if self.aspect == "input" else value, depth
             )
@@ -351,15 +356,15 @@ class FactCollector:
             self.add_fact(path, f"{kind} {value!r}" if _has_repr(value) else kind, opaque=True)
 
     def collect_attributes(self, path: str, value: Any, depth: int) -> None:
-        """Collect the values of an object's attributes."""
+        """Collect the values of an object's attributes; see :meth:`collect` for the parameters."""
         for name, item in instance_state(value).items():
             self.collect(f"{path}.{name}", item, depth)
 
     def collect_function(self, path: str, function: Any, depth: int) -> None:
-        """Collect a function or method.
+        """Collect a function or method; see :meth:`collect` for ``path`` and ``depth``.
 
-        For a result of a call, this includes a digest of its code, its object, its default values
-        and its closure.
+        If the function is the result of a call, its facts include a digest of its code, its object,
+        its default values and its closure.
         """
         words = f"function {getattr(function, '__qualname__', '')}"
         if self.aspect != "result":
@@ -377,7 +382,9 @@ class FactCollector:
                 self.collect(f"{path}.{name}", item, depth)
 
     def collect_module(self, path: str, module: torch.nn.Module, depth: int) -> None:
-        """Collect the parameters, buffers, submodules and plain attributes of a module."""
+        """Collect the parameters, buffers, submodules and plain attributes of a module; see
+        :meth:`collect` for ``path`` and ``depth``.
+        """
         self.add_fact(path, f"a {_type_name(module)} with {list(vars(module).get('_modules', ()))}")
         for name, item in list(vars(module).items()):
             if name in ("_parameters", "_buffers"):
@@ -394,7 +401,7 @@ class FactCollector:
 
 
 _LIBRARIES = sys.stdlib_module_names - {"types", "collections", "__main__"}
-"""Names of modules whose objects are not taken apart: a logger, for example, refers to all other
+"""Names of modules whose objects are not decomposed. For example, a logger refers to all other
 loggers.
 """
 _SKIPPED_ATTRIBUTES = frozenset(
@@ -425,9 +432,10 @@ def function_state(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 def code_digest(function: Any, owner: Any, home: str) -> str:
     """Return a digest of the code that a function executes; line numbers do not affect it.
 
-    It covers the function's code, and the functions, classes and constants of the module ``home``
-    that this code names, or that the class of ``owner`` has. ``owner`` is the object of a method.
-    The digest is empty if the code names another object that the file may have changed.
+    ``owner`` is the object of a method. The digest covers the code of the function and of the class
+    of ``owner``. It also covers the functions, classes and constants of the module ``home`` that
+    this code names. The digest is empty if the code names any other kind of object, whose value the
+    file may have changed.
     """
     if not isinstance(function, _CODE_TYPES):
         return ""
@@ -447,8 +455,8 @@ _CODE_TYPES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunction
 
 
 class _CodeDescription:
-    """Describes everything that affects what a function does, so that a digest can be made of
-    it.
+    """Describes everything that affects what a function does, as text from which a digest is
+    made.
     """
 
     def __init__(self, home: str) -> None:
@@ -458,8 +466,8 @@ class _CodeDescription:
         self._seen: set[int] = set()
 
     def add_value(self, name: str, value: Any) -> None:
-        """Add to the description of a function a value that the function's code refers to as
-        ``name``.
+        """Add a value to the description of a function. ``name`` is the name by which the
+        function's code refers to the value.
         """
         if id(value) in self._seen:
             self.parts.append(name)

@@ -52,8 +52,7 @@ class ObservedCase:
     sides: tuple[tuple[int, ...], ...] = ()
     """Branch sides that the calls took, each as the values of the fields of :class:`BranchSide`.
 
-    Only sides that the comparison requires are stored. ``lines``, the executed lines, are selected
-    in the same way.
+    Only the sides and ``lines`` (executed lines) that the comparison requires are stored.
     """
     random: bool = False
     """True if the call drew random numbers."""

@@ -17,9 +17,9 @@ def gradients_of_outputs(
 ) -> list[torch.Tensor | None]:
     """Return the gradients of a weighted sum of the tensors ``ends`` with respect to ``starts``.
 
-    Empty if ``ends`` or ``starts`` is empty. A gradient is None if no tensor depends on its start.
-    The weights depend on the ``names`` of the tensors, by default their numbers. Raises what
-    ``torch.autograd.grad`` raises.
+    The result is empty if ``ends`` or ``starts`` is empty. A gradient is None if no tensor of
+    ``ends`` depends on that tensor of ``starts``. The random weights depend on the ``names`` of the
+    tensors, by default on their indices. Exceptions of ``torch.autograd.grad`` propagate.
     """
     if not ends or not starts:
         return []

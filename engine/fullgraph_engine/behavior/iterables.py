@@ -26,7 +26,7 @@ tuple.
 _consumed: dict[int, tuple[Any, tuple[Any, ...]]] = {}
 """Elements of iterators that were already consumed, by the iterator's ``id``.
 
-The user's inputs may contain the same iterator again.
+They are needed because the user's inputs may contain one iterator twice.
 """
 
 

@@ -48,8 +48,9 @@ _SEARCH_SECONDS = 90.0
 each step of the search compiles a part of the graph."""
 
 _MANY_ROUNDINGS = 32.0
-"""Largest difference that rounding explains, as a multiple of the difference that changed last bits
-of the inputs make in eager mode."""
+"""Maximum difference that counts as rounding. It is a multiple of the difference that a change in
+the last bits of the inputs makes in eager mode.
+"""
 _NO_MEMORY = (
     "Memory ran out during the comparison; raise the setting `memory`, or use a smaller input."
 )
@@ -62,11 +63,11 @@ Graph = torch.fx.GraphModule
 
 @dataclass(frozen=True)
 class JudgedNumerics:
-    """A verdict and, for wrong results, their cause.
+    """The verdict on the compiled results of a target and, if they are wrong, their cause.
 
     ``operation`` is the first operation of Dynamo's graph whose compiled result is wrong, such as
-    ``softmax``, and ``stack`` the user's stack, without columns. Both are empty if the operation
-    was not found.
+    ``softmax``. ``stack`` is the user's stack at this operation, without columns. Both are empty if
+    the operation was not found.
     """
 
     verdict: NumericsVerdict
@@ -75,11 +76,12 @@ class JudgedNumerics:
 
 
 def judge_numerics(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> JudgedNumerics:
-    """Compare compiled and eager calls of a function or module with float64.
+    """Judge the compiled results of a function or module: compare them, and eager results, with
+    float64 results.
 
-    It is called with its example inputs, for inference and for training. ``let_start`` permits the
-    programs that Inductor starts, such as a C++ compiler. The caller must end this process after
-    the call.
+    The function or module is called with its example inputs, for inference and for training.
+    ``let_start`` is called with names of programs that Inductor starts, such as a C++ compiler, and
+    permits this process to start them. The caller must end this process after the call.
     """
     if obstacle := prepare_inductor(let_start):
         return _no_verdict(obstacle)
@@ -148,8 +150,9 @@ def _compare_calls(tracee: Tracee) -> JudgedNumerics:
 
 
 def _call_shaken(tracee: Tracee, case: Case) -> list[Any]:
-    """Return the tensors of an eager test call with changed last bits of the inputs; empty if it
-    raises."""
+    """Return the tensors of an eager test call whose inputs are changed in their last bits; empty
+    if the call raises.
+    """
     call = CallBuilder(tracee).build_call()
     _, found = call_case(call, case, tracing.call_eagerly, shake)
     return [] if isinstance(found, Exception) else found
@@ -176,12 +179,12 @@ class _Deviation:
 
 
 class _References:
-    """The values of one call in other computations; each is empty if unknown.
+    """Reference values for the results of one call; each list is empty if the values are unknown.
 
     ``exact`` and ``near`` are values in double precision, for the same inputs and for slightly
-    changed inputs. ``shaken`` are values of an eager call with slightly changed inputs: how much
-    they differ from the eager values is the size of rounding errors. The functions ``call_near``
-    and ``call_shaken`` compute the last two when they are first needed.
+    changed inputs. ``shaken`` are values of an eager call with slightly changed inputs. Their
+    difference from the eager values shows the size of rounding errors. ``call_near`` and
+    ``call_shaken`` compute ``near`` and ``shaken`` when they are first needed.
     """
 
     def __init__(
@@ -202,7 +205,10 @@ class _References:
         return self._call_shaken()
 
     def explain_by_rounding(self, number: int, eager: torch.Tensor, compiled: torch.Tensor) -> bool:
-        """Whether rounding errors explain the difference of the values with the given index."""
+        """Whether rounding errors explain the difference between an eager and a compiled value.
+
+        ``number`` is the index of the value among the results of the call.
+        """
         if number >= len(self.shaken) or not is_floating(self.shaken[number]):
             return False
         wide = to_double(eager.detach())
@@ -218,7 +224,9 @@ class _References:
 def _first_deviation(
     eager: Sequence[Any], compiled: Sequence[Any], references: _References
 ) -> _Deviation | None:
-    """Return the first compiled value that rounding does not explain, if there is one."""
+    """Return the first compiled value whose difference from the eager value is too large for
+    rounding, if there is one.
+    """
     exact = references.exact
     scale = max(
         (float(largest_element(one.detach())) for one in exact if is_floating(one)), default=0.0
@@ -251,7 +259,9 @@ class _LargestErrors:
         """True if all compiled tensors are equal to the eager ones."""
 
     def add_all(self, eager: Sequence[Any], compiled: Sequence[Any], exact: Sequence[Any]) -> None:
-        """Add the tensors of one call; ``exact`` is empty if its float64 values are unknown."""
+        """Add the eager and compiled tensors of one call, and the same tensors in float64;
+        ``exact`` is empty if these are unknown.
+        """
         for left, right in zip(eager, compiled, strict=False):
             if isinstance(left, torch.Tensor) and not equal_tensors(left, right):
                 self.are_equal = False
@@ -289,8 +299,8 @@ class WrongOperationSearch:
     """Searches the graphs of one call for the first operation with a wrong compiled result.
 
     ``seed`` is the seed of random numbers, ``budget`` the time limit. ``compile_graph`` compiles a
-    graph. ``backend`` is a backend of ``torch.compile`` that executes each graph in eager mode
-    after the search in it.
+    graph. Pass the method ``backend`` to ``torch.compile``: it searches each graph, then executes
+    it in eager mode.
     """
 
     def __init__(
@@ -308,15 +318,19 @@ class WrongOperationSearch:
         def execute(*inputs: Any) -> Any:
             if self.found is None and not self._budget.spent:
                 with contextlib.suppress(Exception):
-                    # An exception of a partial graph does not show which operation is wrong.
+                    # If a part of the graph raises an exception, that does not show which operation
+                    # is wrong.
                     self.found = self._search_graph(graph, inputs)
             return graph.forward(*inputs)
 
         return execute
 
     def _search_graph(self, graph: Graph, inputs: Sequence[Any]) -> torch.fx.Node | None:
-        """Bisect the operations of a graph: the results up to one of them are right, and wrong from
-        there on."""
+        """Return the first operation of a graph whose compiled result is wrong, found by bisection.
+
+        The search assumes that results are right before this operation and wrong from it on. Return
+        None if the graph's result is right or the time limit was reached.
+        """
         every: list[torch.fx.Node] = [*graph.graph.nodes]
         operations = [node for node in every if _has_tensors(node)]
         if not operations or not self._is_wrong(_until(graph, operations[-1]), inputs):
@@ -353,9 +367,11 @@ class WrongOperationSearch:
         *,
         in_double: bool = False,
     ) -> list[Any]:
-        """Return the results of a call with copies of the inputs, and the gradients of the inputs.
+        """Call ``function`` with copies of the inputs; return its results and the gradients of the
+        inputs.
 
-        ``alter`` changes each floating-point input; ``in_double`` computes in double precision.
+        ``alter`` changes each floating-point input. With ``in_double``, all torch functions compute
+        in double precision.
         """
         given = copy_inputs(inputs)
         if alter is not None:
@@ -376,7 +392,7 @@ def _alter_input(value: Any, alter: Callable[[torch.Tensor], torch.Tensor]) -> A
 def operation_name(node: torch.fx.Node) -> str:
     """Return the name of the function or method that a node calls.
 
-    The name of the node itself is the name of a variable of the user.
+    ``node.name`` would instead be derived from the name of a variable in the user's code.
     """
     return str(getattr(node.target, "__name__", node.target))
 

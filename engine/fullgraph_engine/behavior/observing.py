@@ -77,14 +77,16 @@ def _to_single(value: Any) -> Any:
 
 
 def shake(tensor: torch.Tensor) -> torch.Tensor:
-    """Change a tensor by as much as its precision rounds."""
+    """Change each element of a tensor by a random amount as small as the rounding error of its
+    dtype.
+    """
     noise = torch.randn(tensor.shape, generator=torch.Generator().manual_seed(2))
     return tensor * (1 + torch.finfo(tensor.dtype).eps * noise.to(tensor.dtype))
 
 
 def add_rounding_noise(tensor: torch.Tensor) -> torch.Tensor:
-    """Convert a tensor to double precision, and change it by as much as single precision would
-    round.
+    """Convert a tensor to double precision, and change each element by a random amount as small as
+    the rounding error of single precision.
     """
     noise = torch.randn(
         tensor.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64
@@ -132,7 +134,7 @@ def prepare_case(call: Call, case: Case, alter: TensorTransform = None) -> Prepa
 
 @contextlib.contextmanager
 def case_context(case: Case) -> Iterator[None]:
-    """Run the block under the conditions of a test call, such as ``torch.no_grad()``."""
+    """Apply the conditions of a test call, such as ``torch.no_grad()``, to the ``with`` block."""
     with contextlib.nullcontext() if case.recording else torch.no_grad():
         yield
 
@@ -156,7 +158,7 @@ def observe_cases(tracee: Tracee, request: Observe, part: str, probe: int) -> No
         only = request.only[probe] if probe < len(request.only) else ()
         if (
             plan.shared and not request.double
-        ):  # with shared objects, a case depends on the state that earlier cases left
+        ):  # with shared objects, a test call depends on the state that earlier calls left
             cases = cases[: max(only, default=-1) + 1]
         else:
             cases = [(number, case) for number, case in cases if number in only]
@@ -209,7 +211,7 @@ class CaseObserver:
                 call = self._calls.build_call()
             self._built.update(built)  # a shared call is built only once
             inputs = prepare_case(call, case, self._alter).words
-        except Exception as error:  # the other version of the text may still accept the case
+        except Exception as error:  # the changed code may still accept these inputs
             return ObservedCase(
                 number, "", reason=f"its object cannot be created: {texts.type_and_message(error)}"
             )
@@ -233,8 +235,10 @@ class CaseObserver:
     def _observe_call(
         self, call: Call, case: Case, number: int
     ) -> tuple[ObservedCall, tuple[CallFact, ...], bool]:
-        """Execute one call of a test; return its outcome, the state before it, and whether it drew
-        random numbers.
+        """Make one call with the inputs of a test call; return its outcome, the state before it,
+        and whether it drew random numbers.
+
+        ``number`` is 0 for the first call and 1 for its repetition.
         """
         store = _TensorStore()
         # A second call finds the object as the first one left it.
@@ -296,8 +300,8 @@ class CaseObserver:
     ) -> tuple[dict[str, CallFact], list[tuple[str, torch.Tensor]]]:
         """Collect everything that a call can change; return it by path, such as ``self.weight``.
 
-        Return also the tensors of this state with their paths. ``store`` keeps tensor contents, and
-        ``memory`` detects shared tensors.
+        Also return the tensors of this state with their paths. ``store`` receives the contents of
+        tensors, and ``memory`` detects tensors that share memory.
         """
         inputs = FactCollector("input", store.add, memory)
         for name, value in prepared_call.arguments.items():
@@ -349,8 +353,8 @@ class CaseObserver:
         return [fact for fact in collector.facts if fact.aspect == "gradient"]
 
     def _store_fact(self, fact: CallFact, store: _TensorStore) -> CallFact:
-        """Write the elements of an observed tensor to the file; return the fact with a reference to
-        them.
+        """Write the elements of an observed tensor from ``store`` to the file; return the fact with
+        a reference to them.
         """
         if fact.data is None:
             return fact
@@ -390,7 +394,9 @@ def _raised_by_file(error: BaseException, path: str) -> bool:
 
 
 def _find_changes(before: dict[str, CallFact], after: dict[str, CallFact]) -> list[CallFact]:
-    """Return the values that a call changed or removed, as they are after it."""
+    """Return the values that a call changed, in their state after the call, and the values that it
+    removed.
+    """
     changed = [fact for path, fact in after.items() if before.get(path) != fact]
     removed = [
         CallFact(fact.aspect, path, "is gone") for path, fact in before.items() if path not in after

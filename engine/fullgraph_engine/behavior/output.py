@@ -56,7 +56,7 @@ class OutputCapture:
 
     def __init__(self) -> None:
         self._changed_files: list[str] | None = None
-        """Changes of files in the current block; None outside of a block."""
+        """Changes of files during the active capture; None if no capture is active."""
         sys.addaudithook(self._note_file)
         self._files = {descriptor: _open_unnamed_file() for descriptor in (1, 2)}
         # Set the level only once, because each change makes every logger look up its level again.
@@ -64,7 +64,9 @@ class OutputCapture:
 
     @contextlib.contextmanager
     def capture(self) -> Iterator[CapturedOutput]:
-        """Capture the output of the block; the yielded object is complete when the block ends."""
+        """Capture the output of the ``with`` block; the yielded object is complete when the block
+        ends.
+        """
         output = CapturedOutput()
         root, handler = logging.getLogger(), _RecordHandler(output.logs)
         with warnings.catch_warnings(record=True) as recorded:

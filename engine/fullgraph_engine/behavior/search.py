@@ -36,7 +36,7 @@ _SEARCH_SHARE = 0.4
 original and the changed code uses the rest.
 """
 _COST = 8.0
-"""Estimated processor time of a test call in all runs of a comparison, as a multiple of one
+"""Estimated processor time of a test call in all runs of a comparison, divided by the time of one
 call.
 """
 _OVERHEAD = 0.04
@@ -66,11 +66,10 @@ _DIVISORS = (16, 4, 2)
 _MIN_SIZE = 4
 """Minimum size of a dimension after dividing it for smaller inputs."""
 _MAX_SIZE = 1024
-"""Maximum size of a dimension near a constant of the code, such as a maximum sequence length."""
+"""Maximum size of a dimension that test calls get because a constant of the code is near it."""
 _ENDLESS = 2.0
-"""Minimum seconds after which a test call is assumed never to end.
-
-The limit is ten times the duration of the call with the user's inputs, if this is longer.
+"""Minimum seconds after which a call is stopped because it is assumed never to end. The limit is
+ten times the duration of the call with the user's inputs, if this is longer.
 """
 _WALL_FACTOR = 3.0
 """Ratio of wall time to processor time above which a test call is assumed never to end."""
@@ -133,7 +132,7 @@ class _CaseSearch:
     def run_search(self) -> ChosenCases:
         began = time.process_time()
         call = self._calls.build_call()
-        # A target that takes long to build is built only once.
+        # Build a target only once if building it takes long.
         shared = self._calls.shared = time.process_time() - began > _MAX_BUILD_SECONDS
         inputs = Inputs(call.function, call.args, call.kwargs)
         vary = _CaseVariations(call, inputs, shared=shared)
@@ -252,7 +251,7 @@ class _CaseSearch:
 def _is_worth_comparing(case: Case) -> bool:
     """Whether to compare a test call in which the original code raises an exception.
 
-    A call with another dtype, other strides or other parameters is not worth comparing.
+    Such a call is not worth comparing if it has another dtype, other strides or other parameters.
     """
     return not (case.dtype or case.strided or case.parameters != "given")
 

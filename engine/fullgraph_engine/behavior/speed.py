@@ -29,8 +29,9 @@ _MAX_SECONDS = 2.0
 def measure_calls(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
     """Measure the times of eager and of compiled calls of a function or module, with real tensors.
 
-    ``tracee`` is the function or module. ``let_start`` permits the programs that Inductor starts,
-    such as a C++ compiler. Return the measured times; the caller must end this process afterwards.
+    ``tracee`` is the function or module. ``let_start`` is called with names of programs that
+    Inductor starts, such as a C++ compiler, and permits this process to start them. Return the
+    measured times; the caller must end this process afterwards.
     """
     try:
         eager_call, compiled_call = tracee.call(), tracee.call()

@@ -1,4 +1,6 @@
-"""State outside a call's arguments that it can change: its object, and its file's globals."""
+"""Collect the state that a call can change besides its arguments: the object of a method, and the
+globals of its file.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def collect_state(
 
 def _collect_class(collector: FactCollector, path: str, kind: type) -> None:
     """Collect the values of plain attributes of the class ``kind``, such as counters, and the
-    defaults of its methods.
+    defaults of its methods. ``path`` names the class.
     """
     for name, value in list(vars(kind).items()):
         if isinstance(value, types.FunctionType):
@@ -64,7 +66,9 @@ def _collect_class(collector: FactCollector, path: str, kind: type) -> None:
 
 
 def _collect_function(collector: FactCollector, path: str, function: Any) -> None:
-    """Collect the values of a function's defaults, attributes and closure variables."""
+    """Collect the values of a function's defaults, attributes and closure variables. ``path`` names
+    the function.
+    """
     if not isinstance(function, types.FunctionType):
         return
     _collect_defaults(collector, path, function)

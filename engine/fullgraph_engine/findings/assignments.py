@@ -1,8 +1,8 @@
-"""Globals that the functions of a file change: assigned names, attributes and items, found without
-executing the file.
+"""Globals that the functions of a file change, found without executing the file.
 
-A Dynamo guard on such a value fails as soon as a function assigns a different value. Values that
-only module-level code sets count as constants.
+A function changes a global by assigning its name, one of its attributes or one of its items. A
+Dynamo guard on such a value fails as soon as a function assigns a different value. Values that only
+module-level code sets count as constants.
 """
 
 from __future__ import annotations
@@ -42,8 +42,11 @@ class Assignments:
         return found
 
     def counts(self, source: str) -> bool:
-        """Whether a function changes the value that Dynamo calls ``source`` by ``+=`` or ``-=``,
-        outside of any condition."""
+        """Whether a function adds to a value, or subtracts from it, by ``+=`` or ``-=`` outside of
+        any condition.
+
+        ``source`` is Dynamo's name for the value, such as ``G['steps']``.
+        """
         return source[:2] in ("L[", "G[") and _source_path(source[1:]) in self._counted
 
     @cached_property
@@ -57,10 +60,10 @@ class Assignments:
         )
 
     def changes_global(self, source: str, *, exactly: bool = False) -> bool:
-        """Whether a function of the file assigns the global that Dynamo calls ``source``, or an
-        object that contains it.
+        """Whether a function of the file assigns a global, or an object that contains it.
 
-        ``exactly``: assignments to keys computed at run time do not count.
+        ``source`` is Dynamo's name for the value, such as ``G['CONFIG']['a']``. With ``exactly``,
+        assignments to keys computed at run time do not count.
         """
         if not source.startswith("G["):
             return False
@@ -76,8 +79,9 @@ class Assignments:
 
 
 def _source_path(source: str) -> Path:
-    """Return the path, such as ``("CONFIG", "a")``, at the beginning of Dynamo's name of a
-    value."""
+    """Return the path, such as ``("CONFIG", "a")``, with which ``source``, such as
+    ``['CONFIG']['a'].x()``, begins.
+    """
     path: list[str | None] = []
     at = 0
     while (match := _STEP.match(source, at)) is not None:
@@ -136,8 +140,8 @@ class _FunctionScope:
 
 
 def _own_nodes(function: ast.AST, in_loop: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield the nodes of a function except those in nested functions, each with whether a loop
-    repeats it.
+    """Yield pairs of a node of a function and whether a loop repeats the node. Nodes of nested
+    functions are left out.
 
     ``in_loop``: the function itself is inside a loop.
     """

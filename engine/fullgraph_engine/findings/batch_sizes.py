@@ -21,10 +21,9 @@ from ..tracing.variations import Inputs
 from .call_changes import CallChanges
 
 BatchVerdict = Literal["varies", "constant", "fixed", "unknown"]
-"""Result of repeating a call with other batch sizes.
-
-``varies``: the calls work. ``constant``: they raise because of a number in the code. ``fixed``:
-they raise because of a parameter, a layer or another input. ``unknown``: neither is certain.
+"""Result of repeating a call with other batch sizes. ``varies``: the calls work. ``constant``: they
+raise because of a number in the code. ``fixed``: they raise because of a parameter, a layer or
+another input. ``unknown``: the reason is not certain.
 """
 
 Dimension = tuple[int, int]
@@ -67,8 +66,8 @@ class BatchSizes:
     def try_sizes(self) -> BatchTrial:
         """Repeat the call with other sizes of the batch dimensions, and return whether it works.
 
-        First only the dimensions ``batch`` change, then all dimensions of the same size. Runs user
-        code.
+        First only the dimensions given to the constructor change, then all dimensions of the same
+        size. Runs user code.
         """
         if not self._group:
             return BatchTrial("unknown")
@@ -84,10 +83,11 @@ class BatchSizes:
         return self._try_without_indices() or BatchTrial("constant", tuple(self._group))
 
     def _try_without_indices(self) -> BatchTrial | None:
-        """Repeat the call with other sizes of floating-point inputs only; None if that fails.
+        """Repeat the call, and resize the batch dimension only in floating-point inputs; None if
+        this call raises.
 
-        The first dimension of an integer tensor may have the size of a batch by chance: the two
-        rows of the pairs in ``i64[2, 8]``, for example.
+        The first dimension of an integer tensor may have the batch size by chance. For example, it
+        may be the two rows in ``i64[2, 8]``.
         """
         leaves = self._inputs.leaves
         group = [(at, dim) for at, dim in self._group if leaves[at].value.is_floating_point()]
@@ -100,8 +100,11 @@ class BatchSizes:
     def find_tensors(
         self, call: Call, dimensions: Sequence[Dimension]
     ) -> list[tuple[torch.Tensor, int]]:
-        """Return pairs of a tensor and a dimension number for ``dimensions``, in the inputs of
-        ``call``, which equals the tested one."""
+        """Return pairs of a tensor and a dimension number for ``dimensions``, with the tensors of
+        ``call``.
+
+        ``call`` is another instance of the tested call, with arguments of the same structure.
+        """
         leaves = Inputs(call.function, call.args, call.kwargs).leaves
         found = [(leaves[at].value, dim) for at, dim in dimensions if at < len(leaves)]
         return [(value, dim) for value, dim in found if isinstance(value, torch.Tensor)]
@@ -171,7 +174,7 @@ class _OriginWatch(TorchFunctionMode):
         known: _Origin | None = self._origins.get(tensor)
         if known is not None:
             return known
-        # A parameter of another module, such as a global one.
+        # This is a parameter that does not belong to the called module, such as a global one.
         widths = tensor.shape if isinstance(tensor, torch.nn.Parameter) else ()
         return _Origin(widths=frozenset(widths))
 

@@ -22,8 +22,8 @@ _WRAPPERS = ("/torch/nn/parallel/", "/torch/distributed/")
 def break_cause(code: str, record: Break, place: FindingPlace, source: SourceText) -> BreakCause:
     """Return the code that must change to remove a graph break.
 
-    ``code`` is the code of its finding, such as ``graph-break/GB0059``, and ``place`` the finding's
-    position in the file ``source``.
+    ``record`` is the break, and ``code`` the code of its finding, such as ``graph-break/GB0059``.
+    ``place`` is the position of the finding in the file ``source``.
     """
     if place.deeper:
         inner = place.deeper[-1]

@@ -1,4 +1,4 @@
-"""Costs of graph breaks: the graphs that each break splits, and the waits for the GPU."""
+"""Costs of graph breaks: the graphs that each break splits, and how often it waits for the GPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class BreakCosts:
         for graph in recording.graphs:
             self._ops[graph.frame] += len(graph.ops)
         self._guards = {code.frame: code.guards for code in recording.guarded}
-        # A frame has one break: Dynamo restarted its analysis after each break but the last.
+        # A frame has at most one break, its last: Dynamo restarted its analysis after the earlier
+        # ones.
         self._last = {
             record.frame: record for record in recording.breaks if record.frame in self._frames
         }
@@ -45,16 +46,14 @@ class BreakCosts:
     def causes(self, identity: str) -> tuple[BreakCause, ...]:
         """Return the causes of the graph break whose finding has this ``identity``.
 
-        Empty if Dynamo reported the break only while it analyzed a frame that it then analyzed
-        again.
+        The result is empty if Dynamo reported the break only in an attempt that it later restarted.
         """
         return tuple(self._causes[identity].values()) if identity in self._causes else ()
 
     def cost(self, finding: Finding) -> BreakCost | None:
         """Return the cost of the graph break that a finding reports.
 
-        None if Dynamo reported the break only while it analyzed a frame that it then analyzed
-        again.
+        None if Dynamo reported the break only in an attempt that it later restarted.
         """
         records = self._records.get(finding.identity)
         if not records:
@@ -98,8 +97,11 @@ class BreakCosts:
         return (*self._graphs_before(frame), *self._graphs_after(frame))
 
     def _graphs_before(self, frame: int) -> tuple[int, ...]:
-        """Return the number of the frame whose graph ends at the break of ``frame``, or directly
-        before it; empty without such a graph."""
+        """Return the frame whose graph ends at the break of ``frame``, as a tuple of its number.
+
+        If ``frame`` lacks operators, this is the frame that it continues after an earlier break.
+        The tuple is empty if no operators were captured before the break.
+        """
         at: int | None = frame
         while at is not None:
             if self._ops[at]:
@@ -123,8 +125,8 @@ class BreakCosts:
     def _count_reached(self, records: Iterable[Break]) -> int:
         """Return how often the call reached a break.
 
-        Dynamo reports a break in an inlined function once for each caller. Only reports for the
-        innermost compiled function count.
+        If a break is in an inlined function, Dynamo reports it again for each function that inlined
+        it. Only reports with the fewest inlined functions count.
         """
         by_level: dict[Stack, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for record in records:
@@ -148,17 +150,18 @@ class BreakCosts:
         return self._source.function(traced.path, traced.function, traced.line)
 
     def _find_resumed(self) -> dict[int, list[int]]:
-        """Return for each frame with a break, by its number, the numbers of the frames that
-        continue the function after it.
+        """Map each frame with a break to the frames that continue its function after the break, by
+        number.
 
-        A nested call ends before its caller. Of several frames of a function that wait, the last
-        one therefore resumes first.
+        A nested call ends before its caller continues. So if several frames of one function wait to
+        be continued, the last one continues first.
         """
         found: dict[int, list[int]] = {}
         waiting: dict[tuple[str, str], list[int]] = defaultdict(list)
         known: dict[int, list[int]] = {}
-        """Numbers of compiled frames, by the code of the function that continues after a break; a
-        recompile adds a frame."""
+        """Numbers of the frames compiled from one resume function, by its code number; each
+        recompile adds one.
+        """
         same: dict[tuple[int, Stack], list[int]] = {}
         for id_, frame in sorted(self._frames.items()):
             key = frame.path, self._frame_name(id_)
@@ -170,7 +173,7 @@ class BreakCosts:
             record = self._last.get(id_)
             if record is None or frame.outcome != "compiled":
                 continue
-            # A recompilation with the same break resumes in the same function.
+            # If a recompile has the same break, it continues in the same resume function.
             place = frame.code, record.stack[-record.inlined :]
             if place not in same:
                 same[place] = []

@@ -59,13 +59,18 @@ class BreakWords:
 def break_line(cause: Cause, code: str = "") -> str:
     """Return the first line of a message about a graph break: what happens and what to do.
 
-    ``code`` is the source code of the break; empty if the break is in another file.
+    ``cause`` has Dynamo's texts about the break. ``code`` is the source code of the break; empty if
+    the break is in another file.
     """
     return describe_break(cause, code).to_line()
 
 
 def describe_break(cause: Cause, code: str = "") -> BreakWords:
-    """Return two clauses about a graph break: what happens there, and what the user can do."""
+    """Return two clauses about a graph break: what happens there, and what the user can do.
+
+    ``cause`` has Dynamo's texts about the break. ``code`` is the source code of the break; empty if
+    the break is in another file.
+    """
     found = _BreakFacts(cause, code)
     for pattern, make in _KNOWN:
         if pattern.match(cause.kind):
@@ -244,7 +249,7 @@ def _as_code(name: str) -> str:
     return f"`{shorten_line(name, _MOST_NAME)}`"
 
 
-# -- breaks with words of their own -----------------------------------------------------------
+# -- descriptions for known types of breaks ---------------------------------------------------
 
 
 def _data_words(found: _BreakFacts, operation: str) -> BreakWords:
@@ -470,7 +475,8 @@ _KNOWN_BREAKS: tuple[tuple[str, Callable[[_BreakFacts], BreakWords]], ...] = (
         _fixed_words("Dynamo does not trace `copy.deepcopy`", "copy before the compiled code"),
     ),
 )
-"""Functions that describe a type of graph break, each with a pattern for the beginning of Dynamo's
-title of the type."""
+"""Functions that describe one type of graph break each, with a pattern for the beginning of
+Dynamo's title of that type.
+"""
 
 _KNOWN = tuple((re.compile(pattern), make) for pattern, make in _KNOWN_BREAKS)

@@ -15,7 +15,7 @@ from ..tracing.stacks import is_torch
 from . import break_causes, break_words
 from .places import SourceText, finding_identity, related_to
 
-# Reasons for which Dynamo skips frames and which do not concern the user.
+# Reasons of skips that do not concern the user.
 _ORDINARY = (
     "no tensor-related objects found in frame",
     "frame is in the Dynamo skipfiles list",
@@ -33,8 +33,8 @@ def break_finding(
 ) -> Finding:
     """Return the finding for a graph break, at the innermost line of the user's code in the file.
 
-    ``fallback`` is the range if no line of the file is on the stack. ``strict`` is the argument or
-    function that turns a break into an error.
+    ``record`` is the recorded break. ``fallback`` is the range if no line of the file is on its
+    stack. ``strict`` is the argument or function that turns a break into an error.
     """
     place = source.locate(record.stack, fallback)
     first = record.causes[0]
@@ -62,12 +62,12 @@ def break_finding(
 
 
 class Tally:
-    """A counter of how often a call reached each graph break, without repeated reports of one
-    event.
+    """A counter of how often a call reached each graph break; repeated reports of one event count
+    once.
 
-    A frame has one break: the last one reported after restarts of its analysis. Dynamo reports a
-    break in an inlined function again, with the same user stack, for every enclosing frame that it
-    compiles separately afterwards.
+    A frame has at most one break, its last: Dynamo restarted its analysis after the earlier ones.
+    If a break is in an inlined function, Dynamo may later compile the enclosing frames separately.
+    It then reports the break again for each of them, with the same user stack.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Tally:
     def add(self, identity: str, record: Break) -> bool:
         """Count a report of a graph break whose finding has this ``identity``.
 
-        Return whether the previous report for the same frame was of the same break.
+        Return True if the previous report for the same frame was about the same break.
         """
         # Two reports of one break may differ in the library frames between two frames of the user.
         path = tuple(frame for frame in record.stack if not is_torch(frame.path))
@@ -99,8 +99,10 @@ class Tally:
 
 
 def skip_finding(skip: Skip, source: SourceText) -> Finding | None:
-    """Return a finding for a function call that Dynamo runs in eager mode without a graph break;
-    None if it deserves none."""
+    """Return a finding for a function call that Dynamo runs in eager mode without a graph break.
+
+    Return None if the function is in another file, or if the skip does not concern the user.
+    """
     if skip.path != source.path or skip.reason.startswith(_ORDINARY):
         return None
     where = source.header(skip.line)
@@ -108,15 +110,16 @@ def skip_finding(skip: Skip, source: SourceText) -> Finding | None:
     reason = skip.reason.removeprefix(prefix).split("\n")[0]
     if is_skip_without_ops(skip.reason):
         if skip.resumed:
-            return None  # a resumed function often returns only after its last break
+            return None  # a resume function often only returns
         code, words = "frame-skipped/no-ops", "it does nothing with tensors"
     elif reason.startswith("Attempt to trace generator"):
         if skip.callers:
-            # Dynamo compiled this function separately only because it gave up the caller.
+            # Dynamo compiled this function separately only because it stopped compiling the caller.
             return None
         code, words = "frame-skipped/generator", "it is a generator"
     elif reason.startswith(_SETS_ATTRIBUTES) and skip.callers:
-        # Dynamo gave up the function that assigns the attribute, and reports that function too.
+        # Dynamo stopped compiling the function that assigns the attribute, and reports that
+        # function too.
         return None
     else:
         code, words = f"frame-skipped/{break_slug(reason)}", reason.rstrip(".")
@@ -135,7 +138,8 @@ def skip_finding(skip: Skip, source: SourceText) -> Finding | None:
 def notes_on(causes: tuple[Cause, ...], operator: str) -> tuple[str, ...]:
     """Return sentences on where in the trace a break happened, and on its consequences.
 
-    ``operator`` is the operator involved, or empty.
+    ``causes`` are the break and the errors that followed it. ``operator`` is the higher-order
+    operator around the break, or empty.
     """
     notes = [
         f"While handling this break, another followed: {later.kind}"

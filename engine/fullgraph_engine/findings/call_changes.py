@@ -14,8 +14,9 @@ from ..targets import Call
 from ..tracing.variations import Inputs, can_be_resized
 
 CALLS = 3
-"""Number of calls after the first one, with other sizes or values each: one more than Dynamo needs
-to make sizes dynamic."""
+"""Number of calls after the first one, each with other sizes or values. This is one more than
+Dynamo needs to make sizes dynamic.
+"""
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,16 @@ class CallChanges:
     def __init__(self, call: Call, inputs: Inputs) -> None:
         self.call, self.inputs = call, inputs
         self._taken: set[int] = set()
-        """Sizes used in other experiments; Dynamo could take equal sizes for one dimension."""
+        """Sizes used in other experiments. They are not used again, because Dynamo could treat two
+        equal sizes as one dimension.
+        """
 
     def resize_options(self, group: list[tuple[int, int]]) -> list[CallChange]:
         """Return alternative experiments that change the size of a group of dimensions, given as
         (tensor, dimension) pairs.
 
-        There are several because the code may reject a size, which may have to be even or to match
-        another size.
+        There are several, to be tried in order, because the code may reject some sizes. For
+        example, a size may have to be even or to match another size.
         """
         options = [
             self._resize_group(group, 1),
@@ -92,10 +95,11 @@ class CallChanges:
                         yield at, dim
 
     def _wider_changes(self, group: list[tuple[int, int]]) -> Iterator[CallChange]:
-        """Yield experiments that change all dimensions of one size together, also outside of
-        ``group``.
+        """Yield experiments that change every dimension with the same size as ``group``, in all
+        inputs.
 
-        ``group`` has (input number, dimension) pairs. A size is used for only one group.
+        ``group`` has (input number, dimension) pairs. To avoid duplicates, only the first group of
+        each size yields experiments.
         """
         size = self._group_size(group)
         same = [one for one in self._input_dimensions() if self._group_size([one]) == size]
@@ -113,7 +117,7 @@ class CallChanges:
         size = self._group_size(group)
         taken = self._taken | {self._group_size([one]) for one in self._input_dimensions()}
         larger = (size + n * step if step else size * (n + 1) for n in range(1, 99))
-        # An equal size could be mistaken for another dimension.
+        # Avoid sizes of other dimensions: Dynamo could treat two equal sizes as one dimension.
         sizes = [number for number in larger if number not in taken][:CALLS]
         return CallChange(
             "size",

@@ -57,8 +57,9 @@ _USUAL_ERROR_HINT = (
 def compilation_findings(
     record: CompilationRecord, source: SourceText, fallback: Range
 ) -> Iterator[Finding]:
-    """Yield findings about compiled graphs, each once for each place of the file.
+    """Yield findings about compiled graphs.
 
+    Calls of operators without an Inductor kernel share one finding if they have the same range.
     ``fallback`` is the range if no line of the file is responsible.
     """
     for error in record.errors:
@@ -77,8 +78,9 @@ def compilation_findings(
 
 
 def runtime_finding(failure: Failure, source: SourceText, fallback: Range) -> Finding:
-    """Return the finding for an exception that compiled code raises when it runs, and the same code
-    does not raise without AOTAutograd."""
+    """Return the finding for an exception that compiled code raises when it runs, although the same
+    code runs without AOTAutograd.
+    """
     place = source.locate(failure.stack, fallback)
     words = f"{failure.kind}: {failure.message.partition(chr(10))[0]}"
     if _DONATED in failure.message:
@@ -124,8 +126,7 @@ def missing_compiler_finding(missing: MissingCompiler, where: Range) -> Finding:
 
 
 def incomplete_finding(reason: str, target: str, where: Range) -> Finding:
-    """Return the finding that a target could not be compiled to the end, with a sentence on the
-    reason."""
+    """Return the finding that a target was not compiled completely; ``reason`` is a sentence."""
     code = "backend/incomplete"
     return Finding(
         code=code,
@@ -274,7 +275,9 @@ def _repeated_block_finding(block: RepeatedBlock, source: SourceText, fallback: 
 
 
 def _line_naming(word: str, source: SourceText, fallback: Range) -> Range:
-    """Return the only line of the file with ``word``; ``fallback`` if there is none."""
+    """Return the range of the first line of the file that contains ``word``; ``fallback`` if there
+    is none.
+    """
     line = source.line_with(word)
     return line if word in source.text_of(line) else fallback
 

@@ -46,10 +46,10 @@ class CompiledTarget:
 
 
 class TargetCompiler:
-    """A compiler of the graphs of one target. Create at most one per process.
+    """A compiler of the graphs of one target (function or module). Create at most one per process.
 
-    ``compiler`` selects how far the graphs are compiled. ``restart`` prepares the mode of fake
-    tensors for another call.
+    ``compiler`` says whether only AOTAutograd or also Inductor compiles the graphs. ``restart``
+    resets the fake tensor mode before the call is built again.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class TargetCompiler:
         self._failed = False
 
     def run(self, call: Call) -> CompiledTarget:
-        """Compile the graphs of a call as it is given, with a backward pass if its result requires
-        gradients; then once more without gradients.
+        """Compile the graphs of a call, with a backward pass if its result requires gradients.
+        Then, after a backward pass, compile them again without gradients.
 
-        Later calls are built anew, because a call may change its inputs.
+        The call without gradients is built again, because a call may change its inputs.
         """
         found: list[Finding] = []
         if self._compiler == "inductor":
@@ -129,7 +129,8 @@ class TargetCompiler:
         self, failure: Failure, gradients: Callable[[], AbstractContextManager[Any]]
     ) -> Iterator[Finding]:
         """Yield a finding if the compiled code caused an exception of the call. If it did not,
-        note the exception as the reason why later graphs were not compiled."""
+        record the exception as the reason why the compilation is incomplete.
+        """
         plain = self._trace_call(self._rebuild_call(), gradients)
         if failure.phase == "eager" and plain.failure is None:
             self._failed = True
@@ -138,7 +139,8 @@ class TargetCompiler:
             self._reasons.append(_NEEDS_GPU)
         elif plain.failure is None or gradients is contextlib.nullcontext:
             self._reasons.append(f"The call raised {failure_words(failure)}.")
-        # Otherwise the code, such as a training step, works only with gradients.
+        # Otherwise only the call under no_grad raised: code such as a training step needs
+        # gradients.
 
     def _trace_call(
         self, call: Call, gradients: Callable[[], AbstractContextManager[Any]]
@@ -175,8 +177,9 @@ class TargetCompiler:
         return False
 
     def _explains_missing(self, error: CompilerError) -> bool:
-        """Whether an error says only that this process cannot compile or execute the graph; note
-        the reason."""
+        """Whether an error only means that this process cannot compile or execute the graph. If so,
+        record the reason.
+        """
         if error.stage == "execution" and error.kind == "NotImplementedError":
             # PyTorch's kernels support fewer dtypes than the code that Inductor generates.
             first = error.message.partition("\n")[0]

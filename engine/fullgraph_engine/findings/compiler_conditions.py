@@ -30,8 +30,12 @@ lines."""
 
 @dataclass(frozen=True)
 class _Choice:
-    """A condition that depends on ``is_compiling()``, with the range that runs only when compiled,
-    and the one that runs only in eager mode."""
+    """A condition that depends on ``is_compiling()``, and the ranges that it excludes from one
+    version.
+
+    ``compiled`` is the range that runs only when compiled, ``uncompiled`` the range that runs only
+    in eager mode. None stands for a version without code of its own.
+    """
 
     condition: Range
     compiled: Range | None
@@ -47,11 +51,10 @@ class CompilerConditions:
     def finding(self, check: CompilerCheck, tool: str) -> Finding | None:
         """Return the finding that a call of ``is_compiling()`` excludes code from tracing.
 
-        Return None if no condition in this file depends on the call.
-
-        ``tool`` is the function that traces the code, such as ``torch.compile``.
+        ``check`` is the recorded call. ``tool`` is the function that traces the code, such as
+        ``torch.compile``. Return None if no condition in this file depends on the call.
         """
-        # If the function returns False, the same code runs as without Dynamo.
+        # If the check returns False, Dynamo traces the same branch that runs without Dynamo.
         choice = self._find_choice(check.stack) if check.value else None
         if choice is None or choice.compiled is choice.uncompiled is None:
             return None
@@ -88,11 +91,10 @@ class CompilerConditions:
         return f"`{text}` runs"
 
     def _find_choice(self, stack: Stack) -> _Choice | None:
-        """Return the condition decided by a call of ``is_compiling()`` with this stack; None
-        without one in the file.
+        """Return the condition decided by a call of ``is_compiling()`` with this stack.
 
         If a function of the file returns the result of the call, the condition may be in its
-        caller.
+        caller. Return None if no condition of the file depends on the call.
         """
         is_check = True
         for frame in reversed(stack):
@@ -146,8 +148,9 @@ class CompilerConditions:
         return self._decided_at(call)
 
     def _decided_by_variable(self, assigned: ast.Assign, name: str) -> _Choice | None:
-        """Return the first condition that depends on the variable ``name``, if the function assigns
-        it only in ``assigned``; else None."""
+        """Return the first condition that depends on the variable ``name``, if ``assigned`` is the
+        function's only assignment to it; otherwise None.
+        """
         function: ast.AST = assigned
         while not isinstance(function, _FUNCTIONS):
             function = self._parents[function]
@@ -159,7 +162,8 @@ class CompilerConditions:
 
     def _decided_at(self, flag: ast.expr) -> _Choice | None:
         """Return the condition that contains the expression ``flag``, which is true only in
-        compiled code; None without one."""
+        compiled code; None if no condition contains it.
+        """
         short_circuit: _Choice | None = None
         top, parent = flag, self._parents.get(flag)
         while isinstance(parent, (ast.BoolOp, ast.UnaryOp)):
@@ -203,11 +207,11 @@ class CompilerConditions:
 def _exclusive_branch(
     here: bool | None, there: bool | None, then: Range | None, otherwise: Range | None
 ) -> Range | None:
-    """Return the branch of an ``if`` that never runs when its test is ``there``, but may run when
-    its test is ``here``.
+    """Return the branch of an ``if`` that only one of two versions of the code can run.
 
-    ``then`` and ``otherwise`` are the two branches. None for a test means that its value is
-    unknown. Return None if no branch is excluded.
+    ``here`` is the value of the test in this version, and ``there`` its value in the other version;
+    None means unknown. ``then`` and ``otherwise`` are the branches. Return None if the other
+    version may run the same branches.
     """
     if there is False and here is not False:
         return then
@@ -235,10 +239,10 @@ def _truth_of_test(test: ast.expr, flag: ast.expr, value: bool) -> bool | None:
 
 def _operand_choice(node: ast.BoolOp, operand: ast.expr, flag: ast.expr) -> _Choice | None:
     """Return the code after ``operand`` in ``and`` or ``or``, if compiled code or eager code skips
-    it; None if both evaluate it.
+    it; None if both versions evaluate it.
 
-    In ``is_compiling() or check(x)``, compiled code never evaluates ``check(x)``. Only
-    in compiled code, ``flag``, a part of the operand, is true.
+    For example, compiled code never evaluates ``check(x)`` in ``is_compiling() or check(x)``.
+    ``flag`` is part of the operand, and true only in compiled code.
     """
     later = node.values[node.values.index(operand) + 1 :]
     stops = isinstance(node.op, ast.Or)

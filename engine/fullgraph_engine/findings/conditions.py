@@ -142,7 +142,7 @@ class FileConditions:
             if depends(code, side.expression)
         )
 
-    # -- reading ------------------------------------------------------------------------------
+    # -- reading the syntax tree ------------------------------------------------------------------
 
     def _read_conditions(self, code: _Code, body: Sequence[ast.stmt]) -> None:
         self._codes.append(code)
@@ -228,9 +228,8 @@ _TURNED = {ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Lt: ast.Gt, ast.LtE: ast.GtE}
 
 
 def _compared_number(test: ast.expr, asked: Range) -> tuple[float | None, type[ast.cmpop]]:
-    """Return the number and the operator that a condition compares the value at ``asked`` with.
-
-    The number is None if unknown.
+    """Return the number and the operator with which the condition ``test`` compares the value read
+    at ``asked``. The number is None if unknown.
     """
     nothing = None, ast.Eq
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
@@ -311,7 +310,7 @@ def skipped_statements(body: Sequence[ast.stmt], rest: Sequence[ast.stmt]) -> Se
 
 
 def block_range(statements: Sequence[ast.stmt]) -> Range | None:
-    """Return the range from the first to the last of some statements; None without statements."""
+    """Return the range from the first to the last of some statements; None for an empty list."""
     if not statements:
         return None
     return Range(node_range(statements[0]).start, node_range(statements[-1]).end)

@@ -60,8 +60,12 @@ class DataSizes:
         return self._all.get((frame, symbol))
 
     def describe_condition(self, frame: int, expression: str) -> tuple[str, tuple[DataSize, ...]]:
-        """Return a condition such as ``u0 > 3`` with the program's names for symbols, and
-        descriptions of its data-dependent sizes."""
+        """Rewrite a condition on sizes, such as ``u0 > 3``, with the program's names for the
+        symbols.
+
+        Return also descriptions of its data-dependent sizes. ``frame`` is the number of the frame
+        that created the symbols.
+        """
         about = {
             name: found
             for name in dict.fromkeys(_SYMBOL.findall(expression))

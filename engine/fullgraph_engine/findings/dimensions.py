@@ -19,8 +19,9 @@ _SIZE = re.compile(r"^(?P<tensor>.+?)\.size\(\)\[(?P<axis>\d+)\]$")
 
 _STATED = "The probe gives this size as symbolic."
 _RETRACED = "Traced again with a variable batch size: this line {}."
-"""First sentences of explanations, by case: the user made the size dynamic, or the engine did to
-test it."""
+"""First sentence of an explanation: ``_STATED`` if the user made the size dynamic, ``_RETRACED`` if
+the engine made it dynamic to test it.
+"""
 
 _STATED_HINTS = (
     "If the size really is fixed, write the number in the probe and this goes away.",

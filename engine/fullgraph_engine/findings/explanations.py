@@ -41,8 +41,8 @@ def may_apply(text: str) -> bool:
 
 @contextlib.contextmanager
 def record_tapes(wanted: bool = True) -> Iterator[Sequence[Tape]]:
-    """Record the operations on sizes in every frame traced in the ``with`` block, if this torch
-    allows it.
+    """Record the operations on sizes in every frame traced in the ``with`` block, if the installed
+    torch allows it.
 
     The yielded sequence has one recording (tape) per frame; it is filled when the block ends.
     ``wanted``: False to record nothing.
@@ -52,7 +52,7 @@ def record_tapes(wanted: bool = True) -> Iterator[Sequence[Tape]]:
             from .. import shapes
 
             possible = not shapes.missing_names()
-        except (ImportError, AttributeError):  # this torch does not have the function
+        except (ImportError, AttributeError):  # the installed torch lacks a function
             possible = False
         if possible:
             with shapes.record_tapes(limit=EVENTS) as tapes:
@@ -65,7 +65,7 @@ def record_tapes(wanted: bool = True) -> Iterator[Sequence[Tape]]:
 class Why:
     """The lines that made a size constant or equal to another one, in words.
 
-    Without a text, ``notes`` say why the lines are unknown.
+    If the lines are unknown, the text is empty and ``notes`` say why.
     """
 
     text: str = ""
@@ -89,9 +89,10 @@ class Explainer:
         self._histories: dict[int, SymbolHistory] = {}
 
     def explain_event(self, event: Specialization | Equality) -> Why:
-        """Return the lines by which the size of an event became constant, or equal to another one.
+        """Return the lines that made the size in a recorded event constant, or equal to another
+        size.
 
-        Never raises.
+        This method never raises.
         """
         if not self._tapes:
             return Why()
@@ -187,12 +188,16 @@ class Explainer:
             return ()
 
     def _tape_of(self, event: Specialization | Equality) -> Tape | None:
-        """Return the recorded operations on sizes of the frame in which an event happened, from its
-        last attempt; None if not recorded."""
+        """Return the recorded operations on sizes (tape) of the frame in which an event happened.
+
+        If Dynamo restarted the trace of the frame, the tape is from the last attempt. Return None
+        if the operations were not recorded.
+        """
         frame = self._frames.get(event.frame)
         fitting = [tape for tape in reversed(self._tapes) if _tape_matches(tape, frame, event)]
         if len(fitting) > 1:
-            # For a function compiled for several callers, keep the tapes with this caller's stack.
+            # Several callers may inline one function, each with its own tapes; prefer those with
+            # this stack.
             fitting = [
                 tape for tape in fitting if any(place.stack == event.stack for place in tape.places)
             ] or fitting

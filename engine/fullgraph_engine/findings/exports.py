@@ -23,6 +23,7 @@ def export_findings(
     """Yield findings for a target's export: rejected code, the failure of the export, and custom
     operators that ``opcheck`` rejects.
 
+    ``made`` is the result of the export, and ``checked`` has the results of ``opcheck``.
     ``fallback`` is the range if no line of the file is responsible.
     """
     calls = {one.operator: one.calls for one in checked}

@@ -36,11 +36,11 @@ from .recompiles import (
 MOST_SIZES = 8
 MOST_FLAGS = 8
 TIMES = 3.0
-"""Factor on the duration of the first trace that gives the time limit of all experiments
-together."""
+"""Time limit of all experiments together, divided by the duration of the first trace."""
 SHORTEST = 5.0
-"""Time limit of all experiments together, in seconds of processor time, if the first trace was
-short."""
+"""Minimum time limit of all experiments together, in seconds of processor time. It applies if the
+first trace was short.
+"""
 LONGEST = 20.0
 
 _times = os.times
@@ -50,11 +50,11 @@ _T = TypeVar("_T", covariant=True)
 
 
 class WorkAnswer(Protocol[_T]):
-    """The result of a function that was evaluated in another process, or in ``lost`` a clause on
-    why it is missing.
+    """The result of a function that was evaluated in another process.
 
-    ``late``: the time limit stopped the function. ``used`` is processor time in seconds, 0 for a
-    direct child process, whose time the system adds to this one's.
+    ``lost`` is a clause on why the result is missing; empty if it is not. ``late``: the time limit
+    stopped the function. ``used`` is processor time in seconds. It is 0 for a direct child process,
+    because the system adds the child's time to this process's.
     """
 
     @property
@@ -69,7 +69,8 @@ class WorkAnswer(Protocol[_T]):
 
 class Branch(Protocol):
     """A callable that evaluates a function in a forked process, so that Dynamo's caches and the
-    module stay unchanged here."""
+    module stay unchanged in this process.
+    """
 
     def __call__(self, work: Callable[[], T], seconds: float, name: str) -> WorkAnswer[T]:
         """Evaluate ``work`` in a forked process within ``seconds`` of processor time; return its
@@ -82,10 +83,10 @@ class Branch(Protocol):
 
 @dataclass
 class ForecastResult:
-    """The recompiles seen when a target was called again with changed inputs; ``seconds`` is the
-    wall time of all experiments.
+    """The recompiles seen when a target (function or module) was called again with changed inputs.
 
-    ``note`` explains in sentences which experiments were skipped or are inconclusive.
+    ``seconds`` is the wall time of all experiments. ``note`` says in sentences which experiments
+    were skipped or are inconclusive.
     """
 
     rows: list[ForecastRow] = field(default_factory=list)
@@ -115,8 +116,9 @@ class Forecaster:
         self.call, self.source, self.fallback = call, source, fallback
         self._branch = branch
         self._begin = begin
-        """Function that restarts the fake tensor mode, so that equal requests for values get equal
-        values in each experiment."""
+        """Function that restarts the fake tensor mode. Each experiment then gets the same values
+        when code reads from fake tensors in the same order.
+        """
         self._inputs = Inputs(call.function, call.args, call.kwargs)
         self._changes = CallChanges(call, self._inputs)
         self._told = {(id(tensor), dim) for tensor, dim in batch}
@@ -125,15 +127,15 @@ class Forecaster:
         """Names of guarded values that change from call to call although the inputs are equal, such
         as a counter."""
         self._left_out: list[str] = []
-        """Names of the changed inputs whose experiments were skipped because the time limit was
-        reached."""
+        """Names of the changed inputs whose experiments were skipped for lack of time."""
         self._lost: list[tuple[str, str]] = []
         """Names of the changed inputs whose experiments failed for another reason, each with the
         reason."""
         self._until = 0.0
         self._guarded: set[int] = set()
-        """Zero-based lines at which the first run already reports a guard on a value that changes
-        with each call."""
+        """Zero-based lines with findings about guarded values that change with each call. The first
+        call already showed these values.
+        """
         self._rows = rows
         """True to report a row for every changed input, also without a recompile."""
         self._forecast = ForecastResult()
@@ -203,10 +205,10 @@ class Forecaster:
         return answer.value
 
     def _all_at_once(self, changes: list[CallChange]) -> list[CallChange]:
-        """Change all sizes together in one experiment, and report the sizes for which its result is
-        clear.
+        """Change all sizes together in one experiment, and report the sizes that recompile only
+        once.
 
-        Return the changes that still need experiments of their own; all of them if the combined
+        Return the changes that need experiments of their own. These are all changes if the combined
         call failed.
         """
         if len(changes) < 2 or self._left <= 0:
@@ -262,17 +264,18 @@ class Forecaster:
         return tracing.trace(self.call.function, args, kwargs, dynamic=dynamic)
 
     def _trace_calls(self, change_: CallChange) -> list[Recording]:
-        """Call the target with the changed inputs until a call compiles nothing; return a recording
-        for each call.
+        """Call the target with the changed inputs until a call compiles nothing; return one
+        recording per call.
 
-        Call it in a forked process.
+        Call this in a forked process.
         """
         if change_.training is not None:
             self.call.function.train(change_.training)  # type: ignore[attr-defined]
         recordings: list[Recording] = []
         for number in range(len(change_.tried)):
             recording = self._trace_change(change_, number)
-            # Further calls would not show more.
+            # Keep only the fields that the forecast reads, because the process sends them to its
+            # parent.
             told = Recording(
                 frames=recording.frames,
                 symbols=recording.symbols,
@@ -345,8 +348,9 @@ class Forecaster:
         ]
 
     def _workable_options(self, options: list[list[CallChange]]) -> list[int | None]:
-        """Return for each group of alternative changes the index of the first with which the target
-        runs without Dynamo; None if all raise."""
+        """Return, for each group of alternative changes, the index of the first change with which
+        the target runs without Dynamo; None if all of them raise.
+        """
         return [
             next((n for n, one in enumerate(several) if self._change_works(one)), None)
             for several in options
@@ -368,7 +372,7 @@ class Forecaster:
         self._left_out += [flag.name for flag in flags[MOST_FLAGS:]]
         return flags[:MOST_FLAGS]
 
-    # -- what came of it ----------------------------------------------------------------------
+    # -- conclusions from the calls -------------------------------------------------------------
 
     def _conclude_change(self, change_: CallChange, calls: list[Recording]) -> None:
         recompiled = [why for recording in calls if (why := self._failed_recompiles(recording))]
@@ -407,8 +411,8 @@ class Forecaster:
     def _place_of_specialization(
         self, why: list[tuple[Recompile, FailedGuard]], before: Recording
     ) -> FindingPlace | None:
-        """Return the source position at which the code specialized the size that recompiled; None
-        if it was not specialized.
+        """Return the source position at which the code specialized the size whose change caused the
+        recompiles; None if the code did not specialize it.
 
         ``why`` are the recompiles with their failed guards, and ``before`` is the recording of the
         previous compilation.

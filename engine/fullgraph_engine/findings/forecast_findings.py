@@ -40,7 +40,8 @@ def every_value_finding(
     """Return the finding that each new value of an input recompiles the target.
 
     ``change_`` is the experiment with the input, and ``why`` the recompiles with their failed
-    guards. ``pinned``: a line of the code specialized a size that would otherwise be dynamic.
+    guards. ``place`` is where to report. ``pinned``: a line of the code specialized a size that
+    would otherwise be dynamic.
     """
     recompile, failed = why[0]
     of_size = change_.kind == "size"
@@ -76,7 +77,8 @@ def every_call_finding(
 ) -> Finding:
     """Return the finding that each call recompiles, even with unchanged inputs.
 
-    ``failed`` is the guard that fails each time.
+    ``recompile`` is one of the recompiles, and ``failed`` the guard that fails each time. ``place``
+    is where to report.
     """
     code = "recompile/every-call"
     others = [one for one in latest_failures(recompile) if one is not failed]

@@ -1,7 +1,8 @@
-"""Names of guarded values, and which of them mean one value on a source line.
+"""Names of guarded values, and which names refer to the same value at one source line.
 
-A guard names its value as seen from the compiled function. In a function that several compiled
-functions call, one value therefore has a different name for each of them.
+A guard names a value as an expression of the compiled function, such as ``L['self'].weight``. If
+several compiled functions inline another function, its values have a different name in each of
+them.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ class CompiledFunction:
 
 @dataclass
 class GuardNames:
-    """The names of guarded values at each source line, by which findings about the same value get
-    the same identity."""
+    """The names of guarded values at each source line. They serve to give findings about the same
+    value the same identity.
+    """
 
     source: SourceText
     _by_place: dict[tuple[str, CompiledFunction, Stack], list[str]] = field(default_factory=dict)
@@ -38,12 +40,12 @@ class GuardNames:
         compiled: CompiledFunction,
         name: str,
     ) -> str:
-        """Return the identity of a finding about a guard: equal for guards on the same value of a
-        source line.
+        """Return the identity of a finding about a guard; guards on one value at one source line
+        share it.
 
-        For a value of the compiled function itself, the identity contains the ``name``. For a value
-        of a function that it calls, it contains the index of the name among the guards with the
-        same stack.
+        If the compiled function itself contains the line, the identity contains the ``name`` of the
+        value. If an inlined function contains it, names differ between compiled functions. The
+        identity then contains the position of the name among the names with this stack.
         """
         if not self._is_called(stack, compiled):
             return f"{finding_identity(code, place.range)} {name}"
@@ -53,8 +55,9 @@ class GuardNames:
         return f"{finding_identity(code, place.range)} #{names.index(name)}"
 
     def _is_called(self, stack: Stack, compiled: CompiledFunction) -> bool:
-        """Whether the innermost frame in the file belongs to another function than the compiled
-        one, which calls it."""
+        """Whether the innermost frame in the file belongs to a function that the compiled function
+        called.
+        """
         own = [index for index, frame in enumerate(stack) if frame.path == self.source.path]
         outer = [
             index

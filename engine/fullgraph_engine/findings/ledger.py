@@ -45,9 +45,8 @@ class Ledger:
         self._emit_finding(finding.identity)
 
     def add_break(self, finding: Finding, record: Break, *, sure: bool) -> None:
-        """Add the finding for a graph break.
-
-        With ``sure``, emit it at once; otherwise when the attempt to trace has succeeded.
+        """Add the finding for a graph break. With ``sure``, emit it at once. Otherwise emit it when
+        the trace has succeeded, because a failed trace is repeated.
         """
         again = self._tally.add(finding.identity, record)
         known = self._by_identity.get(finding.identity)

@@ -42,8 +42,9 @@ exception."""
 ATTEMPTS = 3
 """Maximum number of execution paths tried in order to reach one side of a condition."""
 PATIENCE = 8
-"""Number of times that a condition gets the value computed from the tensor, before it gets the
-opposite, so that loops end."""
+"""Number of reads at one source line that get the value computed from the tensor. Later reads get
+another value, so that loops end.
+"""
 TOLD = ("graph-break/", "frame-skipped/", "op/", "guard/specialized-dimension")
 """Prefixes of the finding codes reported for other execution paths. Codes about recompiles are left
 out because they depend on chosen values."""
@@ -53,7 +54,8 @@ _LONGEST = 40_000
 
 @dataclass(frozen=True)
 class FlagParameter:
-    """A parameter of the target with another value to try, ``other``, such as the inverted flag.
+    """A parameter of the target, and ``other``, another value to try for it, such as the inverted
+    flag.
 
     ``absent``: the call does not pass the parameter, and a value for it must still be found.
     """
@@ -122,7 +124,7 @@ class Policy:
 
     At the first read on a source line, this is the value in ``answers``, if any. Otherwise it is
     the given value, inverted if it is a truth value and the line is in ``turned``. After many reads
-    on a line it changes, so that loops end.
+    on one line the chosen value changes, so that loops end.
     """
 
     def __init__(
@@ -166,7 +168,7 @@ class _Next:
 
 
 class _Places:
-    """Source ranges of a file that were traced, in text order, with look-up by range."""
+    """A set of traced source ranges of a file, sorted, for fast look-ups."""
 
     def __init__(self, places: Iterable[Range], source: SourceText) -> None:
         places = list(places)
@@ -183,8 +185,9 @@ class _Places:
 
 
 class Explorer:
-    """An explorer that traces other execution paths of a target, while one may reach code that was
-    not traced before."""
+    """An explorer that traces other execution paths of a target (function or module). It stops when
+    no path is expected to reach new code.
+    """
 
     def __init__(self, source: SourceText, known: Known) -> None:
         self._source, self._known = source, known
@@ -205,8 +208,9 @@ class Explorer:
         self._places: set[Range] = set()
         """Source ranges where code reads values from tensors, as by ``item()``."""
         self._turned = frozenset(a.place for a in known.answers if a.answer is True)
-        """Source ranges of conditions answered with True unless a path states otherwise, because
-        the code raises if they are False."""
+        """Source ranges of truth values that code reads as True unless a path states otherwise,
+        because the code raises if they are False.
+        """
         self._repairs = REPAIRS
         self._found: dict[str, str] = {}
         """Values found for optional arguments, as text such as ``f32[4]``, by parameter name; empty
@@ -223,8 +227,8 @@ class Explorer:
         """Whether a target traced with real tensors may reach other lines if code reads other
         values from tensors.
 
-        Code that reads a value breaks the graph, so its source range is known, except in functions
-        that run completely in eager mode.
+        Reading a value breaks the graph, so the breaks show where values are read. In a function
+        that runs completely in eager mode, any line may read a value.
         """
         if any(record.outcome != "resumed" for record in recording.breaks):
             return any(self._may_open(side) for side in self._conditions.sides)
@@ -244,7 +248,8 @@ class Explorer:
             self._answered |= {(asked.place, asked.answer) for asked in known.answers}
             self._vary_answers(TracePath(), known.answers)
         elif known.asked:
-            # The first values came from real tensors or from inputs with known values.
+            # The known values come from real tensors or from constants: trace the same path with
+            # fake tensors to see which values it reads.
             self._plan_path(TracePath())
         if known.training is not None:
             self._plan_path(TracePath(training=not known.training))
@@ -323,10 +328,11 @@ class Explorer:
         self._vary_flags(path)
 
     def _repair_path(self, path: TracePath, traveled: Traveled) -> bool:
-        """Plan to trace a path again that raised, with the last value read from a tensor inverted.
+        """Plan to trace a path again that raised an exception, with the last value read from a
+        tensor inverted.
 
-        Return whether there was a value to invert. Most conditions on values test for errors, so
-        their usual value is False; some test for the opposite.
+        Return False if no value can be inverted. Most conditions on values test for errors, so
+        False is the usual value; but some conditions require True.
         """
         last = traveled.asked[-1] if traveled.asked else None
         given = {answer.range for answer in path.answers}
@@ -357,8 +363,8 @@ class Explorer:
         self._compare_modes(path, traveled, found.keys())
 
     def _compare_modes(self, path: TracePath, traveled: Traveled, found: Set[str]) -> None:
-        """Report findings of the module's original mode that its other mode does not have, as
-        findings of only that mode.
+        """Record which findings of the module's original mode (training or evaluation) are missing
+        in its other mode. They are then reported as findings of the original mode only.
 
         ``found`` has the identities of the findings on ``path``.
         """
@@ -377,10 +383,10 @@ class Explorer:
     def _deciding_answers(
         self, traveled: Traveled, before: _Places
     ) -> list[tuple[PathAnswer, ConditionSide]]:
-        """Return values read from tensors that may explain why a path reached new code, each with
-        the side of the condition it selected.
+        """Return values read from tensors that may explain why a path reached new code.
 
-        Only sides that no earlier path (``before``) had reached count.
+        Each value is paired with the side of a condition that it selected. Sides that earlier paths
+        reached are left out; ``before`` has the source ranges that these paths traced.
         """
         found: list[tuple[PathAnswer, ConditionSide]] = []
         for asked in traveled.asked:
@@ -405,7 +411,7 @@ class Explorer:
         far = [answer for answer, side in chosen if self._start_of_side(side) is not None]
         return TracePath(answers=tuple(dict.fromkeys(near or far)))
 
-    # -- which ones ---------------------------------------------------------------------------
+    # -- choice of paths ------------------------------------------------------------------------
 
     def _plan_path(
         self, path: TracePath, goal: ConditionSide | None = None, given: str = ""
@@ -421,8 +427,9 @@ class Explorer:
         return self._is_open(goal) and self._attempts[goal] < ATTEMPTS
 
     def _may_open(self, side: ConditionSide) -> bool:
-        """Whether the condition of a side was traced, but the code of the side was not, so that
-        another value may lead to it."""
+        """Whether another value may lead to the code of a side: its condition was traced, but its
+        code was not.
+        """
         return self._traced.any_in(self._widen_range(side.test)) and self._is_open(side)
 
     def _is_open(self, side: ConditionSide) -> bool:
@@ -440,8 +447,9 @@ class Explorer:
         return self._widen_range(side.begins) if apart else None
 
     def _widen_range(self, range_: Range) -> Range:
-        """Return a range in the precision of the traced ranges: unchanged, or the whole lines if
-        those lack columns."""
+        """Return a range as precise as the traced ranges: unchanged, or whole lines if traced
+        ranges lack columns.
+        """
         if self._entered.exact:
             return range_
         return Range(Position(range_.start.line, 0), Position(range_.end.line + 1, 0))
@@ -454,7 +462,8 @@ class Explorer:
                 continue
             for side in self._conditions.on_value(asked.place):
                 direct = conditions.is_within(asked.place, side.test)
-                # Values that the condition itself requests decide it, not earlier values.
+                # If the condition itself reads values, only these decide it. Values read earlier do
+                # not.
                 indirect = any(conditions.is_within(place, side.test) for place in places)
                 if not self._may_open(side) or (indirect and not direct):
                     continue

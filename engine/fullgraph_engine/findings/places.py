@@ -44,7 +44,8 @@ class SourceText:
 
     def locate(self, stack: Stack, fallback: Range) -> FindingPlace:
         """Return the place in this file for a finding with a stack: its innermost frame in the
-        file, or ``fallback`` without one."""
+        file. Return ``fallback`` if no frame is in the file.
+        """
         stack = texts.shorten_stack(stack)
         shown = tuple(with_text(frame) for frame in stack)
         for index in range(len(stack) - 1, -1, -1):
@@ -65,7 +66,7 @@ class SourceText:
         return Range(Position(number, len(line) - len(line.lstrip())), Position(number, len(line)))
 
     def innermost(self, stack: Stack) -> Frame | None:
-        """Return the most deeply nested frame of a stack in this file; None without one."""
+        """Return the most deeply nested frame of a stack in this file; None if there is none."""
         return next((frame for frame in reversed(stack) if frame.path == self.path), None)
 
     def range_of(self, frame: Frame) -> Range:
@@ -91,8 +92,9 @@ class SourceText:
         return raw[start.byte : last].decode(errors="replace")
 
     def function(self, path: str, name: str, line: int) -> str:
-        """Return the qualified name of the function called ``name`` around a zero-based line;
-        ``name`` itself if ``path`` is another file."""
+        """Return the qualified name of the function called ``name`` that contains a zero-based
+        line. If ``path`` is another file, return ``name`` itself.
+        """
         return self._names.name_at(name, line) if path == self.path else name
 
     def code_of(self, range_: Range) -> str:
@@ -144,8 +146,8 @@ class SourceText:
         return self._parts.part_at(line).value_on(line) or self.line_range(line)
 
     def receiver(self, attribute: str, end: Position) -> Range | None:
-        """Return the range of ``x.y`` in an attribute ``x.y.z`` whose name ends at ``end``; None
-        without such an attribute.
+        """Return the range of ``x.y`` in an attribute ``x.y.z`` whose name ends at ``end``; None if
+        no such attribute ends there.
 
         ``attribute`` is the name ``z``.
         """
@@ -316,6 +318,7 @@ def related_to(place: FindingPlace) -> tuple[Related, ...]:
 
 
 def finding_identity(code: str, where: Range) -> str:
-    """Return a text that is equal for findings with the same code (such as ``graph-break/GB0059``)
-    and source range."""
+    """Return a text that identifies findings with this code, such as ``graph-break/GB0059``, at
+    this source range.
+    """
     return f"{code}@{place_words(where)}"

@@ -45,8 +45,12 @@ def recompile_findings(
 def findings_of_recompile(
     recompile: Recompile, names: GuardNames, fallback: Range
 ) -> Iterator[Finding]:
-    """Yield findings for a recompile in a user's program: at least one, even if its failed guards
-    are of little interest."""
+    """Yield findings for a recompile in a user's program: at least one, even if no failed guard
+    deserves a finding.
+
+    ``names`` gives findings about one value the same identity. ``fallback`` is the range if no
+    frame is in the file.
+    """
     latest = latest_failures(recompile)
     noted = list(filter(_is_of_note, latest)) or list(latest)
     yield from _guard_findings(noted, recompile, names, fallback)
@@ -121,7 +125,7 @@ def limit_finding(recompile: Recompile, source: SourceText, fallback: Range) -> 
     """Return the finding ``recompile/limit``: Dynamo no longer compiles a function.
 
     Dynamo then runs the function in eager mode, or raises, as under ``fullgraph=True``. The hint
-    names the setting of ``torch._dynamo.config`` that ``recompile.limit`` begins with.
+    names the reached limit, a setting of ``torch._dynamo.config``.
     """
     place = source.locate(recompile.stack, fallback)
     where = place.range
@@ -173,7 +177,7 @@ def place_of(
     """Return where to show a failed guard: at the guarded value, else at the call, else at the
     function.
 
-    ``fallback`` is used if they are all outside of the file.
+    If all three are outside of the file, return the place of ``fallback``.
     """
     if any(frame.path == source.path for frame in failed.stack):
         return source.locate(failed.stack, fallback)
@@ -219,7 +223,7 @@ def guard_evidence(failed: FailedGuard) -> GuardFailure:
     )
 
 
-# -- words ------------------------------------------------------------------------------------
+# -- wording ----------------------------------------------------------------------------------
 
 
 def guarded_value_name(failed: FailedGuard) -> str:

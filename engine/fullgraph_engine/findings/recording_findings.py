@@ -88,11 +88,11 @@ class RecordingFindings:
     ) -> None:
         """Report dynamic dimensions that the code made constant or limited.
 
-        ``axes`` are the numbers of the dimensions to report, for example 0; None for all. Dynamo
-        makes further dimensions dynamic if layers of different widths share their code.
-        ``tried``: the engine made them dynamic to test them. If the call works with other sizes,
-        dimensions in code that continues after a graph break are then left out, because other
-        inputs of that code keep their sizes.
+        ``axes`` are the numbers of the dimensions to report, for example 0; None for all. Other
+        dimensions become dynamic if layers of different widths share their code. ``tried``: the
+        engine made the dimensions dynamic to test them. Then code that continues after a graph
+        break is left out if the call works with other sizes, because only some inputs of that code
+        were resized.
         """
         drops = tried and not self.retraced_raises
         resumed = {frame.id for frame in recording.frames if drops and frame.resumed}

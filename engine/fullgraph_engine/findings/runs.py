@@ -113,8 +113,9 @@ class RunOutcome:
     """Number of other calls of the target, with other dtypes, ranks or flags of the inputs, that
     should be traced too."""
     raised: bool = False
-    """True if real tensors are needed because fake ones raised, False if because the code reads
-    values."""
+    """True if real tensors are needed because fake tensors raised, False if because the code reads
+    values.
+    """
     known: str = ""
     """Packed facts about the traced path, for a later run that traces alternative execution paths;
     empty if there are none."""
@@ -277,7 +278,7 @@ class _TargetRun:
                 mode.prefer_real = False
             yield mode
 
-    # -- the two traces -----------------------------------------------------------------------
+    # -- the first and the second trace ----------------------------------------------------------
 
     def trace_first(self) -> None:
         """Trace the call with the example inputs as given."""
@@ -294,7 +295,7 @@ class _TargetRun:
                     return
                 call = built
                 if mode is not None and call.comment:
-                    mode.restart(turned)  # ignore values that were requested only to build the call
+                    mode.restart(turned)  # Ignore values that were read only to build the call
                 self.uncalled = call.uncalled
                 # Collect this before the call, which may change its inputs.
                 training = bool(getattr(call.function, "training", False))
@@ -349,10 +350,10 @@ class _TargetRun:
         return _eager_failure(call)
 
     def _instead_of(self, call: Call, wrong: Failure) -> Call | None:
-        """Return a call with inputs from another source, after a call with doubtful inputs raised
+        """Return a call with inputs from another source, after a call with unreliable inputs raised
         ``wrong`` without Dynamo.
 
-        Without another source, return None and report the target as one without inputs.
+        Without another source, return None and report that the target's inputs are unknown.
         """
         self.ledger.begin()
         dynamo.reset()
@@ -483,7 +484,8 @@ class _TargetRun:
                 self.ledger.add(finding)
 
     def _call_unless_real(self, reason: str) -> Call | None:
-        """Build the target's call; None if that raises, which the first part reports.
+        """Build the target's call; None if that raises, because the first trace reports the
+        exception.
 
         Also None in mode "auto" if memory and devices suffice for real tensors: then request a
         repetition with them, because of ``reason``.
@@ -539,8 +541,8 @@ class _TargetRun:
 
             def run_apart(work: Callable[[], T], seconds: float, name: str) -> WorkAnswer[T]:
                 def run_chosen() -> T:
-                    # Other sizes may need more values; fake tensors are better here than a repeated
-                    # run.
+                    # Other sizes may require more values of fake tensors. Choose them: an exact
+                    # value would require another run with real tensors.
                     if mode is not None:
                         mode.prefer_real = False
                     return work()
@@ -583,7 +585,8 @@ class _TargetRun:
                 answers=tuple(recorded_answers(recording, self.source)),
                 flags=tuple(call_flags(call)),
             )
-        # An exception may occur in only one mode, but hardly with only one value of a flag.
+        # Exploration needs the flags only if the trace finished. It needs the mode even after an
+        # exception, which may occur in one mode only.
         explorer = Explorer(self.source, known)
         if known.asked and not known.complete and not explorer.could_answer(recording):
             known = dataclasses.replace(known, asked=False)
@@ -715,10 +718,11 @@ class _TargetRun:
         with self._tensor_mode():
             return self.tracee.probe.count_further(self.tracee.namespace)
 
-    # -- what they say ------------------------------------------------------------------------
+    # -- reports ----------------------------------------------------------------------------------
 
     def _saw_break(self, record: Break) -> None:
-        # A chosen value or an uncertain call may cause an exception and another attempt.
+        # An exception caused by a chosen value, or by inputs that may be outdated, starts another
+        # attempt.
         finding = breaks.break_finding(record, self.source, self.target.range)
         self.ledger.add_break(finding, record, sure=not self._truths and not self._doubtful)
 

@@ -39,10 +39,8 @@ def seen_shapes(recording: Recording, source: SourceText) -> _Places:
 
 
 def limit_places(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple[_Places, str]:
-    """Return the source ranges to report, at most as many as the limit, and a sentence about the
-    omitted ones.
-
-    The sentence is empty if none was omitted.
+    """Return at most a fixed number of the source ranges with shapes, and a sentence about the
+    omitted ranges. The sentence is empty if none was omitted.
     """
     told = places
     if len(told) > MOST_PLACES:
@@ -147,7 +145,7 @@ class _ShapeText:
         """Return the range of the returned expression at ``where``, its function, and its name if
         it is a plain name.
 
-        Without such a ``return``, return None.
+        Return None if no ``return`` statement with an expression is there.
         """
         if where is not None:
             return self._returns.get(where)
@@ -230,10 +228,10 @@ class _ShapeText:
 
 
 def _child_nodes(node: ast.AST, loop: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield the children of a syntax node, each with whether each iteration of a ``for`` loop
-    assigns it.
+    """Yield pairs of a child of a syntax node and whether every iteration of a ``for`` loop assigns
+    the child.
 
-    ``loop``: each iteration assigns the node itself.
+    ``loop``: every iteration assigns the node itself.
     """
     for field, value in ast.iter_fields(node):
         inside = (isinstance(node, _Loop) and field == "target") or (

@@ -23,7 +23,7 @@ def steps_of_recording(
     graphs: dict[int, list[Graph]] = defaultdict(list)
     for graph in recording.graphs:
         graphs[graph.frame].append(graph)
-    # A frame has one break: Dynamo restarted its analysis after each break but the last.
+    # A frame has at most one break, its last: Dynamo restarted its analysis after the earlier ones.
     broke = {record.frame: record for record in recording.breaks}
     steps: list[TraceStep] = []
     for frame in sorted(recording.frames, key=lambda frame: frame.id):

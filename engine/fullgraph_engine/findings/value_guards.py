@@ -1,8 +1,9 @@
 """Findings for guards on values that change from call to call, so that each call recompiles.
 
-Of all guards in a trace, only four types deserve a diagnostic. They check values that the traced
-code changes; Python numbers, strings and objects among the arguments; globals that functions
-assign, with their contents; and conditions on tensor data.
+Only four types of guards in a trace deserve a diagnostic. The first type checks values that the
+traced code changes. The second checks Python numbers, strings and objects among the arguments. The
+third checks globals that functions assign, with their contents. The fourth checks conditions on
+tensor data.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ class CalledWith:
     code: types.CodeType | None = None
     arguments: frozenset[str] = frozenset()
     bound: bool = False
-    """True if the call is a method call. The program is taken to call the method on the same object
-    each time."""
+    """True if the call is a method call. The program is assumed to call the method on the same
+    object each time.
+    """
     of_module: bool = False
     """True if the call is a method call, such as ``forward``, of a module."""
 
@@ -75,8 +77,9 @@ class CalledWith:
         return cls(code, frozenset(bound.arguments), owner is not None, of_module)
 
     def includes(self, frame: TracedFrame, name: str) -> bool:
-        """Whether a local variable of a frame is an argument that the call passes, rather than a
-        default value."""
+        """Whether a frame's local variable ``name`` is an argument that the call passes, rather
+        than a default value.
+        """
         return name in self.arguments and self.is_of(frame)
 
     def is_of(self, frame: TracedFrame) -> bool:
@@ -139,7 +142,7 @@ class _Unsteady:
                 yield found
         yield from self._data_dependent()
 
-    # -- kinds --------------------------------------------------------------------------------
+    # -- the four types of guards ----------------------------------------------------------------
 
     def _mutation_finding(self, guard: Guard, frame: TracedFrame) -> Finding | None:
         if not self._writes:
@@ -172,8 +175,11 @@ class _Unsteady:
         return f"`{name}` changes {often} ({value}, then {now}), so the next call recompiles"
 
     def _is_specialized(self, of: str, frame: TracedFrame) -> bool:
-        """Whether Dynamo specializes an integer instead of making it symbolic after a change, as
-        for attributes of modules."""
+        """Whether Dynamo specializes an integer and recompiles for each new value, instead of
+        making it symbolic.
+
+        This is so for attributes of modules. ``of`` is Dynamo's name for the value.
+        """
         scope, name = source_root(of)
         of_module = (frame.id, name) in self._modules or (
             self._given.of_module and self._is_own_object(name, frame)
@@ -188,11 +194,10 @@ class _Unsteady:
         return self._given.bound and name == owner and self._given.is_of(frame)
 
     def _is_lasting(self, of: str, frame: TracedFrame) -> bool:
-        """Whether a value changed by the call is still changed at the next call, as far as can be
-        known.
+        """Whether a value that the call changed probably keeps its new value until the next call.
 
-        A local may be a new object at each call, for example in code that continues after a graph
-        break.
+        This is assumed for globals, the object whose method is called, and modules. Another local
+        may be a new object at each call. ``of`` is Dynamo's name for the value.
         """
         scope, name = source_root(of.removeprefix("len("))
         if scope == "global":
@@ -244,7 +249,7 @@ class _Unsteady:
         scope, name = source_root(guard.source)
         called = _CALLED.get(guard.type, "")
         if scope == "local" and frame.path == self._source.path:
-            # Values inside an argument usually belong to the program, not to the call.
+            # A function or class inside an argument usually stays the same from call to call.
             whole = guard.source.removesuffix(".__code__") == f"L['{name}']"
             changing = self._given.includes(frame, name) and (whole or not called)
         else:

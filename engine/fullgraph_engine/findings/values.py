@@ -17,8 +17,11 @@ _LAMBDA = "<lambda>"
 
 
 def seen_values(recording: Recording, source: SourceText) -> tuple[SeenValue, ...]:
-    """Return the expressions and local variables that a trace saw, once for each kind of value, in
-    text order."""
+    """Return the expressions and local variables that a trace saw, in text order.
+
+    An expression that had values of several kinds (such as tensor and integer) is returned once for
+    each kind.
+    """
     functions = _Functions(source) if source.tree is not None else None
     found: set[SeenValue] = set()
     for item in recording.seen:
@@ -65,7 +68,8 @@ class _Functions:
 
     def value(self, local: Local) -> SeenValue | None:
         if local.name.startswith((".", "__")):
-            # The local of a comprehension, or a local that Dynamo made to resume a function.
+            # The name belongs to a comprehension, or to a local that Dynamo made to resume a
+            # function.
             return None
         key = local.function, local.line
         if key not in self._found:
@@ -78,7 +82,7 @@ class _Functions:
 
     def _find_function(self, name: str, line: int) -> tuple[_Function, str] | None:
         """Return the innermost function with this name that contains a line, and its qualified
-        name; None without one.
+        name. None if no function fits.
 
         Code that continues a function after a graph break can begin anywhere in the function.
         """

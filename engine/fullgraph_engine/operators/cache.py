@@ -51,7 +51,7 @@ class Installation:
         return self.yaml_folder is not None and self.has_yaml_parser
 
     def cache_key(self) -> str:
-        """Return a digest of everything that the operator index of this torch depends on."""
+        """Return a digest of everything that affects the operator index of the installed torch."""
         digest = hashlib.blake2b(digest_size=12)
         for part in self._key_parts():
             digest.update(len(part).to_bytes(8, "little"))

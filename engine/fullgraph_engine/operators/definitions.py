@@ -179,9 +179,7 @@ _NAMELESS = re.compile(r"\(.*\) -> .*")
 
 def _check_schema_form(definition: OperatorDefinition, text: _ParserInput) -> Fault | None:
     """Return a mistake in a schema that torch's schema parser accepts, but ``define`` and
-    ``custom_op`` reject or misread.
-
-    None without such a mistake.
+    ``custom_op`` reject or misread. Return None if the schema is correct.
     """
     schema, begin = definition.schema, len(text.name)
     if definition.api == "Library.define" or schema is None:
@@ -255,7 +253,7 @@ def _check_tags(definition: OperatorDefinition, text: _ParserInput, schema: Any)
     """Return a mistake in the schema of an operator with the tag ``out`` or ``inplace``, as torch's
     validators find it.
 
-    None if the schema is valid, or if this torch does not have validators for the tags.
+    None if the schema is valid, or if the installed torch does not have validators for the tags.
     """
     for tag in sorted(definition.tags or ()):
         validate = getattr(torch.library, f"_validate_{tag}_schema", None)
@@ -289,7 +287,7 @@ def _check_mutates_args(
 ) -> LocatedFault | None:
     """Check that ``mutates_args`` names exactly the arguments that the schema marks with ``!``.
 
-    Return the mistake; None if they agree, or if the value is not a literal.
+    Return the mistake; None if both agree, or if the value of ``mutates_args`` is not a literal.
     """
     mutates = definition.mutates
     marked = {
@@ -400,7 +398,8 @@ def _check_fake_exists(definition: OperatorDefinition, operator: Any) -> Finding
 def _check_fake_signature(
     definition: OperatorDefinition, operator: Any, text: str
 ) -> Finding | None:
-    """Report a fake kernel of the file ``text`` that cannot take the arguments of its operator.
+    """Report a fake kernel that cannot take the arguments of its operator; ``text`` is the content
+    of the file.
 
     Torch calls a fake kernel without trailing arguments that equal their defaults in the schema, so
     the fake kernel needs these defaults too.

@@ -14,11 +14,11 @@ from typing import Any
 from ..protocol.operators import Derivative, Differentiable
 
 Differentiability = tuple[Differentiable, tuple[Derivative, ...]]
-"""Pair of how autograd supports an overload and the overload's derivative formulas."""
+"""How autograd supports an overload, and the derivative formulas of the overload."""
 
 
 class Derivatives:
-    """The entries of torch's derivatives.yaml, by which to look up the derivatives of an overload.
+    """The entries of torch's derivatives.yaml, with a look-up of the derivatives of an overload.
 
     ``functions`` are torchgen's ``NativeFunction`` objects.
     """

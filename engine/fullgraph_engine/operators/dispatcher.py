@@ -76,7 +76,7 @@ class DispatcherSnapshot:
         for key in kernel_keys():
             try:
                 names = upstream.registered_overloads(key)
-            except RuntimeError:  # this torch cannot parse the key
+            except RuntimeError:  # the installed torch cannot parse the key
                 continue
             for name in names:
                 kernels.setdefault(name, []).append(key)
@@ -89,7 +89,8 @@ class DispatcherSnapshot:
         """
         chosen = frozenset(names)
         has = upstream.has_kernel
-        # Alias keys, marker keys and keys of other torch versions raise.
+        # Omit alias keys, marker keys and keys of other torch versions, because queries for them
+        # raise.
         keys = [key for key in kernel_keys() if _can_query_key(key)]
         kernels = {name: [key for key in keys if has(name, key)] for name in chosen}
         return cls(chosen, kernels, _decomposed_overloads() & chosen)
@@ -101,8 +102,8 @@ class DispatcherSnapshot:
     def fake_support(self, name: str) -> Fake:
         """Return by which mechanism torch runs an overload on fake tensors.
 
-        Equals :func:`.fake.fake_support`, but is faster for aten operators with a composite or Meta
-        kernel, because the recorded kernels suffice.
+        The result equals the result of :func:`.fake.fake_support`. This method is faster for aten
+        operators with a composite or Meta kernel, because the recorded kernels suffice.
         """
         if name.partition("::")[0] != "aten":
             return fake_support(name)
@@ -136,7 +137,8 @@ class DispatcherSnapshot:
 def describe_overload(
     name: str, schema: Any, snapshot: DispatcherSnapshot, place: str = ""
 ) -> Overload:
-    """Build the index entry of an overload from its schema and its registered kernels.
+    """Build the index entry of an overload from its schema and its registered kernels in
+    ``snapshot``.
 
     ``name`` is the qualified name. ``place`` is the ``path:line`` that defines the overload; empty
     if unknown.

@@ -106,7 +106,7 @@ def documented_choices(doc: str, parameter: str) -> tuple[str, ...]:
 
 
 def _parameter_paragraph(text: str, name: str) -> str:
-    """Return the description of a parameter in a docstring; empty without one.
+    """Return the description of a parameter in a docstring; empty if it lacks one.
 
     Also returns an empty string if the docstring gives a type for the parameter other than ``str``.
     """

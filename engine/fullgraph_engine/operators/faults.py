@@ -132,7 +132,8 @@ def _unmarked_span(schema: str, expected: str, found: str) -> tuple[int, int]:
         at = schema.index("\0")
         return at, at + 1
     if found in _BREAKS:
-        # The parser means the first line break such that the text before it lacks the same token.
+        # Cut the schema at each line break. The error is at the first one where the cut text lacks
+        # the same token.
         missed = f"expected {expected} but found 'eof'"
         for match in re.finditer(r"\n", schema):
             if missed in (_parser_error(schema[: match.start()]) or ""):

@@ -35,8 +35,8 @@ class NativeFunctions:
 def parse_native_functions(entries: Iterable[Any], tags: frozenset[str]) -> NativeFunctions:
     """Parse the entries of ``native_functions.yaml`` with torchgen.
 
-    ``tags`` are the tags of ``tags.yaml``. Entries that torchgen refuses are omitted, and noted.
-    The result includes the variants that torchgen generates; see
+    ``tags`` are the tags of ``tags.yaml``. Entries that torchgen refuses are omitted, and mentioned
+    in the notes of the result. The result includes the variants that torchgen generates; see
     ``torchgen.native_function_generation.add_generated_native_functions``.
     """
     model = import_module("torchgen.model")

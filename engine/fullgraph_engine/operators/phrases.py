@@ -35,7 +35,7 @@ _TYPES = {
     "QScheme": "torch.qscheme",
     "Device": "torch.device",
     "Stream": "torch.Stream",
-    # Up to torch 2.12; bindings of later versions do not take names of dimensions.
+    # Only up to torch 2.12: bindings of later versions do not accept names of dimensions.
     "Dimname": "name",
     "DimnameList": "tuple of names",
 }
@@ -61,8 +61,9 @@ _SIZED_ARRAY = re.compile(r",\d+>$")
 def parser_type(type_text: str) -> tuple[str, int, bool]:
     """Convert a type as torchgen writes it, for example ``SymIntArrayRef[2]?``.
 
-    Returns the name in error messages of torch's argument parser (``tuple of ints``), the fixed
-    size of a list of ints (0 without one) and whether the type accepts None.
+    Returns a tuple. The first item is the type's name in error messages of torch's argument parser
+    (``tuple of ints``). The second item is the fixed size of a list of ints, 0 if it is not fixed.
+    The third item says whether the type accepts None.
     """
     found = _SIZED.match(_SIZED_ARRAY.sub(">", type_text))
     assert found is not None

@@ -27,7 +27,7 @@ def correct_signatures(name: Name, function: Callable[..., Any], *receiver: Any)
     """Replace the signatures of an index entry, taken from a stub, by the signatures in the
     function's error message.
 
-    ``receiver`` is a tensor for methods, missing for functions. Return types are kept from the
+    ``receiver`` is a tensor for methods, and omitted for functions. Return types are kept from the
     stub. Only call this for functions that use torch's argument parser: others would be executed.
     """
     listed = read_listed_signatures(function, *receiver)
@@ -50,8 +50,9 @@ def correct_signatures(name: Name, function: Callable[..., Any], *receiver: Any)
 def read_listed_signatures(function: Callable[..., Any], *receiver: Any) -> tuple[Signature, ...]:
     """Call a function with wrong arguments, and return the signatures that its error message lists.
 
-    ``receiver`` is a tensor for methods. Returns an empty tuple if the message does not list any:
-    the function has only one signature, or does not use torch's argument parser.
+    ``receiver`` is a tensor for methods, and omitted for functions. Returns an empty tuple if the
+    message does not list any: the function has only one signature, or does not use torch's argument
+    parser.
     """
     unacceptable = _UnacceptableArgument()
     attempts: tuple[tuple[tuple[Any, ...], dict[str, Any]], ...] = (

@@ -29,7 +29,9 @@ class InstalledOperators:
         return cls(installed, yaml) if installed is not None else None
 
     def cached_index(self) -> Path | None:
-        """Return the file of the complete index that an earlier engine cached; None without one."""
+        """Return the file of the complete index that an earlier engine cached; None if it is not
+        cached.
+        """
         return self._cache.find_complete()
 
     def write_static_index(self, out: Path) -> None:
@@ -38,7 +40,7 @@ class InstalledOperators:
         from . import static
         from .sources import find_sources
 
-        gc.disable()  # this process ends after writing, so nothing needs to be collected
+        gc.disable()  # this process ends after writing, so collecting garbage would waste time
         yaml = Path(self._yaml) if self._yaml else None
         write_atomically(out, static.build_static_index(find_sources(yaml)))
 

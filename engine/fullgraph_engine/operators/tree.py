@@ -162,7 +162,7 @@ def _public_objects(bindings: Mapping[int, str]) -> Iterator[tuple[str, Any]]:
                 continue
             is_public = listed is not None and member in listed
             if listed is None and isinstance(value, type):
-                # Such as torch.linalg.LinAlgError, a class of torch._C.
+                # Classes of torch._C, such as torch.linalg.LinAlgError, are public under this path.
                 is_public = value.__module__ == "torch._C"
             if is_public or id(value) in bindings or _belongs_to_module(name, member, value):
                 yield f"{name}.{member}", value
@@ -195,8 +195,8 @@ def _is_internal_class(home: str, value: Any) -> bool:
 
 
 def _stored_member(owner: type, member: str) -> Any:
-    """Return a member of a class from the ``__dict__`` of it or its bases; properties are not
-    evaluated.
+    """Return a member of a class from its ``__dict__`` or the ``__dict__`` of a base, without
+    evaluating properties.
     """
     for base in owner.__mro__:
         if member in base.__dict__:
@@ -240,7 +240,7 @@ class _CanonicalPaths:
     def path_of(self, value: Any) -> str:
         """Return the preferred public path of an object, or else its path as a C++ binding.
 
-        The result is empty without either.
+        The result is empty if the object has neither path.
         """
         number = id(value)
         return self._canonical.get(number) or self._bindings.get(number, "")
@@ -249,7 +249,7 @@ class _CanonicalPaths:
 def _has_identity(value: Any) -> bool:
     """Whether two names with this value are aliases of one object.
 
-    False for values such as numbers and strings, where equal values mean nothing.
+    False for values such as numbers and strings, which several unrelated names may have.
     """
     return isinstance(
         value,
@@ -551,10 +551,11 @@ _SUPER = object()
 
 
 def _record_super_call(found: dict[str, None], member: str, own_path: str) -> None:
-    """Add the function that ``super().member`` calls, in a method of ``torch.Tensor``, to
-    ``found``.
+    """Add the function that ``super().member`` calls to ``found``, if the calling method is of
+    ``torch.Tensor``.
 
-    The parent class of ``torch.Tensor`` is ``torch._C.TensorBase``, which has the C++ bindings.
+    ``own_path`` is the path of the calling method. The parent class of ``torch.Tensor`` is
+    ``torch._C.TensorBase``, which has the C++ bindings.
     """
     if own_path.startswith(_TENSOR + ".") and not member.startswith("__"):
         same = own_path == f"{_TENSOR}.{member}"

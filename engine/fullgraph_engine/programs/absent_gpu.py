@@ -20,11 +20,13 @@ _NAME = "GPU that fullgraph stands in for"
 _MEMORY = 80 << 30
 
 _FAKES_WITHOUT_DEVICE = (2, 10)
-"""The first release whose fake CUDA tensors work without a device although torch counts one."""
+"""First release of torch in which fake CUDA tensors work without a device, even if
+``torch.cuda.device_count()`` is not 0.
+"""
 
 _LOOKS_FOR_DEVICE = ("is_available", "device_count")
-"""Functions that older releases of torch must keep: if they report a GPU, fake tensors look for a
-device.
+"""Functions not replaced in older releases of torch. If they reported a GPU there, fake tensors
+would look for a real device.
 """
 
 _ANSWERS: dict[str, Any] = {

@@ -37,8 +37,8 @@ def is_program(text: str, path: str, roots: tuple[str, ...] = ()) -> bool:
 
 
 def arguments_in(text: str) -> tuple[str, ...] | None:
-    """Return the command-line arguments in a file's ``# fullgraph: run(…)`` comment; None without
-    one.
+    """Return the command-line arguments in a file's ``# fullgraph: run(…)`` comment; None if it
+    lacks this comment.
     """
     for line in text.split("\n"):
         found = RUN.search(line) if "fullgraph" in line else None
@@ -84,7 +84,7 @@ def _has_effect(node: ast.stmt, own: set[str]) -> bool:
         called = [one.func for one in _executed_nodes(node) if isinstance(one, ast.Call)]
         if any(_root_name(function) in own or _uses_compiled(function) for function in called):
             return True
-        # ``main()``, imported from another file.
+        # A call such as ``main()`` counts too, if the function is imported from another file.
         return isinstance(node, ast.Expr) and any(isinstance(one, ast.Name) for one in called)
     return False
 

@@ -41,8 +41,8 @@ stopped.
 """
 
 QUIET_SECONDS = 8.0
-"""Minimum wall time in seconds of a run before it is stopped because nothing is compiled any
-more.
+"""Minimum wall time in seconds of a run before the engine stops it because Dynamo compiles nothing
+new.
 """
 
 _ASKS_FOR_GPU = re.compile(r"\bcuda\b|\bGPUs?\b", re.IGNORECASE)
@@ -101,7 +101,8 @@ class Program(Attribution):
         self.regions = Regions(bottom, self)
         self.warnings: list[DynamoWarning] = []
         self.on_new_work: Callable[[], None] = lambda: None
-        """Called after each outermost call of a compiled callable in which Dynamo did something."""
+        """Callback after each outermost call of a compiled callable in which Dynamo did something.
+        """
         self.values = ProgramValues() if request.further_calls else None
         self._arguments: dict[LiveRegion, RegionArguments] = {}
         self._ended = False
@@ -128,7 +129,8 @@ class Program(Attribution):
             backends.compile_in_this_process(backends.scratch_folder())
             self._compiler = self._graph_compiler = GraphCompiler(inductor=compiler == "inductor")
             if self.values is not None:
-                # Gradients are computed once more after a call, for which saved tensors must stay.
+                # The engine runs each backward pass once more to observe gradients, so saved
+                # tensors must be kept.
                 backends.functorch_config().donated_buffer = False
         if not name or self.lacks:
             return ""
@@ -190,8 +192,8 @@ class Program(Attribution):
         """Return the resource that the program lacked when it ended, if fake tensors can replace
         it.
 
-        The result is "gpu", "memory" if it ran out before any compiled callable was called, or
-        empty.
+        "gpu": the program needs a GPU. "memory": memory ran out before any compiled callable was
+        called. The result is empty if the program lacked neither.
         """
         error = ending.error
         if self.lacks or error is None:
@@ -210,7 +212,7 @@ class Program(Attribution):
     def describe_ending(
         self, how: ProgramEnd, frame: types.FrameType | None, status: object = None
     ) -> Ending:
-        """Describe an ending that the engine decides, such as a time limit.
+        """Describe an ending that the engine decides; ``how`` says which one, such as a time limit.
 
         ``frame`` is a live frame of the program; ``status`` is its exit status, if any.
         """
@@ -257,16 +259,19 @@ class Program(Attribution):
             self.compiled = self._graph_compiler.take_records(self.recording, self.path)
 
     def observe_end(self) -> tuple[int, str]:
-        """Record the values at the end of the program, then make further calls.
+        """Record the values at the end of the program, then make further calls of its compiled
+        functions.
 
-        Return the number of further calls, and how their results differ from eager mode, or "".
+        Return the number of further calls, and a description of how their results differ from eager
+        mode; "" if they agree.
         """
         if self.values is None or self.lacks:
             return 0, ""
         self._ended = True
         self.values.add_state(vars(sys.modules["__main__"]))
         if self._graph_compiler is not None:
-            # To compile many sizes takes too long, and results differ from eager mode in rounding.
+            # Make no further calls with a real compiler: each new size takes long to compile, and
+            # rounding makes results differ from eager mode.
             return 0, ""
         failures = {region: len(region.failures) for region in self.regions.all}
         with self.recorder.listen():

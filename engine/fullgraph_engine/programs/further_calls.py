@@ -30,7 +30,9 @@ _LARGEST = 128
 """Maximum size in further calls, unless twice the largest size in the program's calls is more."""
 
 _Slot = tuple[int, int]
-"""Index of an argument among all leaves, and the dimension of a tensor, -1 for a number."""
+"""Pair of the index of an argument among all leaves, and a dimension of that tensor (-1 for a
+number).
+"""
 
 
 @dataclass
@@ -51,7 +53,9 @@ class RegionArguments:
     training: tuple[bool, ...] = ()
 
     def note_call(self, call: CompiledCall) -> None:
-        """Add the arguments of a new call; a call in eager mode is left out."""
+        """Add the arguments of a new call. Do nothing if ``torch.compiler.set_stance`` changed how
+        the call runs.
+        """
         if current_stance() != "default":
             return
         leaves, structure = pytree.tree_flatten((call.args, call.kwargs))
@@ -106,8 +110,8 @@ def _modules(call: CompiledCall) -> list[torch.nn.Module]:
 def make_further_calls(regions: Sequence[RegionArguments], most: int) -> tuple[int, str]:
     """Call each compiled function up to ``most`` more times, with other sizes and numbers.
 
-    Return the number of calls, and how the first call that differs from the same call in eager
-    mode differs, or "".
+    Return the number of calls, and a description of the first difference between a call and the
+    same call in eager mode. The description is empty without a difference.
     """
     count, difference = 0, ""
     for region in regions:
@@ -148,7 +152,12 @@ def _changed_calls(region: RegionArguments, most: int) -> Iterator[CompiledCall]
 def _further_values(
     region: RegionArguments, group: Sequence[_Slot], most: int, draw: random.Random
 ) -> list[float]:
-    """Return new values for a size or number that varied between the calls of a program."""
+    """Return at most ``most`` new values for a size or number that varied between the calls of a
+    program.
+
+    ``group`` are the arguments that always have this value together. ``draw`` generates random
+    numbers.
+    """
     seen = region.values[group[0]]
     low, high = min(seen), max(seen)
     if any(isinstance(value, float) for value in seen):
@@ -165,9 +174,10 @@ def _further_values(
 
 
 def _change(leaf: Any, index: int, changed: dict[_Slot, float]) -> Any:
-    """Return an argument with the sizes or the number that ``changed`` has for it.
+    """Return an argument with the sizes or the number that ``changed`` contains for it.
 
-    A tensor repeats its elements, so that they stay valid, for example as indices.
+    ``index`` is the index of the argument ``leaf``. A resized tensor repeats its elements, so that
+    they stay valid, for example as indices.
     """
     if not isinstance(leaf, torch.Tensor):
         value = changed.get((index, -1))
@@ -207,7 +217,9 @@ def _call_both(region: RegionArguments, call: CompiledCall) -> str | None:
 
 @contextlib.contextmanager
 def _same_modes(region: RegionArguments, call: CompiledCall) -> Iterator[None]:
-    """Set gradients and the mode of modules as in the latest call of the program."""
+    """Set the gradient mode, and the training mode of modules, as in the latest call of the
+    program.
+    """
     modules = _modules(call)
     before = [one.training for one in modules]
     if len(modules) == len(region.training):
@@ -227,7 +239,9 @@ def _set_modes(modules: Sequence[torch.nn.Module], modes: Sequence[bool]) -> Non
 def _outcome(
     call: CompiledCall, make: Callable[[tuple[tuple[Any, ...], dict[str, Any]]], Any]
 ) -> list[Any] | Exception:
-    """Return the tensors and numbers that a call returns, and gradients, or its exception."""
+    """Make a call with copied arguments by ``make``; return its tensors, numbers and gradients, or
+    its exception.
+    """
     leaves, structure = pytree.tree_flatten((call.args, call.kwargs))
     args, kwargs = pytree.tree_unflatten([_copy(one) for one in leaves], structure)
     rng.seed_generators()

@@ -1,7 +1,7 @@
 """Compare the results of compiled code with eager mode, with float64 as the reference.
 
-A compiled function may be further from the float64 results than eager mode is, by a factor. So
-users do not choose tolerances, whatever the function and its dtype.
+The error of a compiled result, measured against float64, may exceed the error of eager mode by a
+fixed factor. So users need not choose a tolerance for each function and dtype.
 """
 
 from __future__ import annotations
@@ -129,8 +129,10 @@ class Numerics:
         return found
 
     def differences(self, number: int, compiled: Results) -> list[Difference]:
-        """Compare the values after the compiled call with an index with eager mode; return the
-        values that differ, the largest difference first.
+        """Return the values that differ from eager mode after a compiled call, the largest
+        difference first.
+
+        ``number`` is the index of the call. ``compiled`` has the values after it.
         """
         eager = self._eager[number]
         exact = self._exact[number] if self._exact is not None else {}
@@ -200,7 +202,7 @@ def module_of(function: Callable[..., Any]) -> torch.nn.Module | None:
 
 
 def difference_text(found: Sequence[Difference], call: int, calls: int) -> str:
-    """Describe the differences of one compiled call in lines.
+    """Describe the differences ``found`` in one compiled call, one per line.
 
     ``call`` is the index of the call, ``calls`` the number of calls.
     """
@@ -262,8 +264,9 @@ def _compare_exactly(compiled: torch.Tensor, eager: torch.Tensor) -> tuple[str, 
 
 
 def _largest(errors: torch.Tensor, finite: torch.Tensor) -> list[tuple[int, ...]]:
-    """Return the indices of the elements with the largest errors; ``errors`` has the elements of
-    the tensor for which ``finite`` is true.
+    """Return the indices of the elements with the largest errors.
+
+    ``finite`` is true for the elements to consider, and ``errors`` has one number for each of them.
     """
     places = finite.nonzero()
     order = errors.argsort(descending=True)[:_MOST_SHOWN]
@@ -280,7 +283,9 @@ def _property_words(value: Any) -> str:
 
 
 def _collect(name: str, value: Any, found: Results) -> None:
-    """Add the tensors and numbers in a value to ``found``, with copies of the tensors."""
+    """Add the tensors and numbers in a value to ``found``, with copies of the tensors. Their names
+    begin with ``name``.
+    """
     leaves, _ = pytree.tree_flatten_with_path(value)
     for path, leaf in leaves:
         key = f"{name}{pytree.keystr(path)}"

@@ -49,7 +49,7 @@ class Observed:
     """The work of Dynamo during an observation.
 
     ``graphs`` is the number of compiled graphs. ``files`` has the findings and reports of each
-    workspace file. ``losses`` are errors of the recorder: what they hid is missing.
+    workspace file. ``losses`` are errors of the recorder; with any, results may be missing.
     """
 
     graphs: int
@@ -61,12 +61,12 @@ class Observed:
         return bool(finding.stack) and not is_own(finding.stack[-1].path)
 
     def lines_of(self, path: str, finding: Finding) -> tuple[SourceLine, ...]:
-        """Return the lines that cause a finding of the file at ``path``, several if one call leads
+        """Return the lines that cause a finding of the file at ``path``; several if one call leads
         to several graph breaks.
 
-        A line is outside of the file if another workspace file or an installed package contains the
-        instruction. For torch and the standard library, it is the line that calls them, because
-        their code differs between versions.
+        A line is in another file if the instruction is in another workspace file or in an installed
+        package. If it is in torch or the standard library, return the line of ``path`` that calls
+        them, because their code differs between versions.
         """
         here = SourceLine(path, finding.range.start.line)
         found = (
@@ -77,7 +77,7 @@ class Observed:
 
 
 class _Observation(Program):
-    """A run of code in this process, observed with the interface of a program's run; the engine
+    """An observed run of code in this process, handled like the run of a whole program. The engine
     never stops it.
     """
 
@@ -138,7 +138,8 @@ class Observer:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            # Calls of code that was compiled before the observation began are not observed.
+            # The recorder does not observe calls of code that was compiled earlier, so record their
+            # exceptions here.
             self._observation.record_failure(error)
             raise
 

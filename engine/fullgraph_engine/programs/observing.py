@@ -74,7 +74,7 @@ class ProgramValues:
         collector = FactCollector(aspect, self._keep, MemoryOwners(), "__main__")
         collector.collect_global(path, value)
         for fact in collector.facts:
-            # The compiler decides which results share memory.
+            # Ignore which results share memory, because the compiler decides that.
             if fact.aspect == aspect:
                 self.found.append(self._as_value(fact))
         return [tensor for _, tensor in collector.tensors]
@@ -93,8 +93,9 @@ class ProgramValues:
 
 
 def _sample(tensor: torch.Tensor) -> tuple[float, ...]:
-    """Return some elements of a contiguous tensor as floats, evenly spaced, and the sum of their
-    absolute values over all elements."""
+    """Return evenly spaced elements of a contiguous tensor as floats, and then the sum of the
+    absolute values of all elements.
+    """
     if not tensor.numel():
         return ()
     if tensor.is_complex():
@@ -105,7 +106,8 @@ def _sample(tensor: torch.Tensor) -> tuple[float, ...]:
 
 
 def input_gradients(call: CompiledCall, outputs: list[torch.Tensor]) -> list[torch.Tensor | None]:
-    """Return the gradients of a weighted sum of a call's results, for its parameters and arguments.
+    """Return the gradients of a weighted sum of ``outputs``, the results of a call, for its
+    parameters and arguments.
 
     Empty if nothing requires gradients, or if the backward pass raises.
     """
@@ -142,9 +144,10 @@ class ObservedModules:
         return self._depth > 0
 
     def observe_classes(self) -> None:
-        """Observe the classes that exist by now.
+        """Observe the subclasses of ``torch.nn.Module`` that exist at the time of this call.
 
-        ``torch.nn.Module.compile`` sets the same attribute, of one object.
+        The observer is stored as ``_compiled_call_impl`` of the class. ``torch.nn.Module.compile``
+        sets the attribute of that name on one object.
         """
         waiting = [torch.nn.Module] if self._names else []
         while waiting:
@@ -172,7 +175,8 @@ class ObservedModules:
 def when_returned(frame: types.FrameType, note: Callable[[Any], None]) -> None:
     """Call ``note`` with the value that a live frame will return, unless it raises.
 
-    This replaces the trace function of ``sys.settrace`` until then; without effect if there is one.
+    Until the frame returns, this installs a trace function with ``sys.settrace``. Do nothing if
+    another trace function, such as a debugger's, is installed.
     """
     if sys.gettrace() is not None:
         return

@@ -47,8 +47,8 @@ class LiveRegion:
     """A callable that the program compiles (a region), with facts from its calls so far.
 
     ``site`` is the stack of the call that compiled it, outermost frame first. ``code`` is the code
-    object of the function that it compiles, None for a callable without one. ``kind`` is the class
-    of a compiled module.
+    object of the compiled function; None if the callable is not a Python function. ``kind`` is the
+    class of a compiled module.
     """
 
     api: RegionApi
@@ -101,7 +101,8 @@ class Regions:
 
     def watch(self) -> Callable[[], None]:
         """Start to record every callable that this process compiles or exports; return a function
-        that stops it."""
+        that stops recording.
+        """
         undone = (
             upstream.CONTEXT.wrap(self._around_context),
             upstream.EXPORT.wrap(self._around_export),
@@ -202,7 +203,7 @@ class Regions:
 
         return export
 
-    # -- both ---------------------------------------------------------------------------------
+    # -- torch.compile and torch.export ----------------------------------------------------------
 
     def _make_region(
         self,
@@ -277,10 +278,11 @@ def _code_of(function: Any) -> types.CodeType | None:
 def _compile_frame(
     frame: types.FrameType | None,
 ) -> tuple[types.FrameType | None, bool, bool]:
-    """Find the innermost call of ``torch.compile`` on a stack, passing only frames of torch.
+    """Find the innermost call of ``torch.compile`` around ``frame``; the search ends at the first
+    frame outside torch.
 
-    Return its frame (or None), whether ``Module.compile`` made the call, and whether other code of
-    torch made it.
+    Return the frame of the call (or None), whether ``Module.compile`` made the call, and whether
+    other code of torch made it.
     """
     found: types.FrameType | None = None
     through_module = through_torch = False

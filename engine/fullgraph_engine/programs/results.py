@@ -114,8 +114,8 @@ class FileResults:
     shapes: tuple[PlaceShapes, ...] = ()
     shapes_note: str = ""
     deeper: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Other workspace files whose frames are further inside a finding's stack than this file's, by
-    ``Finding.identity``.
+    """Other workspace files whose code is called from this file's frame in the stack of a finding,
+    by ``Finding.identity``.
     """
     is_off: bool = False
 
@@ -268,7 +268,7 @@ class _File:
             self.deeper,
         )
 
-    # -- whose findings are whose ---------------------------------------------------------------
+    # -- which file reports a finding ------------------------------------------------------------
 
     def is_shown_here(self, stack: Stack) -> bool:
         """Whether a stack has a frame in this file.
@@ -299,10 +299,10 @@ class _File:
         self.found[finding.identity] = finding
 
     def calls_of(self, region: LiveRegion | None, *numbers: int) -> Iterator[RegionCalls]:
-        """Yield a region (compiled callable) together with some numbers of its calls.
+        """Yield a region (compiled callable) together with the ``numbers`` of some of its calls.
 
-        The number 0, which means outside of all calls, is left out. Yields nothing if ``region`` is
-        None.
+        The number 0 stands for work outside of all calls and is left out. Yield nothing if
+        ``region`` is None or no number is left.
         """
         known = tuple(one for one in numbers if one)
         if region is not None and known:
@@ -348,10 +348,11 @@ class _File:
     def compiler_findings_of(
         self, part: RegionWork, place: Range | None, target: str, region: LiveRegion | None
     ) -> None:
-        """Report problems that AOTAutograd and Inductor have with the graphs of a region.
+        """Report problems that AOTAutograd and Inductor have with the graphs of a region (compiled
+        callable).
 
-        Problems in code of libraries are left out, except errors and repeated blocks, which are
-        reported at the region itself.
+        ``part`` has the records of the region. Problems in code of libraries are left out, except
+        errors and repeated blocks, which are reported at ``place``, the range of the region.
         """
         for graph, record in self.whole.compiled_graphs(part):
             for finding in compilation_findings(record, self.source, place or _NOWHERE):
@@ -362,10 +363,10 @@ class _File:
         self.below = ()
 
     def different_code_of(self, part: RegionWork, target: str, region: LiveRegion | None) -> None:
-        """Report conditions that ask whether code is compiled, such as
-        ``torch.compiler.is_compiling()``.
+        """Report conditions on whether code is compiled, such as ``if
+        torch.compiler.is_compiling()``.
 
-        There is one finding for each call of a region (compiled callable) that traces them.
+        Each call of a region (compiled callable) that traces such a condition gives one finding.
         ``part`` has the records of the region.
         """
         is_export = region is not None and region.is_export
@@ -469,7 +470,9 @@ class _File:
             )
 
     def _is_break_explanation(self, words: str, place: Range) -> bool:
-        """Whether the finding of a graph break at a place says the same as a warning of Dynamo."""
+        """Whether the finding of a graph break at ``place`` already contains ``words``, a warning
+        of Dynamo.
+        """
         return any(
             finding.code.startswith("graph-break/")
             and finding.range == place
@@ -516,7 +519,7 @@ class _File:
             self.report_exit(error.code)
             return
         if isinstance(error, ImportError) and not self.whole.called:
-            return  # this import error is reported when the file is traced without its program
+            return  # a trace of this file without its program reports the import error
         failure = tracing.failure_of(error)
         if failure.kind == "ConstraintViolationError" and region is not None:
             pins = self.whole.parts[region].specializations
@@ -674,7 +677,7 @@ class _File:
                     return Range(Position(node.lineno - 1, 0), Position(end + 1, 0))
         return place
 
-    # -- what regions reach ---------------------------------------------------------------------
+    # -- functions that Dynamo traced inside regions -------------------------------------------
 
     @property
     def discovery(self) -> Discovery:
@@ -815,8 +818,8 @@ def _raises_eagerly(failed: RegionFailure) -> bool:
 def _places_of(recompile: Recompile) -> Stack:
     """Return the locations at which a recompile may be reported, the preferred one last.
 
-    The locations are the callers, the failed guard and the recompiled function. The guard may be in
-    a file that many programs share.
+    The locations are the callers, the failed guard and the recompiled function. The guard's
+    location is not preferred, because it may be in a library that many programs share.
     """
     failed = next((one for one in recompile.failures if one.stack), None)
     function = Frame(recompile.path, recompile.function, recompile.line)

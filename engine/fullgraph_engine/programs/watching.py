@@ -82,8 +82,8 @@ class Attribution(Listener):
         self.after_call(region)
 
     def record_failure(self, error: BaseException) -> None:
-        """Called for each exception that a call of a compiled callable raises, before the call is
-        left.
+        """Called for each exception that a call of a compiled callable raises, before
+        ``leave_region``.
         """
 
     def after_call(self, region: LiveRegion) -> None:

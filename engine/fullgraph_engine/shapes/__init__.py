@@ -1,8 +1,8 @@
-"""Recording, replay and explanation of a ShapeEnv's events, by which symbolic sizes get values and
+"""Record, replay and explain the events of a ShapeEnv, which give symbolic sizes their values and
 guards.
 
-``archive`` (a tape as a file) and ``comparison`` (of two tapes) must be imported by name: tracing
-does not need them, and this torch may lack the private names that they use.
+``archive`` (a tape as a file) and ``comparison`` (of two tapes) must be imported by name. Tracing
+does not need them, and the installed torch may lack the private names that they use.
 """
 
 from .explanation import Explanation, Step, Violation, explain_symbol, final_value, find_violations

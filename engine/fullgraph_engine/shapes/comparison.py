@@ -185,7 +185,8 @@ def _event_text(tape: Tape, index: int) -> str:
     runs.
     """
     event = tape.events[index]
-    # The first argument is the ShapeEnv. How a size is symbolic is in the symbols that it gets.
+    # Skip the first argument (the ShapeEnv) and the symbolic context. Later events show its effect,
+    # the created symbols.
     arguments = [_argument_text(value) for value in (event.args or [])[1:]]
     arguments += [
         f"{name}={_argument_text(value)}"

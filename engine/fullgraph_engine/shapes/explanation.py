@@ -81,9 +81,7 @@ class Explanation:
     created: Step
     text: str
     unexplained: str = ""
-    """Sentence on why fewer events might explain the fact; empty if the steps are a shortest
-    explanation.
-    """
+    """Reason why a shorter explanation may exist, as a sentence; empty if none can be shorter."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ class _SymbolFact:
     def first_event(self, history: SymbolHistory, known: SymbolRecord) -> int:
         """Return the index of the event after which the explained value, range or equality is true.
 
-        ``history`` is of all symbols, and ``known`` of the explained symbol.
+        ``history`` covers all symbols. ``known`` is the record of the explained symbol in it.
         """
         if self.kind == "guard":
             return next(index for index, expr in history.guards if expr == self.value)
@@ -254,7 +252,7 @@ def _find_fact(env: ShapeEnv, known: SymbolRecord, kind: FactKind | None) -> _Sy
             for guard in env.guards
             if symbol in guard.expr.free_symbols and env.simplify(guard.expr) != sympy.true
         ]
-        if left:  # an equation says more than inequalities
+        if left:  # an equation says more than an inequality
             return _SymbolFact("guard", next((expr for expr in left if expr.is_Equality), left[0]))
     return None
 
@@ -273,7 +271,8 @@ def _find_needed_events(
     """
     tested_tape = _select_events(tape, numbers)
     if not _holds_without(tested_tape, (), holds):
-        # An event without a visible effect matters, for example when it suppresses guards.
+        # Also replay events without a visible effect, since some have a hidden one, such as
+        # suppressing guards.
         numbers = list(range(numbers[-1] + 1))
         tested_tape = _select_events(tape, numbers)
     decisions = [

@@ -39,7 +39,9 @@ _deadline = math.inf
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Make replays inside the block raise :class:`OutOfTime` after ``seconds`` of wall time."""
+    """Make replays inside the ``with`` block raise :class:`OutOfTime` after ``seconds`` of wall
+    time.
+    """
     global _deadline
     before = _deadline
     _deadline = min(before, time.monotonic() + seconds)
@@ -59,7 +61,7 @@ class ReplayBudget:
 
     @contextlib.contextmanager
     def spend_time(self) -> Iterator[None]:
-        """Subtract the duration of the block from the remaining time.
+        """Subtract the duration of the ``with`` block from the remaining time.
 
         Raises :class:`OutOfTime` when no time is left.
         """

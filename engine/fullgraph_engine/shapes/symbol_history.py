@@ -15,7 +15,9 @@ from .tape import Tape
 from .upstream import ShapeEnv
 
 ValueHistory = list[tuple[int, Any]]
-"""Pairs of an event index and the value from this event until the next pair."""
+"""Pairs of an event index and a value; each value is valid from its event until the next pair's
+event.
+"""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Record the events of every ShapeEnv that Dynamo creates while a block runs."""
+"""Record the events of every ShapeEnv that Dynamo creates inside a ``with`` block."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Tape:
 
     def format_arguments(self, index: int, format_value: Callable[[Any], str]) -> list[str]:
         """Format the arguments of the event with this index, without its ShapeEnv and symbolic
-        context.
+        context. ``format_value`` formats one argument.
         """
         event = self.events[index]
         named = [
@@ -266,9 +266,9 @@ def _size_expression(size: Any) -> Any:
 class _FakeSnapshots:
     """Descriptions of the tensors that a ShapeEnv tracks, each made once.
 
-    Torch's own method describes all of them again for every guard: with 500 parameters, that takes
-    longer than the rest of recording. A description is of the tensor when it was first tracked;
-    guards on inputs are about this state.
+    Torch's own method describes all of them again for every guard. With 500 parameters, that takes
+    longer than the rest of recording. A tensor is described when it is first tracked, because
+    guards on inputs refer to its state at that time.
     """
 
     def __init__(self, original: Callable[[Any], Any]) -> None:
@@ -310,8 +310,8 @@ of patches.
 def record_tapes(
     *, limit: int = LIMIT, bottom: types.CodeType | None = drive.BOTTOM
 ) -> Iterator[list[Tape]]:
-    """Record the events of every ShapeEnv created inside the block, with one :class:`Tape` for
-    each.
+    """Record the events of every ShapeEnv created inside the ``with`` block, with one :class:`Tape`
+    for each.
 
     Nothing is validated, and z3 is not needed. ``bottom`` is the code object of the function that
     starts the traced call: frames outside it do not belong to the user. A nested recording shares
@@ -383,7 +383,7 @@ def record_tapes(
             event_list.close()
         for tape in tapes:
             if tape.live is not None:
-                # Dynamo does the same after a frame compiled; a failed frame would keep its fake
-                # tensors.
+                # Dynamo clears this itself only if the frame compiled. Otherwise the fake tensors
+                # would be kept.
                 tape.live.tracked_fakes = None
                 tape.live.should_record_events = False

@@ -110,7 +110,7 @@ class _EnvWatcher:
             self._reasons[str(a)] = str(msg)
             original(a, tgt, msg)
 
-        # Patch only this instance, which is discarded with the player.
+        # Patch only this ShapeEnv object, which is discarded with the player.
         env._set_replacement = set_replacement  # type: ignore[method-assign]
         self._replacements: dict[Any, Any] = {}
         self._ranges: dict[Any, Any] = {}

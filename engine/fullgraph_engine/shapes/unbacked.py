@@ -48,7 +48,8 @@ class UnbackedSymbol:
 class DataDependentCondition:
     """A condition on unbacked symbols that Dynamo cannot decide while tracing.
 
-    ``torch_checks`` are two ``torch._check`` lines: inserted before ``frame``, either decides it.
+    ``torch_checks`` are two ``torch._check`` lines. Either one decides the condition if the user
+    inserts it before the line of ``frame``.
     """
 
     words: str

@@ -52,10 +52,9 @@ def missing_names() -> tuple[str, ...]:
 
 
 def expression_of(value: Any) -> Any:
-    """Return the expression of a symbolic number as it was when it was created.
+    """Return the expression that a symbolic number got when it was created; None for other values.
 
-    Return None for other values. Reading the current expression instead would simplify it, which
-    writes to its ShapeEnv.
+    Reading the current expression instead would simplify it, which writes to its ShapeEnv.
     """
     return getattr(getattr(value, "node", None), "_expr", None)
 
@@ -66,7 +65,9 @@ def runtime_asserts(env: ShapeEnv) -> list[Any]:
 
 
 def read_settings() -> dict[str, Any]:
-    """Return the settings of torch that affect symbolic shapes, if their values are plain."""
+    """Return the settings of torch that affect symbolic shapes; values other than numbers, strings
+    and None are left out.
+    """
     return {
         name: value
         for name, value in config.get_config_copy().items()
@@ -76,7 +77,8 @@ def read_settings() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def apply_settings(settings: dict[str, Any]) -> Iterator[None]:
-    """Inside the block, use the settings of torch under which ShapeEnv events were recorded.
+    """Use the settings of torch under which ShapeEnv events were recorded inside the ``with``
+    block.
 
     At the end, torch's thread-local state is restored too: a replay may end while guards are
     suppressed.

@@ -42,7 +42,7 @@ def input_names(env: ShapeEnv) -> dict[str, str]:
 
 
 def format_expression(value: Any, names: Mapping[str, str]) -> str:
-    """Format a condition on symbols as Python: ``x.shape[1] == 16``.
+    """Format the symbolic condition ``value`` as Python, such as ``x.shape[1] == 16``.
 
     ``names`` has the user's expression for each symbol.
     """
@@ -90,7 +90,7 @@ def source_text(frame: Frame | None) -> str:
 def operator_in_words(operator: TracedOperator | None, values: Mapping[str, str]) -> str:
     """Describe an operator call: "matmul of `y` (4, 16) and `self.w` (16, 8)".
 
-    ``values`` are the example values of symbols. The result is empty without an operator.
+    ``values`` are the example values of symbols. The result is empty if ``operator`` is None.
     """
     if operator is None:
         return ""

@@ -28,16 +28,17 @@ _requested = False
 
 
 def is_needed() -> bool:
-    """Whether fake CUDA tensors fail on this torch without :func:`install_cuda_guard`."""
+    """Whether fake CUDA tensors fail on the installed torch without :func:`install_cuda_guard`."""
     from ..torch_internals import fake_tensors
 
     return not fake_tensors.provides_cuda_guard()
 
 
 def request_for_source(text: str) -> None:
-    """Request a CUDA guard for later fake runs if the source text of this process mentions CUDA.
+    """Request a CUDA guard for later fake runs if ``text``, the source code that this process will
+    run, mentions CUDA.
 
-    The guard is not installed unconditionally: autograd looks for a real accelerator once the guard
+    The guard is not installed unconditionally. Autograd looks for a real accelerator once the guard
     exists, and code without CUDA must run as it does without this engine.
     """
     global _requested

@@ -27,7 +27,7 @@ def remember_cause(
     """Store the fields of a graph break's message under its formatted text.
 
     Called when Dynamo formats the message, so that :func:`break_from_text` can find the fields
-    later. ``kind`` is the title of the break.
+    later. ``kind`` is the title of the break; the other fields have Dynamo's names.
     """
     _causes_by_text[text] = Cause(kind, explanation, tuple(map(str, hints)), context)
 
@@ -43,11 +43,10 @@ def break_from_text(text: str) -> ReportedBreak:
 
 
 def read_unimplemented() -> tuple[Cause | None, BaseException | None]:
-    """Return the fields of a graph break's message, read from the frame that raises it.
+    """Return the fields of a graph break's message and the exception passed as ``from_exc``.
 
-    The frame of ``torch._dynamo.exc.unimplemented`` must be on the stack, at most eight frames up.
-    Returns also the exception passed as ``from_exc``. Both results are None if the frame is not
-    found.
+    Both are read from the frame of ``torch._dynamo.exc.unimplemented``, which raises the break and
+    must be at most eight frames up the stack. Both are None if the frame is not found.
     """
     frame: types.FrameType | None = sys._getframe(1)
     for _ in range(8):
@@ -80,18 +79,18 @@ def cause_chain(error: BaseException) -> tuple[Cause, ...]:
             cause = Cause(kind=str(kind), explanation=text)
         chain.append(cause)
         source = getattr(current, "_fullgraph_source", None)
-        # An ordinary exception, for example of a failing fake kernel, ends the chain: its text is
-        # already in the explanation.
+        # An ordinary exception ends the chain, for example one of a failing fake kernel. Its text
+        # is already in the explanation.
         current = source if hasattr(source, "_fullgraph_cause") else None
     return tuple(map(_plain, reversed(chain)))
 
 
 def find_operator_error(error: BaseException) -> BaseException | None:
-    """Return the exception that an operator itself raised on fake tensors, from the error that
-    Dynamo raised for it.
+    """Return the exception that an operator itself raised on fake tensors, given Dynamo's error
+    about it.
 
     Since torch 2.14 such an exception first passes through the exception handlers of the traced
-    code. None for other errors and older releases.
+    code. Return None for other errors and older releases.
     """
     if ObservedFakeError is None or not isinstance(error, TorchRuntimeError):
         return None

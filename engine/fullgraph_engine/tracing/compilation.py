@@ -92,7 +92,7 @@ class CompilationRecord:
 
     @classmethod
     def join(cls, records: Iterable[CompilationRecord]) -> CompilationRecord:
-        """Return one record with the facts of several records."""
+        """Return one record with the facts of several compilation records."""
         made = tuple(records)
         return cls(
             tuple(error for one in made for error in one.errors),
@@ -125,8 +125,8 @@ class GraphCompiler:
         order in which Dynamo captured the graphs.
 
         ``recording`` is Dynamo's recording of the calls that compiled them. Times are listed for
-        the lines of the file ``path``. Without the recorded graphs, as with some releases of torch,
-        times are missing.
+        the lines of the file ``path``. Times are missing if the recording lacks the graphs, as with
+        some releases of torch.
         """
         compiled = list(self._observer.compiled)
         self._observer.compiled.clear()
@@ -206,7 +206,7 @@ def differentiate(result: Any) -> bool:
 
 
 _LEAST_SECONDS = 0.001
-"""Minimum seconds of a line to be listed."""
+"""Minimum compile time in seconds for a line to be listed."""
 
 
 def _list_lines(

@@ -57,7 +57,9 @@ def fake_mode() -> RunTensorMode:
 
 
 class FurtherCall(Protocol):
-    """A call of the traced object after its first call, with its own modes, such as ``no_grad``."""
+    """A call of the traced object after its first call, with modes of its own, such as
+    ``torch.no_grad``.
+    """
 
     @property
     def function(self) -> Callable[..., Any]: ...
@@ -76,7 +78,7 @@ class FurtherCall(Protocol):
 
 @contextlib.contextmanager
 def tensor_mode(fake: bool) -> Iterator[RunTensorMode | None]:
-    """Activate the fake tensor mode inside the block and yield it.
+    """Activate the fake tensor mode inside the ``with`` block and yield it.
 
     If ``fake`` is false, yield None and use real tensors.
     """
@@ -181,7 +183,8 @@ def failure_of(error: BaseException) -> Failure:
         or stacks.passes_through_tracer(error.__traceback__)
     )
     cause = getattr(error, "inner_exception", None) or error
-    # Dynamo turns some breaks into an error with the same text.
+    # For some breaks, Dynamo raises an error with the same text while it handles the break's own
+    # error.
     context = error.__context__
     chain: tuple[Cause, ...] = ()
     if context is not None and getattr(context, "_fullgraph_cause", None) is not None:
@@ -259,8 +262,9 @@ class NoBackend:
 
     compiler_name = "fullgraph"
     calls_user_backend = False
-    """True while a program runs. A backend written as a Python function of the user is then called,
-    and backends with different options are different, like in ``torch.compile``."""
+    """True while a program runs. A backend that is a Python function of the user is then called.
+    Backends with different options count as different, as in ``torch.compile``.
+    """
     compiler: Callable[..., Any] | None = None
     """Backend that compiles all captured graphs; None to run them without compilation."""
 
@@ -330,7 +334,7 @@ class NoInductor(NoBackend):
     chosen."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # The fourth argument is a name for logs.
+        # The fourth argument is only a name for logs, so it must not make two backends different.
         super().__init__("inductor", *args[:3], **kwargs)
         self._arguments, self._named = args, kwargs
 
@@ -402,7 +406,9 @@ def _wrap_get_compiler(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def compile_graphs_with(compiler: Callable[..., Any]) -> Iterator[None]:
-    """Inside the block, let the backend ``compiler`` compile all graphs that Dynamo captures."""
+    """Let the backend ``compiler`` compile all graphs that Dynamo captures inside the ``with``
+    block.
+    """
     before, NoBackend.compiler = NoBackend.compiler, compiler
     try:
         yield
@@ -412,8 +418,9 @@ def compile_graphs_with(compiler: Callable[..., Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def use_real_backends() -> Iterator[None]:
-    """Inside the block, let ``torch.compile`` use its real backends instead of
-    :class:`NoBackend`."""
+    """Let ``torch.compile`` use its real backends instead of :class:`NoBackend` inside the ``with``
+    block.
+    """
     global _uses_real_backends
     undo_functions = [wrapper.replace(original) for wrapper, original in _original_wrappers.items()]
     _uses_real_backends = True
@@ -432,14 +439,14 @@ _original_wrappers: dict[Internal, Any] = {}
 
 
 def _start_autograd() -> None:
-    """Make autograd count its devices, which it does once per process, while there are none.
+    """Make autograd count its devices now, before the first fake mode begins.
 
-    A CUDA build without a device gets a device that does nothing when the first fake mode begins.
-    If autograd counted after that, it would start a thread per possible device in every run that
-    calls ``backward``. Such a run cannot fork, and may abort when several threads find that the
-    fork lost the thread pool (``caffe2::pthreadpool``).
+    Autograd counts once per process. On a CUDA build without a device, the first fake mode
+    registers a device that does nothing. If autograd counted after that, it would start a thread
+    per possible device in every run that calls ``backward``. Such a run cannot fork. It may also
+    abort if several threads find that the fork lost the thread pool (``caffe2::pthreadpool``).
 
-    C++ stores the count of CUDA devices (``c10::cuda::device_count``), so it stays zero in all
+    C++ caches the number of CUDA devices (``c10::cuda::device_count``), so it stays zero in all
     forks.
     """
     with warnings.catch_warnings():

@@ -115,7 +115,7 @@ class _FailedGuardSearch:
             try:
                 value = eval(source, self._scope)
             except Exception:
-                # The object that a guard refers to no longer has this attribute or item.
+                # The object to which a guard refers no longer has this attribute or item.
                 self._add_missing_value(manager, source)
                 return
         for leaf in manager.get_leaf_guards():
@@ -135,8 +135,9 @@ class _FailedGuardSearch:
                 self._check_condition(leaf, part)
 
     def use_dynamo_check(self) -> None:
-        """Add the guard at which Dynamo's own check stops, if checking each value separately found
-        nothing."""
+        """Add the guard at which Dynamo's own check stops, if separate checks of each value found
+        no failing guard.
+        """
         info = self._manager.check_verbose(self._locals)
         if info.result:
             return
@@ -248,7 +249,8 @@ class _FailedGuardSearch:
     def _find_stack(self, kind: str, source: str, text: str) -> Stack:
         """Return the user's stack at which Dynamo created a guard; empty if it was not recorded.
 
-        The guard is given by its class, the source of its value and its text.
+        ``kind`` is the class of the guard, ``source`` the expression of its value, and ``text`` the
+        guard as Dynamo prints it.
         """
         if self._origins is None:
             guards: tuple[Guard, ...] = getattr(self._manager, "_fullgraph_guards", ())
@@ -349,7 +351,7 @@ def _differences(expected: re.Match[str], value: torch.Tensor) -> Iterable[_Diff
     """Yield each property in which a tensor differs from the tensor that a guard expects.
 
     Each item is a tuple of the guard family, the property, the expected value and the actual value.
-    ``expected`` is the match of the guard's text.
+    ``expected`` is the regular-expression match of the guard's text.
     """
     if str(value.dtype) != expected["dtype"]:
         yield "tensor", "dtype", expected["dtype"], str(value.dtype)

@@ -67,11 +67,10 @@ class GuardRecorder:
             self._trees.pop()
 
     def note_request(self, code_parts: Any, guard: Any, texts: list[str]) -> None:
-        """Record that ``guard`` (a ``torch._guards.Guard``) is the origin of some guard
-        expressions.
+        """Record which ``torch._guards.Guard`` requested some guard expressions.
 
-        ``texts`` are these expressions; they belong to the guard tree that Dynamo is building.
-        ``code_parts`` are the parts of the expressions.
+        ``texts`` are the expressions as Dynamo prints them, in the guard tree that it is building.
+        ``code_parts`` are the same expressions without appended comments.
         """
         if self._trees and guard is not None:
             parts = code_parts if isinstance(code_parts, list) else [code_parts]
@@ -100,7 +99,9 @@ class GuardRecorder:
         return self._stacks_by_location.get(text, ())
 
     def record_tree(self, frame: int, code: types.CodeType, wrapper: Any) -> None:
-        """Record all guards of a guard tree that Dynamo has finished."""
+        """Record all guards of a guard tree that Dynamo has finished. ``code`` is the code object
+        of the compiled frame, and ``wrapper`` has the root of the tree.
+        """
         recording, requests = self._recording, self._trees[-1].requests
         count = 0
         for leaf in _walk_leaves(wrapper.root):
@@ -124,8 +125,8 @@ class GuardRecorder:
         recording.guarded.append(GuardedCode(frame, last_instruction_range(code), count, resumed))
 
     def _convert_summary(self, summary: Any) -> Stack:
-        """Convert a ``traceback.StackSummary`` to a stack; results are cached, as many are
-        equal.
+        """Convert a ``traceback.StackSummary`` to a stack. Results are cached, because many
+        summaries are equal.
         """
         key = tuple(
             (entry.filename, entry.name, entry.lineno, *_columns_of(entry)) for entry in summary
@@ -189,7 +190,7 @@ def _walk_leaves(root: Any) -> Iterator[_Leaf]:
                     if any(leaf is other for other in seen):
                         continue
                     seen.append(leaf)
-                    # A guard that relates several values is a leaf at each value.
+                    # Several values have a guard that relates them as a leaf; record it only once.
                     yield _Leaf(type(leaf).__name__, "", "", tuple(leaf.verbose_code_parts()))
                     continue
                 parts = tuple(leaf.verbose_code_parts())
@@ -218,7 +219,9 @@ def _columns_of(entry: Any) -> tuple[Any, ...]:
 
 
 def _changed_values(frame: int, output: Any) -> Iterator[Write]:
-    """Yield the existing values that the traced code of a frame changes."""
+    """Yield the changes that the traced code of a frame makes to values that existed before.
+    ``output`` is Dynamo's ``OutputGraph``.
+    """
     effects = getattr(output, "side_effects", None)
     for owner, attributes in getattr(effects, "store_attr_mutations", {}).items():
         name = variables.variable_source(owner)
@@ -236,7 +239,7 @@ def _changed_values(frame: int, output: Any) -> Iterator[Write]:
             yield Write(frame, f"len({name})", str(len(items)))
             for key, value in items.items():
                 constant, new_text = _constant_text(getattr(key, "vt", None)), _constant_text(value)
-                # The dictionary also contains untouched items, for which `_constant_text` is empty.
+                # The dictionary also contains unchanged items, for which `_constant_text` is empty.
                 if constant and new_text:
                     yield Write(frame, f"{name}[{constant}]", new_text)
 

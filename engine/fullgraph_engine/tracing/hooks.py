@@ -222,8 +222,7 @@ def _around_compliance_check(
     recorder: Recorder, original: Any, output: Any, *args: Any, **kwargs: Any
 ) -> Any:
     target = kwargs["target"] if "target" in kwargs else (*args, None, None)[1]
-    # The sets contain each operator once, without the places of its calls. So replace them by empty
-    # sets to see what this call adds.
+    # The sets do not show which call added an operator. So use empty sets during this call.
     bad = getattr(output, "non_compliant_ops", None)
     good = getattr(output, "compliant_custom_ops", None)
     is_operator = isinstance(target, (graphs.OpOverload, graphs.OpOverloadPacket))
@@ -386,7 +385,7 @@ release."""
 
 
 def install_hooks() -> None:
-    """Install all wrappers for names that this torch has. Call it once per process."""
+    """Install all wrappers for names that the installed torch has. Call it once per process."""
     for internal, wrappers in _HOOKS:
         spelling = internal.find_spelling()
         if spelling is not None:

@@ -41,13 +41,14 @@ class InstructionListeners:
         instances."""
 
     def listen_before(self, names: Iterable[str], listener: Listener) -> None:
-        """Call a function before instructions with these opcode names, while their operands are on
-        the stack."""
+        """Call ``listener`` before instructions with these opcode names, while their operands are
+        on the stack.
+        """
         for listeners in self._select(names):
             listeners.before.append(listener)
 
     def listen_after(self, names: Iterable[str], listener: Listener) -> None:
-        """Call a function after instructions with these opcode names, when their result is on the
+        """Call ``listener`` after instructions with these opcode names, when their result is on the
         stack.
 
         It is not called if the instruction broke the graph: the stack then belongs to another
@@ -72,8 +73,7 @@ class InstructionListeners:
         return True
 
     def _select(self, names: Iterable[str]) -> list[_OpcodeListeners]:
-        """Return the functions to call for the given opcode names, without names that this Python
-        lacks."""
+        """Return the listeners of the given opcodes. Skip opcode names that this Python lacks."""
         numbers = [dis.opmap[name] for name in names if name in dis.opmap]
         return [
             self._listeners.setdefault(number, _OpcodeListeners([], []))

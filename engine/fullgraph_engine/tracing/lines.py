@@ -30,13 +30,15 @@ class LineRecorder:
         self._reads_mode = False
 
     def note_code(self, code: types.CodeType) -> None:
-        """Record that Dynamo's symbolic interpreter starts to run a code object."""
+        """Record the instructions of a code object that Dynamo starts to interpret, and whether it
+        reads the training mode.
+        """
         if code in self._known_codes:
             return
         self._known_codes.add(code)
         if not self._reads_mode and not is_torch(code.co_filename):
             self._reads_mode = mentions_name(code, "training")
-        # A resume function repeats code of the original function and adds other code.
+        # Skip resume functions: they repeat code of the original function and add other code.
         if code.co_filename == self._file and original_name(code.co_name) == code.co_name:
             self._entered |= instruction_places(code)
 
@@ -69,8 +71,8 @@ Lines are counted from 1; columns are in bytes, and -1 if unknown.
 def instruction_places(code: types.CodeType) -> set[_CodePlace]:
     """Return the source ranges of a function's instructions; nested functions are not included.
 
-    Instructions without columns or with an empty range only set up the function and are left out.
-    Which instructions count does not depend on how the code is divided into lines.
+    Instructions that only set up the function are left out: they lack columns or have an empty
+    range. The result is the same for code that is reformatted into fewer or more lines.
     """
     compared_to_none = implicit_none_indices(code)
     found = {
@@ -88,9 +90,9 @@ def instruction_places(code: types.CodeType) -> set[_CodePlace]:
 
 
 def last_instruction_range(code: types.CodeType) -> Range:
-    """Return the source range of the instruction of a function that ends last in the file.
+    """Return the source range of a function's instruction that ends last in the file.
 
-    If several end there, it is the widest range.
+    If several ranges end there, return the widest one.
     """
     first_line = _place_range(_make_place(code.co_firstlineno, None, None, None))
     places = map(_place_range, instruction_places(code))

@@ -18,7 +18,7 @@ _FILE_LINE = re.compile(r'File "([^"\n]+)", line (\d+), in (.+)')
 
 
 def store_location(node: Any, output: Any) -> None:
-    """Store on a new graph node the stack of user code at which the tracer is.
+    """Store on a new graph node the stack of the user code that Dynamo is tracing.
 
     The stack is stored unconverted, because Dynamo discards most nodes when it restarts a trace.
     """

@@ -39,7 +39,7 @@ class _NotDescribable(Exception):
     """Raised for an argument that cannot be described as text."""
 
 
-# -- in a run ------------------------------------------------------------------------------------
+# -- in the process of a run ----------------------------------------------------------------------
 
 
 def install_hook() -> None:
@@ -144,7 +144,7 @@ def repeat_calls(packed: str) -> Iterator[None]:
     ``packed`` is a text from :func:`pack_calls`. A call that fails is skipped without an exception.
     """
     global _rules_snapshot
-    # Modules imported since then may have changed a decomposition or fake kernel.
+    # Modules imported since the last call may have changed a decomposition or fake kernel.
     drop_outdated_entries()
     try:
         settings, calls = json.loads(packed)

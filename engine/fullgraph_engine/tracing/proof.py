@@ -68,9 +68,11 @@ def _line_of(beginning: str) -> int:
 
 @dataclass(frozen=True)
 class _Statement:
-    """A check of the recording of the self-check program; the recorder works only if it holds.
+    """A statement about the recording of the self-check program, which is true if the recorder
+    works.
 
-    If ``holds`` returns False for the recording, the engine cannot show ``fact`` with this torch.
+    ``holds`` evaluates it. If the result is False, the engine cannot show ``fact`` with the
+    installed torch.
     """
 
     fact: Fact
@@ -84,7 +86,7 @@ def prove() -> tuple[Degraded, ...]:
     Call it in a process that ends afterwards: it registers an operator and leaves compiled code.
     """
     module = sys.modules[_NAMESPACE] = types.ModuleType(_NAMESPACE)
-    # Dynamo treats functions without a module or source in another way.
+    # Set a module and source, without which Dynamo treats functions differently.
     linecache.cache[_PATH] = (len(_PROGRAM), None, _PROGRAM.splitlines(keepends=True), _PATH)
     program = vars(module)
     exec(compile(_PROGRAM, _PATH, "exec"), program)
@@ -110,8 +112,9 @@ def prove() -> tuple[Degraded, ...]:
 
 @contextlib.contextmanager
 def _silence_logging() -> Iterator[None]:
-    """Disable logging for the block, because the program deliberately reaches Dynamo's recompile
-    limit."""
+    """Disable logging in the ``with`` block, because its program deliberately reaches Dynamo's
+    recompile limit.
+    """
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -243,8 +246,8 @@ def _trace_call(function: Callable[..., Any], *args: Any, **options: Any) -> Rec
 
 
 def _trace_two_calls(function: Callable[..., Any], x: torch.Tensor, limit: int = 8) -> Recording:
-    """Trace two calls of the self-check program; the second one recompiles it, because a flag
-    differs.
+    """Trace two calls of the self-check program. The second call recompiles it, because a flag
+    differs. ``limit`` is Dynamo's recompile limit.
     """
     dynamo.reset()
     watch = Recorder(drive.BOTTOM, file=_PATH)

@@ -56,7 +56,8 @@ def active_recorder() -> Recorder | None:
 
 @contextlib.contextmanager
 def suppress_errors(recorder: Recorder) -> Iterator[None]:
-    """Suppress an exception of the block and record that the recording may be incomplete.
+    """Suppress an exception raised in the ``with`` block, and record that the recording may be
+    incomplete.
 
     Dynamo does not see the exception.
     """
@@ -99,8 +100,9 @@ class Recorder:
 
     @contextlib.contextmanager
     def listen(self) -> Iterator[Recording]:
-        """Record what Dynamo does until the block ends. Only one recorder can be active in a
-        process."""
+        """Record what Dynamo does until the ``with`` block ends. Only one recorder can be active in
+        a process.
+        """
         global _active_recorder
         previous, _active_recorder = _active_recorder, self
         try:
@@ -166,7 +168,7 @@ class Recorder:
         self._last_unlogged = error
 
     def record_break(self, error: BaseException, outcome: BreakOutcome, traced: Stack) -> None:
-        """Record a graph break that Dynamo acted on.
+        """Record a graph break that Dynamo acted on; ``error`` is its exception.
 
         ``outcome`` says how Dynamo continued. ``traced`` is the stack of the user functions that
         Dynamo was tracing.
@@ -180,7 +182,7 @@ class Recorder:
         chain = causes.cause_chain(error)
         number = breaks.break_numbers().get(chain[0].kind, "")
         record = Break(
-            # Dynamo notices some errors only after it left their frame.
+            # Dynamo reports some errors only after it left their frame.
             frame=self.frame if self._open_frames else self._frame_count - 1,
             id=number,
             causes=chain,
@@ -200,9 +202,10 @@ class Recorder:
             self.on_break(record)
 
     def record_unresumable_break(self) -> None:
-        """Record the last graph break, at which Dynamo cannot resume.
+        """Record the latest graph break as one at which Dynamo cannot resume.
 
-        Dynamo restarts at an earlier instruction.
+        Dynamo then ends the graph at an earlier instruction and runs the rest of the frame in eager
+        mode.
         """
         error = self._last_unlogged
         if error is not None:
@@ -220,8 +223,7 @@ class Recorder:
                 self.on_break(breaks[-1])
 
     def _unreported_reason(self, error: BaseException | None) -> str:
-        """Return Dynamo's reason for skipping a frame on torch up to 2.12, which does not report
-        the reason.
+        """Return Dynamo's reason for skipping a frame. Torch up to 2.12 does not report it.
 
         ``error`` is the exception of the compilation, if any.
         """
@@ -243,9 +245,9 @@ class Recorder:
             if getattr(error, "_fullgraph_recorded", False):
                 return
             if hasattr(error, "compile_id") and hasattr(error, "real_stack"):
-                # A graph break raised outside the symbolic interpreter. Dynamo uses the same
-                # attributes to decide whether to log it. Up to torch 2.10, this also holds for
-                # breaks after which Dynamo cannot resume.
+                # These attributes mark a graph break raised outside the symbolic interpreter;
+                # Dynamo uses them to decide whether to log it. Up to torch 2.10, breaks after which
+                # Dynamo cannot resume have them too.
 
                 traced = getattr(error, "_fullgraph_stack", ()) or (
                     stacks.make_frame(code, None, None),
@@ -312,7 +314,7 @@ class Recorder:
         """Record the current user stack for the runtime assertions that a ShapeEnv has just
         deferred.
 
-        ``before`` identifies the assertions that existed earlier.
+        ``before`` has the ``id`` of each assertion that existed earlier.
         """
         for item in deferred_asserts(shape_env):
             if id(item) not in before:

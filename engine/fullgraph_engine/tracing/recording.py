@@ -48,7 +48,9 @@ class Break:
     """Higher-order operator, such as ``torch.cond``, whose function Dynamo was tracing at the
     break, or empty."""
     hook: str = ""
-    """Library function that a module called as a hook on the way to the break, or empty."""
+    """Library function, called by a module as a hook, inside which the break happened; empty if
+    there was none.
+    """
     ops: int = 0
     """Number of operators in the graph at the time of the break."""
 
@@ -218,7 +220,7 @@ class FailedGuard:
 
     ``source`` is the expression of the guarded value. ``detail`` is the differing property of a
     tensor (``size 0``, ``dtype``) or of the global state. ``was`` and ``now`` are the expected and
-    the actual value, each empty without a short form.
+    the actual value; each is empty if it does not have a short form.
     """
 
     compiled: str
@@ -297,7 +299,7 @@ class Failure:
     def in_graph(self) -> bool:
         """Whether a captured graph raised the exception, so that the stack lacks the user's lines.
 
-        A graph module may remove its own generated code from the traceback.
+        The stack may also lack the graph's generated code, because a graph module can remove it.
         """
         return any(
             frame.path.startswith("<eval_with_key>") or frame.path.endswith("fx/graph_module.py")
@@ -382,12 +384,12 @@ class Local:
 
 @dataclass(frozen=True)
 class ShapedPlace:
-    """The distinct values that a run saw at one source range, of the function that begins on line
-    ``function_line``.
+    """The distinct values that a run saw at one source range.
 
-    Positions are zero-based. ``start`` and ``end`` are pairs of a line and a byte, or None if
-    Python does not record columns. Depending on ``role``, the range encloses a name, a return
-    statement or an expression; a parameter has only its name.
+    ``function_line`` is the line on which the function around the range begins. Positions are
+    zero-based. ``start`` and ``end`` are pairs of a line and a byte, or None if Python does not
+    record columns. Depending on ``role``, the range encloses a name, a return statement or an
+    expression; a parameter has only its name.
     """
 
     role: ShapeRole

@@ -59,14 +59,15 @@ def _make_kernel(operator: Any, mode: RunTensorMode) -> Any:
             )
         states = list(hidden) if isinstance(hidden, (list, tuple)) else [hidden]
         width = states[0].shape[-1] * (2 if bidirectional else 1)
-        # Use an element of a parameter, so that the results require grad exactly if the layer's
-        # would.
+        # Add an element of the input and of a parameter, so that the results require gradients
+        # exactly if the layer's results would.
         link = parameters[0].reshape(-1)[0]
         out = data.new_empty((*data.shape[:2], width)) + link + data.reshape(-1)[0]
         finals = [state.new_empty(state.shape) + link for state in states]
         return (out, *finals)
 
-    # Dynamo is active while eager code between graphs runs, and must not trace this function.
+    # Disable Dynamo for this function, because Dynamo is active even while eager code between
+    # graphs runs.
     return dynamo.disable(layer)
 
 

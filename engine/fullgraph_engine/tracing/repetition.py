@@ -43,13 +43,13 @@ class RepeatedBlock:
 
 @dataclass
 class _Object:
-    """A module object in a graph, with its class, its path and its nodes in their order."""
+    """A module object in a graph, with its class, its path and its nodes in the graph's order."""
 
     kind: type
     path: str
     nodes: list[torch.fx.Node] = field(default_factory=list)
     parents: frozenset[str] = frozenset()
-    """Names of the modules around the object."""
+    """Names of the modules that contain the object."""
 
 
 def find_repeated_blocks(graph: torch.fx.GraphModule) -> tuple[RepeatedBlock, ...]:

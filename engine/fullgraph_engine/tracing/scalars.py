@@ -2,8 +2,8 @@
 
 When Dynamo converts a real zero-dimensional integer or double tensor, it stores the number behind a
 symbol, so that it can trace ``x[step]``. For a fake tensor of the run, this module reads the number
-only when Dynamo needs it. Most numbers are never needed, and for an unknown one a run with real
-tensors may be the better answer.
+only when Dynamo needs it. Most numbers are never needed. If a needed number is unknown, a run with
+real tensors may be better than a chosen number.
 """
 
 from __future__ import annotations

@@ -56,7 +56,9 @@ the variable, the name of the function, and the function's first line.
 
 
 class _FrameAttempt:
-    """Values seen since Dynamo last started to trace a frame, which it may do several times."""
+    """Values seen in the latest attempt of Dynamo to trace a frame; Dynamo may restart a trace
+    several times.
+    """
 
     def __init__(self, variables: Any = None) -> None:
         self.entries: list[tuple[_ValuePlace, Content]] = []

@@ -24,9 +24,10 @@ _ENGINE = str(Path(__file__).resolve().parent.parent)
 
 
 def package_folders(file: str) -> tuple[str, ...]:
-    """Return a module's folder as Python imported it, and the folder without symbolic links.
+    """Return a module's folder as Python imported it, and the folder with symbolic links resolved.
 
-    Code objects have the first one, even if an environment links to the files of its packages.
+    Code objects contain the unresolved folder, for example in environments that link to package
+    files.
     """
     path = Path(file)
     return tuple(dict.fromkeys((str(path.parent), str(path.resolve().parent))))
@@ -103,17 +104,17 @@ def stack_of_summary(summary: Iterable[Any] | None) -> Stack:
 
 
 def caller_stack(bottom: types.CodeType | None) -> Stack:
-    """Return the live frames of the user's code, from inside the function ``bottom`` to the caller.
+    """Return the live frames of the user's code, up to the caller of this function.
 
-    Frames of Dynamo and of the engine are left out.
+    Frames outside of the function ``bottom``, of Dynamo and of the engine are left out.
     """
     return stack_of_frame(sys._getframe(1), bottom)
 
 
 def stack_of_frame(frame: types.FrameType | None, bottom: types.CodeType | None) -> Stack:
-    """Return the frames of the user's code from inside the function ``bottom`` to a live frame.
+    """Return the live frames of the user's code that lead to ``frame``, outermost first.
 
-    Frames of Dynamo and of the engine are left out.
+    Frames outside of the function ``bottom``, of Dynamo and of the engine are left out.
     """
     frames: list[Frame] = []
     while frame is not None and frame.f_code is not bottom:
@@ -168,9 +169,8 @@ def is_machinery(path: str) -> bool:
 
 
 def is_in_engine(stack: Stack) -> bool:
-    """Whether the innermost traced code in a stack belongs to the engine.
-
-    It does if the engine replaced something, such as a missing import.
+    """Whether a stack contains code of the engine. Dynamo traces such code where the engine
+    replaced something, such as a missing import.
     """
     return any(frame.path.startswith(_ENGINE) for frame in stack)
 
@@ -188,11 +188,10 @@ def is_library(path: str) -> bool:
 
 
 def find_module_hook(bottom: types.CodeType | None, traced: Stack) -> str:
-    """Return the name of the library function that a module calls as a hook on the way to
-    ``traced``.
+    """Return the name of a library function that a module called as a hook, if one is on the stack.
 
-    The result is empty without such a hook. The search covers the live frames inside ``bottom``,
-    then ``traced``.
+    The searched stack consists of the live frames inside ``bottom`` and then the frames ``traced``.
+    The result is empty if the stack contains no hook.
     """
     live: list[Frame] = []
     frame: types.FrameType | None = sys._getframe(1)
@@ -213,7 +212,7 @@ def find_module_hook(bottom: types.CodeType | None, traced: Stack) -> str:
 
 _MODULE_PATH = "/torch/nn/modules/module.py"
 _HOOK_CALL = re.compile(r"\bhook\(")
-"""Matches the statements with which ``torch.nn.Module`` calls its hooks."""
+"""Pattern of the statements with which ``torch.nn.Module`` calls its hooks."""
 
 
 def innermost_user_frame(stack: Stack) -> Frame | None:

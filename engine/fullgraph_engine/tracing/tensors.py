@@ -104,9 +104,9 @@ class RunTensorMode(FakeTensorMode):
       it as dynamic too. Otherwise the next graph would take it for a constant.
     """
 
-    # The rules of higher-order operators are registered for FakeTensorMode itself, not for a
-    # subclass. With this attribute they reach dispatch(), which looks the rules up, unless a rule
-    # leaves the dispatch to the mode.
+    # torch registers rules of higher-order operators for FakeTensorMode itself, not for a subclass.
+    # With this attribute, such an operator reaches dispatch(), which looks its rule up. Rules that
+    # leave the dispatch to the mode are an exception.
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ class RunTensorMode(FakeTensorMode):
 
     @oracle.setter
     def oracle(self, before: ChosenState) -> None:
-        """Continue after the choices in ``before``, as if this mode had made these choices."""
+        """Take over the choices in ``before``, as if this mode had made them."""
         self._choice_count, self.bool_choices = before.choice_count, list(before.bool_choices)
         self._reads_by_place = before.reads_by_place.copy()
         self._generator.set_state(before.generator_state)
@@ -215,9 +215,10 @@ class RunTensorMode(FakeTensorMode):
         return self.fake_tensor_converter.from_real_tensor(self, value, make_constant=True)
 
     def _choose_output(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Run one operator on generated data and return its result; ``_NO_ANSWER`` if it fails.
+        """Run the operator ``func`` on generated data and return its result; ``_NO_ANSWER`` if it
+        fails.
 
-        The operator's inputs are fake tensors, so the data replaces their missing values.
+        The inputs are fake tensors, so the generated data replaces their missing values.
         """
         initializing = _called_from_init()
         if self.prefer_real and not initializing and not _called_from_loader():
@@ -303,10 +304,10 @@ class RunTensorMode(FakeTensorMode):
 
 
 def _keep_dynamic(inputs: Any, outputs: Any) -> None:
-    """Mark a dimension of an operator's outputs as dynamic, if it seems to come from a dynamic
-    input.
+    """Mark a dimension of an operator's outputs as dynamic, if it probably comes from a dynamic
+    dimension of an input.
 
-    This is assumed if an input has a dimension of the same index and size with this mark.
+    This is assumed if an input has a dimension with this mark and the same index and size.
     """
     marked = {
         (dim, value.shape[dim])
@@ -338,11 +339,11 @@ def _reading_frame() -> types.FrameType | None:
 
 
 _NORMAL_READS = 100
-"""Number of values that one instruction reads at most before a loop is assumed to wait for another
-value.
+"""Maximum number of values that one instruction reads normally. After more reads, a loop is assumed
+to wait for another value.
 """
 _LARGE_NUMBER = 1000
-"""Number that ends loops which count up; also usable as a size, as it needs little memory."""
+"""Number returned to end loops that count up. It can also serve as a size, because it is small."""
 
 
 def _called_from_init() -> bool:
@@ -387,8 +388,8 @@ def allow_parameter_swaps() -> Iterator[None]:
 def recognize_parameters() -> Iterator[None]:
     """Make Dynamo treat fake parameters as parameters, although their type is ``FakeTensor``.
 
-    For the exact type ``Parameter`` Dynamo omits guards against aliasing with inputs, and symbolic
-    sizes.
+    For tensors of exactly the type ``Parameter``, Dynamo omits symbolic sizes. It also omits guards
+    against aliasing with inputs.
     """
 
     def wrap_type_check(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -30,8 +30,9 @@ def parameter_names(code: types.CodeType) -> tuple[str, ...]:
 
 
 def unwrap_cell(translator: Any, variable: Any) -> Any:
-    """Return the content of a cell that nested functions share; other variables are returned as
-    is."""
+    """Return the content of a cell, which nested functions share; other variables are returned as
+    is.
+    """
     if type(variable) is not upstream.CELL.get():
         return variable
     # Read the dictionary directly, because its getter would record that the cell was read.
@@ -86,7 +87,7 @@ def kind_of_class(kind: type) -> KindOfClass:
 
 _CLASSES: tuple[tuple[KindOfClass, tuple[Internal, ...]], ...] = (
     ("lazy", (upstream.LAZY,)),
-    # Variables without a value, or attributes that Dynamo has not resolved.
+    # Variables that do not stand for a value, or attributes that Dynamo has not resolved.
     (None, (upstream.NULL, upstream.DELETED, upstream.ATTRIBUTE)),
     # Dynamo represents these values by tensors, but they are not tensors in the program.
     ("other", (upstream.ARRAY, upstream.NUMBER, upstream.ITEM)),
@@ -223,7 +224,7 @@ def reread_content(unrealized: UnrealizedValue) -> Content:
     known = realized_variable(unrealized.variable)
     if known is not None:
         return read_content(known)
-    return unread_content(unrealized.value)  # Dynamo does not guard a value that it never reads
+    return unread_content(unrealized.value)  # Dynamo never read this value, so it did not guard it
 
 
 def unread_content(value: object) -> Content:
