@@ -75,9 +75,9 @@ class DraftState:
     homes: dict[int, Home] = field(default_factory=dict)
     copied: set[int] = field(default_factory=set)
     made: set[Key] = field(default_factory=set)
-    """Variables that copied statements bind.
+    """Variables of user modules that copied statements bind.
 
-    Statements that change these variables are copied, too.
+    Other statements that change these variables are copied, too.
     """
     operators: set[str] = field(default_factory=set)
     lines: int = 0
@@ -101,7 +101,9 @@ class ProgramStatements:
             self.notes.append(text)
 
     def add(self, statement: str) -> None:
-        """Add statements from source text; statements that share values keep their order."""
+        """Parse source text and add its statements; statements that share values keep their
+        order.
+        """
         for node in ast.parse(statement).body:
             self.written.add_mentioned(node)
             self.append(node)
@@ -149,8 +151,8 @@ class ProgramStatements:
 
     @contextmanager
     def alias(self, thing: object, name: str) -> Iterator[None]:
-        """Inside the block, use ``name`` as the generated program's name for a class or
-        function.
+        """Use ``name`` for a class or function of the generated program inside the ``with``
+        block.
         """
         outer = self._aliases.get(id(thing))
         self._aliases[id(thing)] = name
