@@ -143,7 +143,7 @@ def import_of(found: ResolvedName) -> tuple[str, str] | None:
 def describe_definition(thing: Any, found: ResolvedName | None) -> WantedDefinition:
     """Describe a function or class for a generated program, without reading its source.
 
-    ``found`` is the variable under which the user's code refers to it, or None.
+    ``found`` is the variable by which the user's code refers to it; None if there is none.
     """
     module = getattr(thing, "__module__", None)
     qualified = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None)

@@ -84,8 +84,8 @@ def sort_pieces(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def select_needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
-    """Return the statements that bind the given names, the statements they need, and all
-    effects.
+    """Return the statements that bind the given names, the statements they need, and all statements
+    kept for their effects.
     """
     binding: dict[str, list[int]] = {}
     for index, part in enumerate(pieces):

@@ -22,7 +22,9 @@ _RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"torch", STO
 
 
 class NamedValues:
-    """The values with a variable in the generated program, and the program's classes."""
+    """The variables of the generated program and their values, and the classes that the program
+    defines.
+    """
 
     def __init__(self) -> None:
         self._names: dict[int, tuple[object, str]] = {}
@@ -165,7 +167,7 @@ class ProgramStatements:
                 self._aliases[id(thing)] = outer
 
     def visit(self, home: Home) -> None:
-        """Remember a user module, because the generated program may need its module-level
+        """Remember the user module ``home``; the generated program may need its module-level
         statements.
         """
         self._state.homes.setdefault(id(home.namespace), home)

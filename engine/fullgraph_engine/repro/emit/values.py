@@ -25,10 +25,10 @@ from .writers import WRITERS
 def write_expressions(
     program: ProgramBuilder, values: Sequence[object], hints: Sequence[str] = ()
 ) -> list[str]:
-    """Return expressions that recreate values, such as arguments; they may share objects.
+    """Return expressions that recreate values, such as arguments; the values may share objects.
 
-    Write the functions that use the values first, because they decide which attributes are
-    needed. ``hints`` are suggested names for variables.
+    The caller must write the functions that use the values first, because they decide which
+    attributes are needed. ``hints`` are suggested names for variables.
 
     Raises:
         UnwritableValue: Something in the values cannot be written as source text.

@@ -223,8 +223,8 @@ class ReductionSearch:
             self._test.kill(attempt.ticket)
 
     def _is_hopeless(self, program: ParsedProgram, trace: object) -> bool:
-        """Whether testing a program is needless, because it failed before or will certainly
-        fail.
+        """Whether a program need not be tested, because it or the same change failed or is expected
+        to fail.
         """
         if self._known.get(program.text) is False or trace in self._failed:
             return True
@@ -314,7 +314,8 @@ class ReductionSearch:
 
 _NONSENSE = ".* is not (callable|subscriptable)|.* indices must be"
 
-# Dynamo does not trace a candidate that loses one of these texts.
+# Candidates must keep these texts of the original program, because without them Dynamo does not
+# trace the program.
 _ANCHORS = ("torch.compile(", "torch.export.export(", "torch._dynamo.optimize(", 'backend="eager"')
 
 
