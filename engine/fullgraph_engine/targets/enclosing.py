@@ -50,8 +50,8 @@ class NotCalled(NoProbe):
     """Raised if the callers of the wanted target were executed, at least in part, without calling
     it.
 
-    ``cut_short`` names the caller whose execution raised last. ``unbuilt``: it raised while its own
-    inputs were made, so it was not called.
+    ``cut_short`` names the caller whose execution raised last. ``unbuilt``: that caller was not
+    called, because making its own inputs raised.
     """
 
     uncalled = True
@@ -75,8 +75,8 @@ def enclosing_probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Pro
     users = dict.fromkeys(one.name for one in enclosing)
     info = ProbeInfo("harvest", inputs="", source=f"as called by {', '.join(users)}")
     calls = [_EnclosingCalls(target, tuple(enclosing), number) for number in range(MOST)]
-    # An executed program may run long after the wanted call, and may be stopped anywhere. So only
-    # the other callers share one run, and programs follow if none of them calls the target.
+    # A program may run long after the wanted call, and may be stopped at any point. So only the
+    # other callers share one run; programs follow if the other callers do not call the target.
     shared = tuple(one for one in enclosing if not (one.is_program or one.is_doubtful))
     return [
         Probe(
@@ -241,8 +241,8 @@ class _CallWatch:
         """Running function, module or program from whose calls of the target inputs are recorded;
         None while none is running."""
         self.is_called = False
-        """True if a doubtful caller called the target: that call may raise although the target is
-        correct."""
+        """True if the target was called by possibly outdated code; the call may raise although the
+        target is correct."""
 
     def note_constructed(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.made[id(module)] = (
@@ -260,7 +260,8 @@ class _CallWatch:
     ) -> None:
         """Record a call of ``function`` with these arguments; ``body`` makes the call.
 
-        A call made by a doubtful caller, such as an outdated example, counts only if it returns.
+        A call by possibly outdated code, such as an example in a docstring, counts only if it
+        returns.
         """
         enclosing = self.enclosing
         if enclosing is None or self.last is not None or _unwatched:
@@ -389,21 +390,21 @@ def leave_snapshots(
     """Execute ``enclosing`` (callers of targets) once, and fork a waiting copy of the process at
     each wanted call.
 
-    Such a copy is called a snapshot. A target gets snapshots for as many calls with distinct
-    dtypes, ranks or flags of their inputs as it occurs in ``wanted``. At each wanted call ``stay``
-    forks; it returns True in the process that waits as a snapshot and False in the process that
+    Such a copy is called a snapshot. ``wanted`` lists a target once for each call to record; these
+    calls have distinct dtypes, ranks or flags of their inputs. At each wanted call ``stay`` forks;
+    it returns True in the process that waits as a snapshot, and False in the process that
     continues.
 
-    Return the snapshot in the waiting process; building the target's call there returns the
-    recorded call, only once. Return None in the process that reached the end. Also return None if
-    the model has stored a function by which calls of other targets are recorded, so that its state
-    differs from that in a separate run.
+    The waiting process returns the snapshot; building the target's call there returns the recorded
+    call, but only once. The process that reached the end returns None. It also returns None if the
+    model has stored a function that records the calls of other targets, because the model's state
+    then differs from a separate run.
     """
     global _here
     from .. import tracing
 
     at: list[tuple[_CallWatch, int]] = []
-    # Two targets may be methods of one class, which is watched only once.
+    # Two targets may be methods of one class; only one of them is recorded.
     subjects: dict[str, Target] = {}
     for target in wanted:
         subjects.setdefault(target.subject, target)
@@ -455,18 +456,18 @@ def current_snapshot() -> EnclosingSnapshot | None:
 
 
 def _are_patches_referenced(patches: Sequence[weakref.ref[Any]]) -> bool:
-    """Whether the model stored a function that temporarily replaces another one to record calls, so
-    that it may call it later."""
+    """Whether the model stored one of the functions ``patches``, which replace others only while
+    calls are recorded. The model may then call it later."""
     if any(patch() is not None for patch in patches):
         gc.collect()
     return any(patch() is not None for patch in patches)
 
 
 def _call_of_snapshot(target: Target, number: int) -> Call | None:
-    """Return the call at which this process was forked, for inputs number ``number`` of its target;
-    None if it is another call.
+    """Return the call at which this process was forked, if it is call ``number`` of the target;
+    else None.
 
-    It is returned only once, because tracing may change its object.
+    The call is returned only once, because tracing may change its object.
     """
     global _used
     from .. import tracing
@@ -518,8 +519,7 @@ def _leaf_signature(leaf: Any, sizes: dict[int, int]) -> Hashable:
 
 
 def _copy_tensors(tree: T) -> T:
-    """Return a nested structure ``tree`` with copies of its tensors, because code after the call
-    may write to them.
+    """Return a nested structure with copies of its tensors, because later code may write to them.
 
     Parameters are not copied: Dynamo treats them differently from other tensors.
     """

@@ -37,8 +37,7 @@ def enclosing_programs(
     definition: str,
     users: Sequence[tuple[str, Sequence[Example]]],
 ) -> list[Enclosing]:
-    """Return the example programs of a file that may call its definition ``definition``, as callers
-    to execute.
+    """Return the example programs of a file as callers that may call the definition ``definition``.
 
     ``users`` are targets whose own runs have ended, each with the examples that reach it.
     """
@@ -159,8 +158,8 @@ def restore_state(namespace: Namespace) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _as_main(namespace: Namespace, wanted: bool) -> Iterator[None]:
-    """Set ``__name__`` and ``sys.argv`` as for a program during the ``with`` block; without
-    ``wanted``, do nothing."""
+    """Set ``__name__`` and ``sys.argv`` as for a main program in the ``with`` block, if
+    ``wanted``."""
     if not wanted:
         yield
         return

@@ -170,10 +170,10 @@ class _Searched:
         return call
 
     def _search_digest(self, search: InputSearch) -> str:
-        """Return a digest of the code that the result of the search depends on, by which a search
-        that would fail again is recognized.
+        """Return a digest of the code that affects the result of the search.
 
-        Empty if the file does not parse.
+        A search is skipped if one with the same digest has failed. Empty if the file does not
+        parse.
         """
         path = str(search.guesses.namespace.get("__file__", ""))
         try:
@@ -239,10 +239,11 @@ def find_replacement(
 def with_search_fallback(
     target: Target, first: Sequence[Probe], search: Sequence[Probe]
 ) -> list[Probe]:
-    """Return the probes ``first`` (inputs from observed calls), of which the first searches for
-    inputs if its call cannot be observed.
+    """Return the probes ``first`` (inputs from observed calls) with a fallback for the first of
+    them.
 
-    ``search`` are the probes that search for inputs; if empty, ``first`` is returned unchanged.
+    If no call can be observed, the first probe searches for inputs. ``search`` are the probes that
+    search for inputs; if empty, ``first`` is returned unchanged.
     """
     if not first or not search:
         return list(first)

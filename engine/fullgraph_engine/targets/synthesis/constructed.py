@@ -37,8 +37,8 @@ _Bound = Union[ast.expr, Literal["parameter"], None]
 example for a name assigned twice."""
 
 _MOST = 3
-"""Maximum number of constructor calls of one class from which arguments are taken, and of calls of
-the function in which such a constructor call is."""
+"""Maximum number of constructor calls of one class from which arguments are taken. Also the maximum
+number of calls of a function that contains such a constructor call."""
 _DEPTH = 4
 """Maximum number of callers followed to find the value of a function's parameter."""
 _PLAIN = (int, float, str, bool, type(None))
@@ -97,8 +97,8 @@ def _read_calls(text: str) -> tuple[dict[str, list[_Site]], dict[str, _Bound]]:
     """Return the calls in a file, by the last part of the called name, and the names that the file
     assigns.
 
-    ``super().__init__(…)`` and subclasses that inherit the constructor also count as constructor
-    calls.
+    ``super().__init__(…)`` and calls of subclasses that inherit the constructor also count as calls
+    of the base class.
     """
     found: dict[str, list[_Site]] = {}
     inherited: list[tuple[str, str]] = []
