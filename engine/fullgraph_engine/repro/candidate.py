@@ -22,7 +22,7 @@ class ReproCandidate:
     """A program that may show the finding (for example, a graph break); ``text`` is its source.
 
     ``origin`` is the part of the user's code that it was written from, such as one statement.
-    ``notes`` name what keeps the program from being self-contained.
+    ``notes`` are the reasons, if any, why the program is not self-contained.
     """
 
     text: str

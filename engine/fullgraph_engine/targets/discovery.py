@@ -351,8 +351,8 @@ class _TargetFinder:
     # -- calls, pairs, assignments --
 
     def call_targets(self) -> None:
-        """Add module-level calls, and names assigned from ``torch.compile``, whose callables the
-        file does not define."""
+        """Add targets for module-level calls, and for names assigned from ``torch.compile``, if the
+        file does not define the callable."""
         owners = {target.definition for target in self.targets} | self.off
         called: set[str] = set()
         for site in self.sites:

@@ -93,10 +93,10 @@ def enclosing_probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Pro
 
 @dataclass(frozen=True)
 class _EnclosingCalls:
-    """A builder of a target's call as its callers make it; ``number`` selects one of the calls with
-    distinct signatures.
+    """An object that builds a call of a target as one of the target's callers makes it.
 
-    A signature is the dtypes, ranks and flags of the inputs.
+    ``number`` selects one of the calls with distinct signatures. A signature is the dtypes, ranks
+    and flags of the inputs.
     """
 
     target: Target
@@ -222,8 +222,8 @@ class _CallWatch:
     signatures count once.
 
     A signature is the dtypes, ranks and flags of the inputs. Signatures are numbered from 0.
-    ``takes`` returns whether the call with a number is wanted. At a wanted call, the execution
-    ends, and ``last`` is the call.
+    ``takes(number)`` returns whether the call with this number is wanted. At a wanted call, the
+    execution ends, and ``last`` is the call.
     """
 
     def __init__(self, target: Target, takes: Callable[[int], bool]) -> None:
@@ -238,8 +238,8 @@ class _CallWatch:
         self.until = float("inf")
         """Time in ``time.monotonic`` at which recording stops, even without a wanted call."""
         self.enclosing: Enclosing | None = None
-        """Running function, module or program from whose calls of the target inputs are recorded;
-        None while none is running."""
+        """Caller of the target in execution; its calls of the target are recorded. None while no
+        caller runs."""
         self.is_called = False
         """True if the target was called by possibly outdated code; the call may raise although the
         target is correct."""
@@ -304,8 +304,8 @@ def _watch_calls(
 
 @contextlib.contextmanager
 def _watch_class(found: type, namespace: Namespace, watch: _CallWatch) -> Iterator[None]:
-    """Record calls of instances of exactly this class in the ``with`` block; instances of
-    subclasses are other models."""
+    """Record calls of instances of exactly this class in the ``with`` block, not of its
+    subclasses."""
     init, forward = found.__init__, getattr(found, "forward", None)  # type: ignore[misc]
 
     @functools.wraps(init)
@@ -357,7 +357,7 @@ def _watch_function(name: str, namespace: Namespace, watch: _CallWatch) -> Itera
         namespace[name] = found
 
 
-# -- one run for all that it calls ------------------------------------------------------------
+# -- one run of a caller for several targets ---------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -485,7 +485,7 @@ def _call_of_snapshot(target: Target, number: int) -> Call | None:
     return here.call
 
 
-# -- what a call is like ----------------------------------------------------------------------
+# -- properties of a call ---------------------------------------------------------------------
 
 
 def _call_signature(tree: Any) -> Hashable:

@@ -90,7 +90,7 @@ class _DigestWalk:
         """Add a value, and everything that it refers to, to the digest.
 
         Raises:
-            _Unclear: the value has a state that cannot be read, or contains too much.
+            _Unclear: the value has a state that cannot be read, or is too large.
         """
         left = [value]
         while left:

@@ -138,8 +138,10 @@ class Mapping:
 
 @dataclass(frozen=True)
 class Reference:
-    """A dotted name of the file in the text of example inputs: ``Config``, or called with ``call``:
-    ``Config(layers=2)``."""
+    """A dotted name of the file in the text of example inputs, such as ``Config``.
+
+    ``call`` has the arguments if the name is called, as in ``Config(layers=2)``, else None.
+    """
 
     name: str
     call: Arguments | None = None

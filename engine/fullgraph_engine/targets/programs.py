@@ -60,7 +60,7 @@ def enclosing_program(
     target.
 
     ``build`` executes the program; it raises at the wanted call, or returns after the last
-    statement. ``name`` describes the program within a sentence. ``doubtful``: the program may be
+    statement. ``name`` is the phrase for the program in messages. ``doubtful``: the program may be
     outdated, so that its calls may raise although the target is correct.
     """
     probe = Probe(ProbeInfo("harvest", inputs=""), build)

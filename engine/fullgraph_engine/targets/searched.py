@@ -31,7 +31,8 @@ SECONDS, TENTATIVE = 6.0, 1.0
 that the engine only tries out)."""
 
 seconds: float | None = None
-"""Maximum processor seconds of a search for inputs, by the request; None for the default."""
+"""Maximum processor seconds of a search for inputs that the request states; None for the
+default."""
 
 known: dict[str, str] = {}
 """Inputs that earlier searches found, as texts of probe comments, by the name of the target."""
@@ -217,10 +218,11 @@ def _imported_files() -> Iterator[str]:
 def find_replacement(
     target: Target, said: notation.Notation, namespace: Namespace, built: bool
 ) -> str:
-    """Return inputs similar to the inputs ``said`` of a comment, with which the target raises;
-    empty if no similar ones work.
+    """Return inputs that work for a target and resemble ``said``, the inputs of its comment; empty
+    if none are found.
 
-    The result is the text of a probe comment. Runs user code. ``built``: the constructor succeeded.
+    The target raises with the inputs of the comment. The result is the text of a probe comment.
+    Runs user code. ``built``: the constructor succeeded.
     """
     if said.method not in ("", target.method) or not can_be_searched(target, namespace):
         return ""

@@ -105,11 +105,11 @@ def _is_instance(value: object) -> bool:
 
 
 def is_defined(found: ResolvedName) -> bool:
-    """Whether a name holds an object that a ``def`` or ``class`` statement defined, perhaps after
+    """Whether a variable holds the result of a ``def`` or ``class`` statement, possibly with
     decorators.
 
-    For example, ``torch.library.custom_op`` replaces the function by another callable object.
-    Modules and tensors do not count.
+    A decorator such as ``torch.library.custom_op`` may replace the function by another callable
+    object. Modules and tensors do not count.
     """
     value = found.value
     if found.home is None or found.home.text is None or not callable(value):
@@ -225,7 +225,7 @@ def write_definition(program: ProgramBuilder, wanted: WantedDefinition) -> None:
     """Add the definition of a function or class to the generated program.
 
     Raises:
-        UnwritableValue: It cannot be written as source text.
+        UnwritableValue: The definition cannot be written as source text.
     """
     thing = wanted.thing
     if isinstance(thing, type):
@@ -527,8 +527,8 @@ def rewrite_names(
 ) -> Any:
     """Replace the names in a syntax tree by names of the generated program with the same values.
 
-    The program gets definitions of these values. ``context`` gives the values. ``inside``
-    are the names of the enclosing class body.
+    The values come from ``context``; their definitions are added to the program. ``inside`` are
+    names that the enclosing class body binds; it keeps reading them under their own names.
     """
     local, ignored = _local_imports(context.home, node)
     context = NameContext(context.home, context.cells, {**context.local, **local})

@@ -110,8 +110,8 @@ def select_needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
 
 
 def _reachable(index: int, *needs: Sequence[set[int]]) -> set[int]:
-    """Return the indices reachable from ``index`` by following ``needs``, a list of edges per
-    index.
+    """Return the indices reachable from ``index`` along edges; each of ``needs`` maps an index to
+    the indices it needs.
     """
     found: set[int] = set()
     waiting = [index]
@@ -145,8 +145,7 @@ def _dependencies(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int
             for name in (part.binds | part.eager) & variables:
                 if name in last:
                     at_once.add(last[name])
-                # a use before the binding moves after it, so it is not the last
-                if binding[name] <= index:
+                if binding[name] <= index:  # statements before the binding are moved after it
                     last[name] = index
         if part.is_effect:
             at_once |= effects

@@ -129,9 +129,9 @@ class Afterwards:
         return all(one == place or one.startswith(starts) for one in self.places)
 
     def text(self, root: str, name: str) -> str:
-        """Return the statement's source code, in which the value is the variable ``name``.
+        """Return the source text of the statement, in which the variable ``name`` holds the value.
 
-        The paths begin with ``root``, which is replaced by ``name``.
+        The paths of the statement begin with ``root``, which is replaced by ``name``.
         """
         text = self.template
         for index, place in enumerate(self.places):

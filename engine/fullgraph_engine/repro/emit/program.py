@@ -289,7 +289,9 @@ class ProgramDraft(ProgramBuilder):
     # -- imports ------------------------------------------------------------------------------
 
     def _library_path(self, module: str, name: str, value: object) -> str:
-        """Return the best dotted name of a value of torch or the standard library."""
+        """Return the dotted name by which the program refers to a value of torch or the standard
+        library.
+        """
         public = paths.public_path(value)
         if public is not None:
             module, name = public

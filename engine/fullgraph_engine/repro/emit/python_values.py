@@ -33,10 +33,10 @@ LOCKS: dict[type, str] = {
 
 
 def write_compiled(printer: Printer, value: Any, place: str | None) -> str | None:
-    """Return an expression for a function or module that ``torch.compile`` returned.
+    """Return an expression for the original of a function or module that ``torch.compile``
+    returned.
 
-    The generated program writes the original and compiles it itself. The result is None for other
-    values.
+    The generated program calls ``torch.compile`` itself. The result is None for other values.
     """
     original = unwrap_compiled(value)
     return None if original is value else printer.expression(original, place)

@@ -337,7 +337,9 @@ class _AttributeFlattener(ast.NodeTransformer):
     """
 
     def __init__(self, variables: FrameVariables, whole: ast.AST, taken: set[str]) -> None:
-        """Store the variables; ``whole`` is all the code to transform, ``taken`` are used names."""
+        """Store the variables; ``whole`` is all the code to transform, ``taken`` are the names in
+        use.
+        """
         self.paths: dict[str, tuple[str, ...]] = {}
         self._stored = {
             ast.unparse(each)

@@ -54,7 +54,7 @@ Judge = Callable[[str, Requirement], tuple[Verdict, ShownFinding | None]]
 
 
 class ProgramMinimizer:
-    """A minimizer of the programs of one request; ``run`` performs it."""
+    """A minimizer of the programs of one request; :meth:`run` searches, reduces and verifies."""
 
     trial_seconds = TRIAL_SECONDS
     verifying = VERIFYING

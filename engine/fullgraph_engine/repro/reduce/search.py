@@ -48,10 +48,11 @@ class Tester(Protocol):
 class Pass:
     """A step of the reducer; it proposes groups of edits that may make a program smaller.
 
-    The edits of a group are tried together at first; alternatives are groups of one. ``basic``
-    passes run again with edits that failed, when all passes are exhausted. ``last`` passes run once
-    at the end. ``likely`` passes usually succeed. Groups of at most ``finest`` edits are not
-    divided. ``order`` returns a key that must become smaller.
+    The edits of a group are first tried together, so edits that exclude each other are in separate
+    groups. ``basic`` passes run again with edits that failed, when all passes are exhausted.
+    ``last`` passes run once at the end. ``likely`` passes usually succeed. Groups of at most
+    ``finest`` edits are not divided. ``order`` returns a sort key of a program, which each accepted
+    edit must make smaller.
     """
 
     name: str

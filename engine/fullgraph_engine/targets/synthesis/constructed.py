@@ -160,10 +160,10 @@ def _call_arguments(call: ast.Call, parameters: AnySequence[str]) -> Iterator[tu
 
 @dataclass(frozen=True, eq=False)
 class _Frame:
-    """One call of a function, in which names of the function's parameters have known values.
+    """One call of a function, in which the function's parameters have known values.
 
-    ``given`` has the expression passed for each parameter, with the call of the function around
-    that expression.
+    ``given`` maps each parameter to the expression that the call passes, and to the outer call in
+    which this expression is evaluated.
     """
 
     function: Function | None = None

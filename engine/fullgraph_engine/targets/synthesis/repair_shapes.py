@@ -24,8 +24,8 @@ _SPATIAL = {1: (64,), 2: (SIDE, SIDE), 3: (8, 8, 8)}
 
 
 def fit_layer(subject: SearchSubject, outcome: TrialOutcome, call: FailedCall) -> Iterator[Repair]:
-    """Yield changed arguments in which an input has a shape that the layer that raised accepts,
-    judging by its weights."""
+    """Yield changed arguments in which an input gets a shape that fits the weights of the layer
+    that raised."""
     candidate = outcome.candidate
     yield from _copy_shapes(outcome, call)
     given = (*call.args, *call.kwargs.values())

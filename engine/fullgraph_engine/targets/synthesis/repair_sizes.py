@@ -19,8 +19,8 @@ _SIDES = (64, 224, 128, 28, 96, 256, 299, 112, 16, 84, 384, 512, 8)
 _MOST_KNOWN = 6
 """Maximum number of the constructor's integer arguments tried as sizes of inputs."""
 _CLOSER = 1.5
-"""Reduction of a change's cost if the previous change has brought two numbers that should be equal
-closer."""
+"""Amount by which a change gets cheaper if the previous change has reduced the difference of two
+numbers that should be equal."""
 _LONGEST = 1 << 17
 """Maximum size to try for an image or sequence."""
 

@@ -247,7 +247,7 @@ class InputSearch:
 
         last = sorted(doubtful.values(), key=lambda one: one.score, reverse=True)
         for one in last[:_MOST_DOUBTFUL]:
-            # A trial with usual inputs that got farther shows that they can avoid the error.
+            # If a trial with usual inputs got farther, the error does not occur with all inputs.
             farthest = best is None or bool(best.unusual) or best.score <= one.score
             if farthest and is_certain(self.subject, one, run):
                 return self._make_error(one)

@@ -193,8 +193,8 @@ def is_unit(data: torch.Tensor | None) -> bool:
 def range_of(data: torch.Tensor | None) -> tuple[int, int]:
     """Return the smallest and the largest element as integers.
 
-    The result is ``(0, 1)`` if the elements cannot be read, or if there are none, more than 2**26,
-    or some of 2**63 and above.
+    The result is ``(0, 1)`` if the elements cannot be read, if there are none or more than 2**26,
+    or if one is 2**63 or larger.
     """
     if data is None or data.numel() > _SCAN or not data.numel() or not is_readable(data):
         return 0, 1

@@ -46,7 +46,7 @@ def write_tensor(printer: Printer, value: torch.Tensor, place: str | None) -> st
 def parameter_text(printer: Printer, value: torch.Tensor) -> str:
     """Return a call of ``torch.nn.Parameter`` that recreates a parameter.
 
-    Its dtype may differ if a later ``.to`` call on the module converts it.
+    The new parameter may have another dtype, if a later ``.to`` call on the module converts it.
     """
     made = replace(_inner_spec(printer, value), requires_grad=False, is_leaf=True)
     kind = type(value)
@@ -60,7 +60,7 @@ def parameter_text(printer: Printer, value: torch.Tensor) -> str:
 def buffer_text(printer: Printer, value: torch.Tensor) -> str:
     """Return an expression that recreates a buffer of a module.
 
-    Its dtype may differ if a later ``.to`` call on the module converts it.
+    The new buffer may have another dtype, if a later ``.to`` call on the module converts it.
     """
     if type(value) is not torch.Tensor and not is_fake(value):
         return printer.expression(value, None)
