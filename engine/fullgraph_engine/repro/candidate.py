@@ -22,7 +22,7 @@ class ReproCandidate:
     """A program that may show the finding (for example, a graph break); ``text`` is its source.
 
     ``origin`` is the part of the user's code that it was written from, such as one statement.
-    ``notes`` name what keeps the program from being self-contained.
+    ``notes`` are the reasons, if any, why the program is not self-contained.
     """
 
     text: str
@@ -33,11 +33,11 @@ class ReproCandidate:
 def sort_candidates(
     candidates: Iterable[ReproCandidate], *, data: bool = False
 ) -> tuple[ReproCandidate, ...]:
-    """Remove duplicate programs and sort the others by length.
+    """Remove duplicate programs and sort the others from short to long.
 
-    Lengths are compared by the power of two of their line count. Programs of equal length keep
+    Programs whose line counts have equally many binary digits count as equally long. They keep
     their order, because the earlier ones execute less of the user's code. Programs that load data
-    files come last, or first with ``data``.
+    files come last, or first if ``data`` is true.
     """
     known: dict[str, ReproCandidate] = {}
     for candidate in candidates:
@@ -64,12 +64,12 @@ class Backend:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Programs that may show one finding, smallest first, and facts for the script's header.
+    """Programs that may show one finding, smallest first, and facts for the header of the script.
 
-    ``own`` are the names that the user's file defines. ``place`` is where in the user's code the
-    finding was reported. ``flaky`` says how often it appeared, if not in every run. ``left_out``
-    names programs that could not be written, with the reason. With a ``backend``, each program is
-    one graph that Dynamo captured.
+    ``own`` are names that the user's file defines. ``place`` is the location in the user's code at
+    which the finding was reported. ``flaky`` says how often the finding appeared, and is empty if
+    it appeared in every run. ``left_out`` has a message for each program that could not be written.
+    With a ``backend``, each program is one graph that Dynamo captured.
     """
 
     programs: tuple[ReproCandidate, ...]
@@ -86,7 +86,7 @@ class Candidates:
     """Minimum number of times that one run of a program must show the finding."""
     backend: Backend | None = None
     data: bool = False
-    """True if smaller programs must still load all data files that the first program loads."""
+    """True if reduced programs must load all data files that the original program loads."""
 
     def to_json(self) -> str:
         """Serialize the programs and facts as one line of JSON."""

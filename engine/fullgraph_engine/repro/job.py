@@ -40,9 +40,7 @@ class TrialRunner(Protocol):
 
 @dataclass
 class Surroundings:
-    """Functions that the caller gives to the minimizing process, such as a function to start
-    processes.
-    """
+    """Functions that the caller gives to the minimizing process, for example to start processes."""
 
     trials: Callable[[Judge, float, float], TrialRunner]
     """Creates a :class:`TrialRunner`.

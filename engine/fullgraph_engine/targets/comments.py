@@ -7,8 +7,8 @@ A comment belongs to a class, a function or an assignment if it is
   above or below the docstring.
 
 A comment on a method belongs to the class and names that method. ``# fullgraph: off`` on a line of
-its own before the first statement, and not directly above it, turns the whole file off.
-``# fullgraph: ignore[CODE]`` after code hides findings of its line.
+its own before the file's first statement, and not directly above it, turns off the analysis of the
+whole file. ``# fullgraph: ignore[CODE]`` after code hides findings of its line.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Comment:
 
     @property
     def ignore(self) -> bool:
-        """Whether the comment begins like ``# fullgraph: ignore[…]``, which hides findings, but is
-        malformed."""
+        """Whether the comment is ``# fullgraph: ignore[…]`` in a form or position in which it does
+        not hide findings."""
         return _IGNORE.match(self.text) is not None
 
     def span(self, start: int, end: int) -> Range:
@@ -181,7 +181,8 @@ def _is_docstring(node: ast.stmt) -> bool:
 
 
 def file_off(comments: Comments, tree: ast.Module) -> Comment | None:
-    """Return the ``# fullgraph: off`` comment that turns the whole file off, or None."""
+    """Return the ``# fullgraph: off`` comment that turns off the analysis of the whole file, or
+    None."""
     body = [node for node in tree.body if not _is_docstring(node)]
     first = first_line(body[0]) if body else None
     near = (
@@ -192,7 +193,7 @@ def file_off(comments: Comments, tree: ast.Module) -> Comment | None:
         if first is not None and line >= first:
             return None
         inside = any(node.lineno - 1 <= line < (node.end_lineno or 0) for node in docstrings)
-        # Directly above a function, class or assignment, the comment turns off only this target.
+        # Directly above a function, class or assignment, the comment applies only to this target.
         target = (
             line in near
             and body

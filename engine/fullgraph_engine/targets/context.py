@@ -1,9 +1,9 @@
 """Modes and settings of torch in which a call is made, such as ``no_grad``: parse, describe and
 enter them.
 
-``no_grad, autocast=bf16, eval, stance=force_eager, config.recompile_limit=2`` is the text between
-the parentheses of ``under(…)`` in a probe comment (a comment with example inputs), and the
-``under`` of a recorded call. Torch is only imported to enter a context.
+Their text form is ``no_grad, autocast=bf16, eval, stance=force_eager, config.recompile_limit=2``.
+It is written between the parentheses of ``under(…)`` in a probe comment (a comment with example
+inputs), and stored as ``under`` with a recorded call. Torch is only imported to enter a context.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class CallContext:
 
     @contextlib.contextmanager
     def enter(self) -> Iterator[None]:
-        """Execute the ``with`` block in this context, except that modules are not switched to
-        training or evaluation mode."""
+        """Execute the ``with`` block in this context; the caller must switch modules to training or
+        evaluation mode."""
         if self == CallContext():
             yield
             return

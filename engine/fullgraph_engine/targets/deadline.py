@@ -58,8 +58,7 @@ def limit_seconds(
         finally:
             raising = False
     finally:
-        # The time may have been up in the line above. An exception here would leave a timer that
-        # never stops.
+        # The timer may have expired in the line above. An exception here would leave it running.
         raising = False
         put_back.close()
 

@@ -48,9 +48,9 @@ class Target:
     """A function, module class, call or statement of the user's file that can be traced.
 
     ``range`` covers its name, ``body`` the whole statement with decorators. ``subject`` is the
-    expression that evaluates to the callable. ``parameters`` belong to the function or ``forward``,
-    ``init`` to the constructor. ``used_by`` names targets whose code mentions this one, so that
-    their traces include it.
+    expression that evaluates to the callable. ``parameters`` are the parameters of the function or
+    of ``forward``, and ``init`` the parameters of the constructor. ``used_by`` names targets whose
+    code mentions this one; their traces include it.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Target:
 
     @property
     def is_method(self) -> bool:
-        """Whether the target is a method other than ``forward`` of a module class."""
+        """Whether the target is a method of a module class, other than ``forward``."""
         return self.kind == "module" and self.method != "forward"
 
     @property
@@ -351,8 +351,8 @@ class _TargetFinder:
     # -- calls, pairs, assignments --
 
     def call_targets(self) -> None:
-        """Add module-level calls, and names assigned from ``torch.compile``, whose callables the
-        file does not define."""
+        """Add targets for module-level calls, and for names assigned from ``torch.compile``, if the
+        file does not define the callable."""
         owners = {target.definition for target in self.targets} | self.off
         called: set[str] = set()
         for site in self.sites:
@@ -598,7 +598,8 @@ def _with_examples(source: FileDefinitions, targets: tuple[Target, ...]) -> tupl
 
     def examples_of(target: Target) -> tuple[Example, ...]:
         reaching = [one for one in found if target.definition in one.reaches]
-        # After the target's own docstring come direct callers, which need the shortest runs.
+        # First come examples in the target's own docstring, then direct callers, which need the
+        # shortest runs.
         reaching.sort(
             key=lambda one: (one.owner != target.definition, target.definition not in one.direct)
         )

@@ -50,8 +50,8 @@ class NotCalled(NoProbe):
     """Raised if the callers of the wanted target were executed, at least in part, without calling
     it.
 
-    ``cut_short`` names the caller whose execution raised last. ``unbuilt``: it raised while its own
-    inputs were made, so it was not called.
+    ``cut_short`` names the caller whose execution raised last. ``unbuilt``: that caller was not
+    called, because making its own inputs raised.
     """
 
     uncalled = True
@@ -75,8 +75,8 @@ def enclosing_probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Pro
     users = dict.fromkeys(one.name for one in enclosing)
     info = ProbeInfo("harvest", inputs="", source=f"as called by {', '.join(users)}")
     calls = [_EnclosingCalls(target, tuple(enclosing), number) for number in range(MOST)]
-    # An executed program may run long after the wanted call, and may be stopped anywhere. So only
-    # the other callers share one run, and programs follow if none of them calls the target.
+    # A program may run long after the wanted call, and may be stopped at any point. So only the
+    # other callers share one run; programs follow if the other callers do not call the target.
     shared = tuple(one for one in enclosing if not (one.is_program or one.is_doubtful))
     return [
         Probe(
@@ -93,10 +93,10 @@ def enclosing_probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Pro
 
 @dataclass(frozen=True)
 class _EnclosingCalls:
-    """A builder of a target's call as its callers make it; ``number`` selects one of the calls with
-    distinct signatures.
+    """An object that builds a call of a target as one of the target's callers makes it.
 
-    A signature is the dtypes, ranks and flags of the inputs.
+    ``number`` selects one of the calls with distinct signatures. A signature is the dtypes, ranks
+    and flags of the inputs.
     """
 
     target: Target
@@ -224,8 +224,8 @@ class _CallWatch:
     signatures count once.
 
     A signature is the dtypes, ranks and flags of the inputs. Signatures are numbered from 0.
-    ``takes`` returns whether the call with a number is wanted. At a wanted call, the execution
-    ends, and ``last`` is the call.
+    ``takes(number)`` returns whether the call with this number is wanted. At a wanted call, the
+    execution ends, and ``last`` is the call.
     """
 
     def __init__(self, target: Target, takes: Callable[[int], bool]) -> None:
@@ -240,11 +240,11 @@ class _CallWatch:
         self.until = float("inf")
         """Time in ``time.monotonic`` at which recording stops, even without a wanted call."""
         self.enclosing: Enclosing | None = None
-        """Running function, module or program from whose calls of the target inputs are recorded;
-        None while none is running."""
+        """Caller of the target in execution; its calls of the target are recorded. None while no
+        caller runs."""
         self.is_called = False
-        """True if a doubtful caller called the target: that call may raise although the target is
-        correct."""
+        """True if the target was called by possibly outdated code; the call may raise although the
+        target is correct."""
 
     def note_constructed(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.made[id(module)] = (
@@ -262,7 +262,8 @@ class _CallWatch:
     ) -> None:
         """Record a call of ``function`` with these arguments; ``body`` makes the call.
 
-        A call made by a doubtful caller, such as an outdated example, counts only if it returns.
+        A call by possibly outdated code, such as an example in a docstring, counts only if it
+        returns.
         """
         enclosing = self.enclosing
         if enclosing is None or self.last is not None or _unwatched:
@@ -305,8 +306,8 @@ def _watch_calls(
 
 @contextlib.contextmanager
 def _watch_class(found: type, namespace: Namespace, watch: _CallWatch) -> Iterator[None]:
-    """Record calls of instances of exactly this class in the ``with`` block; instances of
-    subclasses are other models."""
+    """Record calls of instances of exactly this class in the ``with`` block, not of its
+    subclasses."""
     init, forward = found.__init__, getattr(found, "forward", None)  # type: ignore[misc]
 
     @functools.wraps(init)
@@ -358,7 +359,7 @@ def _watch_function(name: str, namespace: Namespace, watch: _CallWatch) -> Itera
         namespace[name] = found
 
 
-# -- one run for all that it calls ------------------------------------------------------------
+# -- one run of a caller for several targets ---------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -391,21 +392,21 @@ def leave_snapshots(
     """Execute ``enclosing`` (callers of targets) once, and fork a waiting copy of the process at
     each wanted call.
 
-    Such a copy is called a snapshot. A target gets snapshots for as many calls with distinct
-    dtypes, ranks or flags of their inputs as it occurs in ``wanted``. At each wanted call ``stay``
-    forks; it returns True in the process that waits as a snapshot and False in the process that
+    Such a copy is called a snapshot. ``wanted`` lists a target once for each call to record; these
+    calls have distinct dtypes, ranks or flags of their inputs. At each wanted call ``stay`` forks;
+    it returns True in the process that waits as a snapshot, and False in the process that
     continues.
 
-    Return the snapshot in the waiting process; building the target's call there returns the
-    recorded call, only once. Return None in the process that reached the end. Also return None if
-    the model has stored a function by which calls of other targets are recorded, so that its state
-    differs from that in a separate run.
+    The waiting process returns the snapshot; building the target's call there returns the recorded
+    call, but only once. The process that reached the end returns None. It also returns None if the
+    model has stored a function that records the calls of other targets, because the model's state
+    then differs from a separate run.
     """
     global _here
     from .. import tracing
 
     at: list[tuple[_CallWatch, int]] = []
-    # Two targets may be methods of one class, which is watched only once.
+    # Two targets may be methods of one class; only one of them is recorded.
     subjects: dict[str, Target] = {}
     for target in wanted:
         subjects.setdefault(target.subject, target)
@@ -459,18 +460,18 @@ def current_snapshot() -> EnclosingSnapshot | None:
 
 
 def _are_patches_referenced(patches: Sequence[weakref.ref[Any]]) -> bool:
-    """Whether the model stored a function that temporarily replaces another one to record calls, so
-    that it may call it later."""
+    """Whether the model stored one of the functions ``patches``, which replace others only while
+    calls are recorded. The model may then call it later."""
     if any(patch() is not None for patch in patches):
         gc.collect()
     return any(patch() is not None for patch in patches)
 
 
 def _call_of_snapshot(target: Target, number: int) -> Call | None:
-    """Return the call at which this process was forked, for inputs number ``number`` of its target;
-    None if it is another call.
+    """Return the call at which this process was forked, if it is call ``number`` of the target;
+    else None.
 
-    It is returned only once, because tracing may change its object.
+    The call is returned only once, because tracing may change its object.
     """
     global _used
     from .. import tracing
@@ -488,7 +489,7 @@ def _call_of_snapshot(target: Target, number: int) -> Call | None:
     return here.call
 
 
-# -- what a call is like ----------------------------------------------------------------------
+# -- properties of a call ---------------------------------------------------------------------
 
 
 def _call_signature(tree: Any) -> Hashable:
@@ -522,8 +523,7 @@ def _leaf_signature(leaf: Any, sizes: dict[int, int]) -> Hashable:
 
 
 def _copy_tensors(tree: T) -> T:
-    """Return a nested structure ``tree`` with copies of its tensors, because code after the call
-    may write to them.
+    """Return a nested structure with copies of its tensors, because later code may write to them.
 
     Parameters are not copied: Dynamo treats them differently from other tensors.
     """

@@ -23,9 +23,9 @@ class Example:
     """Code in a file that uses the file's definitions and is not executed on import: a ``__main__``
     block or a docstring's example.
 
-    ``name`` describes the code within a sentence. ``owner`` is the class or function whose
-    docstring contains it. ``reaches`` names the definitions that it mentions directly or
-    indirectly, ``direct`` the definitions that it reaches without calling another target.
+    ``name`` is the phrase for this code in messages. ``owner`` is the class or function whose
+    docstring contains it. ``reaches`` has the names of definitions that the code mentions directly
+    or indirectly, ``direct`` the names that it reaches without calling another target.
     """
 
     kind: ExampleKind

@@ -90,7 +90,7 @@ class _DigestWalk:
         """Add a value, and everything that it refers to, to the digest.
 
         Raises:
-            _Unclear: the value has a state that cannot be read, or contains too much.
+            _Unclear: the value has a state that cannot be read, or is too large.
         """
         left = [value]
         while left:
@@ -117,7 +117,8 @@ class _DigestWalk:
         self._hash.update(repr(words).encode(errors="surrogatepass"))
 
     def _describe_value(self, value: Any) -> list[Any]:
-        """Add a value to the digest, without the values that it contains; return the latter."""
+        """Add a value to the digest, without the values that it contains; return these inner
+        values."""
         kind = type(value)
         if kind in _PLAIN:
             self._update_digest(kind.__name__, value)

@@ -4,10 +4,10 @@
 sizes. A bare letter or ``Sym(s0)`` is a symbolic size; ``b=4`` states the size that it has in the
 run. A text also contains Python literals, lists, tuples, dictionaries, keyword arguments, names of
 the file (``Config(layers=2)``), and ``init(…) forward(…)`` for a module's constructor and method.
-``under(…)`` after a call states in which modes it is made, ``then`` begins another call of the same
-object. ``f32[4](requires_grad, mark_dynamic=0)`` says more about a tensor.
+``under(…)`` after a call states the modes in which it is made, and ``then`` begins another call of
+the same object. ``f32[4](requires_grad, mark_dynamic=0)`` states further properties of a tensor.
 
-``notation_parser`` parses it. Nothing here needs torch.
+The module ``notation_parser`` parses this form. Nothing here needs torch.
 """
 
 from __future__ import annotations
@@ -138,8 +138,10 @@ class Mapping:
 
 @dataclass(frozen=True)
 class Reference:
-    """A dotted name of the file in the text of example inputs: ``Config``, or called with ``call``:
-    ``Config(layers=2)``."""
+    """A dotted name of the file in the text of example inputs, such as ``Config``.
+
+    ``call`` has the arguments if the name is called, as in ``Config(layers=2)``, else None.
+    """
 
     name: str
     call: Arguments | None = None
@@ -204,7 +206,7 @@ def compute_size(symbol: SizeOperator, left: Size, right: Size) -> Size:
     return Arithmetic(symbol, left, right)
 
 
-# -- asking -----------------------------------------------------------------------------------
+# -- queries ----------------------------------------------------------------------------------
 
 
 def symbolic_sizes(arguments: Arguments) -> tuple[SymbolicSize, ...]:

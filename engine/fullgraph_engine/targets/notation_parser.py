@@ -123,7 +123,7 @@ def _tokenize_text(text: str) -> Iterator[_Token]:
     at = 0
     while True:
         match = _TOKEN.match(text, at)
-        # The last alternatives of the pattern match any text.
+        # The last alternatives of the pattern match any text, so there is always a match.
         assert match is not None and match.lastgroup
         kind = match.lastgroup
         start, at = match.span(kind)
@@ -225,8 +225,8 @@ class _Part:
 
     @property
     def name(self) -> str:
-        """Name before the parentheses, such as ``init``; ``then`` for that word; empty for
-        arguments without a call."""
+        """Name before the parentheses, such as ``init``; or the word ``then``; empty for arguments
+        without a call."""
         match self.items:
             case [ast.Call(func=ast.Name(id=name))] if name != "Sym":
                 return self.first.text
@@ -236,7 +236,7 @@ class _Part:
 
     @property
     def arguments(self) -> list[ast.expr]:
-        """Arguments of the call; for a part without a call, the arguments that it consists of."""
+        """Arguments inside the parentheses of a call; all items of a part without a call."""
         match self.items:
             case [ast.Call(args=arguments)] if self.name:
                 return arguments
@@ -314,8 +314,8 @@ class _ValueReader:
         return NotationError(message, node.col_offset, node.end_col_offset or 0)
 
     def read(self, node: ast.expr) -> Value:
-        """Return the value of example inputs, such as a tensor or a list, that a Python expression
-        stands for."""
+        """Return the value, such as a tensor or a list, that an expression in example inputs
+        describes."""
         match node:
             case ast.Constant(value=str() | bool() | float() | None as constant):
                 return LiteralValue(constant)

@@ -149,8 +149,8 @@ def _builds_module(source: FileDefinitions, builder: str) -> bool:
 
 
 def _only_aliases(source: FileDefinitions, found: dict[tuple[str, str], Pair]) -> bool:
-    """Whether the name ``build`` is assigned from another builder with an example input of its
-    own."""
+    """Whether the file's name ``build`` is only an alias of another builder with an example
+    input."""
     value = source.assignments.get("build")
     return isinstance(value, ast.Name) and any(key[0] == value.id for key in found)
 

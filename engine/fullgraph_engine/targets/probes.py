@@ -84,13 +84,13 @@ class Call:
     """A call to trace: ``function`` (an uncompiled ``nn.Module``, function or bound method) with
     its arguments.
 
-    ``init`` is the constructor call as text. ``source`` describes the origin of the call, if it is
-    known only after the call was built; ``comment`` is then a probe comment to suggest.
-    ``is_doubtful``: the call may raise although the program is correct; ``otherwise`` then builds
-    another one, if it is not None. ``same_as`` is the target whose run makes this call, if it was
-    observed there. ``iterated`` gives the type of each argument that was an iterable and has been
-    unpacked, by parameter. ``uncalled``: the target's callers did not call it, so the inputs are
-    from another source.
+    ``init`` is the constructor call as text. ``source`` describes where the inputs come from, if
+    this is known only after the call was built; ``comment`` is then a probe comment to suggest.
+    ``is_doubtful``: the call may raise although the program is correct; ``otherwise``, if it is not
+    None, then builds another call. ``same_as`` names the target in whose run the call was observed.
+    ``iterated`` gives the type of each argument that was an iterable and has been unpacked, by
+    parameter. ``uncalled``: the target's callers did not call it, so the inputs are from another
+    source.
     """
 
     function: Callable[..., Any]
@@ -139,9 +139,10 @@ class Probe:
     """One set of example inputs with which a target (a function or module class) can be traced, and
     how to make them.
 
-    ``waits``: it is used only if a run with an earlier probe reports through ``count_further`` that
-    the call exists. ``after`` names targets whose runs should end first, ``users`` the targets that
-    call this one. Probes with the same users share one execution of the users.
+    ``waits``: the probe is used only if a run with an earlier probe reports through
+    ``count_further`` that the call exists. ``after`` names targets whose runs should end first.
+    ``users`` names the targets that call this one; probes with the same users share one execution
+    of the users.
     """
 
     info: ProbeInfo
@@ -165,8 +166,7 @@ class Probe:
         return self._build(namespace)
 
     def count_further(self, namespace: Namespace) -> int:
-        """Return the number of later probes of the target, among those with ``waits``, for which a
-        call exists.
+        """Return the number of the target's probes with ``waits`` for which a call exists.
 
         Runs user code; an exception that it raises ends the count.
         """
@@ -300,7 +300,7 @@ def _from_comments(target: Target, namespace: Namespace) -> list[Probe]:
         if inputs is not None:
             probes.append(Probe(info, _WrittenBuilder(target, said, inputs), written=written))
             continue
-        # The comment has only ``init(…)``: the inputs come from elsewhere.
+        # The comment has only ``init(…)``: take the inputs from conventions.
         for other in _from_conventions(target, namespace, init=said.init) or []:
             probes.append(other)
     return probes
@@ -354,7 +354,7 @@ def _in_order(
     named: dict[str, Value],
     chosen: set[str],
 ) -> Arguments:
-    """Return arguments, passed by position where possible.
+    """Return the arguments of a call, passed by position where possible.
 
     ``chosen`` names the arguments that must stay keyword arguments.
     """
@@ -520,7 +520,7 @@ def _is_module(value: Any) -> bool:
     return isinstance(value, torch.nn.Module)
 
 
-# -- the thing itself -------------------------------------------------------------------------
+# -- the callable of a target ------------------------------------------------------------------
 
 
 def _named_callable(namespace: Namespace, name: str) -> Any:
@@ -538,11 +538,10 @@ def _build_subject(
     init: Arguments | None,
     sizes: dict[str, int] | None = None,
 ) -> tuple[Any, str]:
-    """Return a target's callable, for a class a new instance, and the constructor's arguments as
-    text.
+    """Return the callable of a target, and the constructor's arguments as text.
 
-    ``init`` are the constructor's arguments (None: without any), and ``sizes`` the numbers of
-    symbolic sizes in them.
+    For a class, the callable is a new instance. ``init`` are the constructor's arguments, or None
+    if no comment states them. ``sizes`` are the numbers of symbolic sizes in ``init``.
     """
     found = _named_callable(namespace, target.subject)
     if not isinstance(found, type):

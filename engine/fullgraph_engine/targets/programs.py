@@ -37,8 +37,7 @@ def enclosing_programs(
     definition: str,
     users: Sequence[tuple[str, Sequence[Example]]],
 ) -> list[Enclosing]:
-    """Return the example programs of a file that may call its definition ``definition``, as callers
-    to execute.
+    """Return the example programs of a file as callers that may call the definition ``definition``.
 
     ``users`` are targets whose own runs have ended, each with the examples that reach it.
     """
@@ -61,7 +60,7 @@ def enclosing_program(
     target.
 
     ``build`` executes the program; it raises at the wanted call, or returns after the last
-    statement. ``name`` describes the program within a sentence. ``doubtful``: the program may be
+    statement. ``name`` is the phrase for the program in messages. ``doubtful``: the program may be
     outdated, so that its calls may raise although the target is correct.
     """
     probe = Probe(ProbeInfo("harvest", inputs=""), build)
@@ -159,8 +158,8 @@ def restore_state(namespace: Namespace) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _as_main(namespace: Namespace, wanted: bool) -> Iterator[None]:
-    """Set ``__name__`` and ``sys.argv`` as for a program during the ``with`` block; without
-    ``wanted``, do nothing."""
+    """Set ``__name__`` and ``sys.argv`` as for a main program in the ``with`` block, if
+    ``wanted``."""
     if not wanted:
         yield
         return

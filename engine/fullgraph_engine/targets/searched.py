@@ -31,7 +31,8 @@ SECONDS, TENTATIVE = 6.0, 1.0
 that the engine only tries out)."""
 
 seconds: float | None = None
-"""Maximum processor seconds of a search for inputs, by the request; None for the default."""
+"""Maximum processor seconds of a search for inputs that the request states; None for the
+default."""
 
 known: dict[str, str] = {}
 """Inputs that earlier searches found, as texts of probe comments, by the name of the target."""
@@ -170,10 +171,10 @@ class _Searched:
         return call
 
     def _search_digest(self, search: InputSearch) -> str:
-        """Return a digest of the code that the result of the search depends on, by which a search
-        that would fail again is recognized.
+        """Return a digest of the code that affects the result of the search.
 
-        Empty if the file does not parse.
+        A search is skipped if one with the same digest has failed. Empty if the file does not
+        parse.
         """
         path = str(search.guesses.namespace.get("__file__", ""))
         try:
@@ -217,10 +218,11 @@ def _imported_files() -> Iterator[str]:
 def find_replacement(
     target: Target, said: notation.Notation, namespace: Namespace, built: bool
 ) -> str:
-    """Return inputs similar to the inputs ``said`` of a comment, with which the target raises;
-    empty if no similar ones work.
+    """Return inputs that work for a target and resemble ``said``, the inputs of its comment; empty
+    if none are found.
 
-    The result is the text of a probe comment. Runs user code. ``built``: the constructor succeeded.
+    The target raises with the inputs of the comment. The result is the text of a probe comment.
+    Runs user code. ``built``: the constructor succeeded.
     """
     if said.method not in ("", target.method) or not can_be_searched(target, namespace):
         return ""
@@ -239,10 +241,11 @@ def find_replacement(
 def with_search_fallback(
     target: Target, first: Sequence[Probe], search: Sequence[Probe]
 ) -> list[Probe]:
-    """Return the probes ``first`` (inputs from observed calls), of which the first searches for
-    inputs if its call cannot be observed.
+    """Return the probes ``first`` (inputs from observed calls) with a fallback for the first of
+    them.
 
-    ``search`` are the probes that search for inputs; if empty, ``first`` is returned unchanged.
+    If no call can be observed, the first probe searches for inputs. ``search`` are the probes that
+    search for inputs; if empty, ``first`` is returned unchanged.
     """
     if not first or not search:
         return list(first)

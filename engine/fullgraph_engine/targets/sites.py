@@ -40,8 +40,8 @@ class CompiledName:
     """A callable that the file passes to ``torch.compile`` at module level; ``bound`` is the name
     of the result.
 
-    ``owner`` is the function or class of the file that the callable is, or is an instance of; else
-    empty.
+    ``owner`` is the function or class of the file: the callable itself, or the class of an
+    instance. It is empty if the file does not define it.
     """
 
     owner: str

@@ -49,8 +49,8 @@ class FileDefinitions:
 
     @functools.cached_property
     def mentions(self) -> dict[str, frozenset[str]]:
-        """Names of other definitions and assignments that the code of each definition or assignment
-        mentions, by its name."""
+        """Other names of the file that the code of each definition or assignment mentions, by the
+        name of the definition or assignment."""
         nodes: dict[str, ast.AST] = dict(self.assignments)
         nodes.update((node.name, node) for node in self.definitions)
         return {
@@ -238,13 +238,15 @@ class PerStatement(Generic[Read]):
             last = max(last, (node.end_lineno or node.lineno) - 1)
 
     def part_at(self, line: int) -> Read:
-        """Return the facts about the module-level statement at a zero-based line; between
-        statements, about the one before."""
+        """Return the facts about the module-level statement at a zero-based line.
+
+        For a line between two statements, return the facts about the first of them.
+        """
         return self._read_part(bisect.bisect_right(self._first, line) - 1)
 
     def parts_of(self, lines: Iterable[int]) -> Iterator[Read]:
-        """Return the facts about the module-level statements at these zero-based lines; without
-        lines, about all statements."""
+        """Return the facts about the module-level statements at these zero-based lines; about all
+        statements if ``lines`` is empty."""
         numbers = {bisect.bisect_right(self._first, line) - 1 for line in lines}
         return map(self._read_part, sorted(numbers) or range(len(self._parts)))
 
@@ -378,7 +380,7 @@ def name_range(node: Function | ast.ClassDef, lines: tuple[bytes, ...]) -> Range
     text = lines[line] if line < len(lines) else b""
     keyword = b"class" if isinstance(node, ast.ClassDef) else b"def"
     at = text.find(name, node.col_offset + len(keyword))
-    if at < 0:  # the name is on another line, or was normalized to other code points
+    if at < 0:  # the name is on another line, or Python has normalized its characters
         at = node.col_offset
         name = keyword
     return Range(Position(line, at), Position(line, at + len(name)))

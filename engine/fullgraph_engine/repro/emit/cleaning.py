@@ -19,7 +19,7 @@ _BLIND = frozenset(_BLIND_NAMES.split())
 
 
 def needs_annotations(cls: type) -> bool:
-    """Whether the annotations in a class body affect the class, as they do in a dataclass."""
+    """Whether code may read the annotations in a class body at run time, as ``dataclass`` does."""
     return "__dataclass_fields__" in dir(cls) or issubclass(cls, tuple) or type(cls) is not type
 
 
@@ -65,7 +65,7 @@ class _Cleaning(ast.NodeTransformer):
         outer, self._in_class = self._in_class, True
         keep = self._keep
         if self._depth:
-            # A nested class: only its syntax is available.
+            # Decide by the syntax of a nested class: its decorators or bases may read annotations.
             self._keep = bool(node.decorator_list or node.bases)
         self._clean_body(node, outer)
         self._keep = keep

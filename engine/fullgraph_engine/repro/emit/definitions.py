@@ -26,12 +26,11 @@ _PLAIN_NAMES = frozenset(
 
 @dataclass(frozen=True)
 class WantedDefinition:
-    """A function or class that the generated program must define; ``name`` is its name in the
-    program.
+    """A function or class that the generated program must define.
 
-    ``module`` and ``qualified`` are its own module and qualified name. ``found`` is the module and
-    name under which the user's code refers to it, ``inside`` the class whose body defines it.
-    ``hint`` is a name to prefer in the program.
+    ``name`` is its name in the program, and ``hint`` a preferred name. ``module`` and ``qualified``
+    are its own module and qualified name. ``found`` is the variable by which the user's code refers
+    to it. ``inside`` is the class whose body contains its definition, if any.
     """
 
     thing: Any
@@ -48,7 +47,8 @@ class WantedDefinition:
 class NameContext:
     """The values of the names that a piece of code reads but does not define.
 
-    They come from the module's namespace (``home``), closure cells and ``local`` imports.
+    The values come from the namespace of the module ``home``, from closure cells (``cells``), and
+    from imports inside functions (``local``).
     """
 
     home: Home
@@ -79,7 +79,7 @@ class NameContext:
 
 
 def is_referable(value: object) -> bool:
-    """Whether programs refer to a value by name (like a function), not by an expression for it."""
+    """Whether programs write a value as a name, as for functions, classes and modules."""
     # Python 3.10 treats `list[int]` as a class.
     if is_bound_builtin(value) or type(value) is types.GenericAlias:
         return False
@@ -100,16 +100,16 @@ def is_bound_builtin(value: object) -> bool:
 
 
 def _is_instance(value: object) -> bool:
-    """Whether a value is an object with its own state, such as a module or a tensor."""
+    """Whether a value is an instance of ``torch.nn.Module`` or ``torch.Tensor``."""
     return isinstance(value, (torch.nn.Module, torch.Tensor))
 
 
 def is_defined(found: ResolvedName) -> bool:
-    """Whether a name holds an object that a ``def`` or ``class`` statement defined, perhaps after
+    """Whether a variable holds the result of a ``def`` or ``class`` statement, possibly with
     decorators.
 
-    For example, ``torch.library.custom_op`` replaces the function by another callable object.
-    Modules and tensors do not count.
+    A decorator such as ``torch.library.custom_op`` may replace the function by another callable
+    object. Modules and tensors do not count.
     """
     value = found.value
     if found.home is None or found.home.text is None or not callable(value):
@@ -121,9 +121,9 @@ def is_defined(found: ResolvedName) -> bool:
 
 
 def import_of(found: ResolvedName) -> tuple[str, str] | None:
-    """Return the module and name with which the user's code imports a value, or None.
+    """Return the module and name of the user's ``from`` import that binds a variable, or None.
 
-    The generated program then imports it with ``from module import name``.
+    The generated program then writes the same import.
     """
     home = found.home
     if home is None or home.text is None:
@@ -143,7 +143,7 @@ def import_of(found: ResolvedName) -> tuple[str, str] | None:
 def describe_definition(thing: Any, found: ResolvedName | None) -> WantedDefinition:
     """Describe a function or class for a generated program, without reading its source.
 
-    ``found`` is the variable under which the user's code refers to it, or None.
+    ``found`` is the variable by which the user's code refers to it; None if there is none.
     """
     module = getattr(thing, "__module__", None)
     qualified = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None)
@@ -225,7 +225,7 @@ def write_definition(program: ProgramBuilder, wanted: WantedDefinition) -> None:
     """Add the definition of a function or class to the generated program.
 
     Raises:
-        UnwritableValue: It cannot be written as source text.
+        UnwritableValue: The definition cannot be written as source text.
     """
     thing = wanted.thing
     if isinstance(thing, type):
@@ -335,11 +335,10 @@ def _write_class(program: ProgramBuilder, wanted: WantedDefinition, cls: type) -
 def _take_from_live(
     program: ProgramBuilder, context: NameContext, node: ast.ClassDef, cls: type
 ) -> None:
-    """Replace the variables of an enclosing function, in the definition of a class, by their
-    values.
+    """Replace variables of an enclosing function in a class definition by their values.
 
     ``node`` is the definition of ``cls``, which is inside a function; it is modified. The values
-    are taken from ``cls``.
+    are taken from ``cls``. Decorators are removed.
     """
     node.decorator_list = []
     if any(context.find(use) is None for base in node.bases for use in _read_names(base)):
@@ -361,7 +360,7 @@ def _read_names(node: ast.expr) -> set[str]:
 def _set_defaults(
     program: ProgramBuilder, node: Function | ast.Lambda, function: types.FunctionType
 ) -> None:
-    """Replace parameter defaults that depend on an enclosing function by their current values.
+    """Replace parameter defaults, except constants, by their current values.
 
     ``node`` is the definition of ``function``; it is modified.
     """
@@ -490,8 +489,8 @@ def copy_statement(
 ) -> None:
     """Copy a module-level statement of the user's module ``home`` into the generated program.
 
-    Names in it are replaced by the program's names. ``is_effect`` marks a statement that the
-    program needs for its effect, not for a name.
+    Names in the statement are replaced by the program's names. ``is_effect``: keep the statement
+    even if no other statement uses the names that it binds.
     """
     if program.mark_copied(node):
         program.visit(home)
@@ -528,8 +527,8 @@ def rewrite_names(
 ) -> Any:
     """Replace the names in a syntax tree by names of the generated program with the same values.
 
-    The program gets definitions of these values. ``context`` gives the values. ``inside``
-    are the names of the enclosing class body.
+    The values come from ``context``; their definitions are added to the program. ``inside`` are
+    names that the enclosing class body binds; it keeps reading them under their own names.
     """
     local, ignored = _local_imports(context.home, node)
     context = NameContext(context.home, context.cells, {**context.local, **local})
@@ -546,9 +545,10 @@ def rewrite_names(
 
 
 def _local_imports(home: Home, tree: ast.AST) -> tuple[dict[str, Any], set[int]]:
-    """Find imports inside functions; return the values that they bind and the ids of their nodes.
+    """Find imports inside functions; return the values that they bind and the ids of the import
+    nodes.
 
-    Only imports of modules whose definitions the generated program copies are included.
+    Imports of torch, of the standard library and of packages with compiled parts are left out.
     """
     local: dict[str, Any] = {}
     ignored: set[int] = set()
@@ -655,7 +655,7 @@ class _NameRewriter(ast.NodeTransformer):
         if not isinstance(root, ast.Name):
             return self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
-            # An assignment target must stay an attribute.
+            # Keep the last attribute of an assignment target, because the statement assigns to it.
             node.value = self._rewrite_dotted(node.value, root, attributes[:-1])
             return node
         return self._rewrite_dotted(node, root, attributes)

@@ -56,13 +56,13 @@ def operator_namespaces(node: ast.AST) -> set[str]:
 def has_needed_effect(
     program: ProgramBuilder, home: Home, node: ast.stmt, operators: Collection[str]
 ) -> bool:
-    """Whether the generated program must contain a copy of a top-level statement because of the
+    """Whether the generated program must contain a copy of a module-level statement because of the
     statement's effect.
 
-    This is the case if the statement sets attributes of torch (``torch._dynamo.config.x = ...``),
-    calls a function in ``_CALLS``, patches or calls something in the program (``Net.forward =
-    ...``), or names one of the ``operators`` namespaces. For definitions only the decorators are
-    considered.
+    It must if the statement sets an attribute of torch (``torch._dynamo.config.x = ...``), calls a
+    function in ``_CALLS``, or names a namespace in ``operators``. It must also if the statement
+    changes or calls something in the program (``Net.forward = ...``). For definitions only the
+    decorators are considered.
     """
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         roots = [_dotted_names(decorator) for decorator in node.decorator_list]
@@ -99,7 +99,7 @@ def has_needed_effect(
 
 
 def _is_known(program: ProgramBuilder, home: Home, node: ast.AST) -> bool:
-    """Whether the generated program already contains all values of user modules that a statement
+    """Whether the generated program already defines all values of user modules that a statement
     reads.
     """
     for name in free_names(node):

@@ -1,7 +1,7 @@
-"""Instances of user classes, written with a class of only the used members.
+"""Instances of user classes, written as instances of a reduced class with only the used members.
 
-The generated program does not call the original constructor. A new ``__init__`` without parameters
-assigns the attributes of the live instance that the remaining methods use.
+The reduced class has a new ``__init__`` without parameters, so the original constructor does not
+run. The new one assigns the attributes of the live instance that the kept methods use.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .reachability import (
 )
 from .unwritable import UnwritableValue
 
-# Placeholder for the name of the class in its own text.
+# Placeholder for a class's own name in the source text of the class.
 _ITSELF = "Class__itself"
 
 
 def write_instance(printer: Printer, value: object, place: str | None) -> str:
     """Return an expression that recreates an instance of a user class other than a module.
 
-    ``place`` is the path to the instance, such as ``.layers[0]``, or None.
+    ``place`` is the path to the instance, such as ``.layers[0]``; None if it cannot be assigned.
     """
     kind = type(value)
     _check_inlinable(kind)
@@ -67,7 +67,8 @@ def attribute_assignment(
 ) -> str | None:
     """Return an assignment statement for the attribute ``name``, to be written in ``__init__``.
 
-    Return None if its value ``item`` cannot be written. ``place`` is the path to the object.
+    Return None if its value ``item`` cannot be written. ``place`` is the path to the object whose
+    attribute it is.
     """
     own = next(
         (
@@ -93,10 +94,11 @@ def attribute_assignment(
 
 
 def take_own_statements(printer: Printer, before: int, place: str | None) -> list[str]:
-    """Remove and return statements that only change the object at the path ``place``.
+    """Take the pending statements that only change the object at the path ``place``.
 
-    Only statements after the first ``before`` of the generated program are considered: they were
-    added while the object was written.
+    Pending statements run after the whole value is created. Return the taken ones with ``self`` as
+    the object, for its ``__init__``. Statements before index ``before`` stay, because they were
+    added for other objects.
     """
     if place is None:
         return []
@@ -112,11 +114,11 @@ def synthesize_instance(
     statements: list[str],
     bases: list[type],
 ) -> str:
-    """Add a class to the generated program; return the call that creates its instance.
+    """Add a class to the generated program; return a call that creates an instance, such as
+    ``Block()``.
 
-    ``kind`` is the original class, and ``found`` has the members to copy. ``statements`` are the
-    body of the new ``__init__``, and ``bases`` the base classes. The call is written without
-    arguments: ``Block()``.
+    ``kind`` is the original class, and ``found`` has its members to copy. ``statements`` are the
+    body of the new ``__init__``, and ``bases`` the base classes of the new class.
     """
     program = printer.program
     owners = [kind]

@@ -1,8 +1,9 @@
 """Objects of torch's classes, written as calls of their constructors.
 
 Constructors of torch store most arguments as attributes of the same names. This module guesses a
-call from the attributes, makes it on the meta device, and uses it if the result is equal. Remaining
-differences become assignments. Many ``repr`` texts leave arguments out, so ``repr`` is not used.
+constructor call from the attributes, and runs it on the meta device. It uses the call if the new
+object equals the original; assignments remove the remaining differences. The ``repr`` of an object
+is not used, because it often leaves arguments out.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def write_constructor_call(printer: Printer, value: Any, place: str | None = Non
     """Return a constructor call that recreates an object of a torch class.
 
     Return None if no guessed call gives an equal object. ``place`` is the path to the object, such
-    as ``.layers[0]``, or None.
+    as ``.layers[0]``; None if it cannot be assigned.
     """
     kind = type(value)
     if isinstance(value, torch.optim.Optimizer):
@@ -70,7 +71,7 @@ def super_init_call(
     """Return a ``super().__init__`` call with arguments that recreate the attributes of ``value``.
 
     ``kind`` is the base class whose constructor is called. Return also the names of the attributes
-    that the call sets. Return None if no guessed call is right.
+    that the call sets. Return None if no guessed call recreates the attributes.
     """
     found = _find_constructor_call(value, kind)
     if found is None:
@@ -209,9 +210,7 @@ _ELSEWHERE = {
     "layer_norm_eps": "norm1.eps",
     "batch_first": "self_attn.batch_first",
 }
-"""Attributes that hold the argument of a constructor parameter if their name differs from the
-parameter's.
-"""
+"""Attributes that store a constructor argument under another name, by the parameter's name."""
 
 
 def _constructor_argument(value: Any, name: str) -> Any:
@@ -232,9 +231,10 @@ def _constructor_argument(value: Any, name: str) -> Any:
 
 
 def _first_layer(value: torch.nn.Module) -> list[torch.nn.Module]:
-    """Return the first layer of a ``torch.nn.Transformer`` in a list; empty for other modules.
+    """Return the first layer of a ``torch.nn.Transformer`` as a list; an empty list for other
+    modules.
 
-    That layer has attributes with the arguments of the transformer's constructor.
+    This layer stores arguments of the transformer's constructor as attributes.
     """
     return [value.encoder.layers[0]] if isinstance(value, torch.nn.Transformer) else []
 
@@ -268,8 +268,8 @@ def _plain_attributes(value: Any) -> dict[str, Any]:
 
 
 def _is_alike(value: Any, made: Any) -> bool:
-    """Whether ``made``, the result of a guessed constructor call, equals ``value`` up to
-    differences that assignments can remove.
+    """Whether assignments can turn ``made``, the result of a guessed constructor call, into
+    ``value``.
     """
     if isinstance(value, torch.nn.Module):
         if set(made._parameters) - set(value._parameters):
@@ -338,10 +338,10 @@ def _is_equal(first: Any, second: Any) -> bool:
 def _write_differences(
     printer: Printer, value: Any, made: Any, place: str | None, *, additions: bool = True
 ) -> None:
-    """Write assignments that change ``made``, a recreated copy, into ``value``.
+    """Write assignments that turn the recreated module ``made`` into ``value``.
 
-    ``additions`` includes attributes that the copy does not have. ``place`` is the path to the
-    value.
+    ``place`` is the path to ``value``. With ``additions``, also add the attributes that ``made``
+    lacks.
     """
     if not isinstance(value, torch.nn.Module):
         return
@@ -390,10 +390,10 @@ def _write_buffer_differences(
 
 
 def _fill_contents(printer: Printer, item: torch.Tensor, where: str | None) -> None:
-    """Write a statement that loads the contents of a weight, if the generated program stores tensor
-    data.
+    """Write a statement that loads the saved contents of a weight.
 
-    ``where`` is the path to the weight ``item``, which a constructor has created.
+    ``item`` is the weight, which a constructor has created, and ``where`` is the path to it. Write
+    nothing if the generated program does not store tensor data.
     """
     if printer.program.store is None:
         return
@@ -431,9 +431,10 @@ def _child_place(place: str | None, name: str) -> str | None:
 def _write_additions(
     printer: Printer, value: torch.nn.Module, made: torch.nn.Module, place: str | None
 ) -> None:
-    """Write assignments for buffers, parameters and submodules that were added to a torch module.
+    """Write assignments for buffers, parameters and submodules that user code added to a torch
+    module.
 
-    ``made`` is a new module of the same class, without the additions.
+    ``made`` is a new module of the same class, which lacks them.
     """
     for name, item in value._buffers.items():
         if name not in made._buffers:

@@ -26,13 +26,13 @@ _TRAVERSALS = (
     "get_buffer"
 )
 EVERYTHING = reachability.EVERYTHING | frozenset(_TRAVERSALS.split())
-"""Names whose use in code means that the code may read any attribute of a module."""
+"""Names, such as ``children`` or ``vars``, with which code may read any attribute of a module."""
 
 
 def write_module(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
     """Return an expression that recreates a module.
 
-    ``place`` is the path to the module, such as ``.layers[0]``, or None.
+    ``place`` is the path to the module, such as ``.layers[0]``; None if it cannot be assigned.
     """
     if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         raise UnwritableValue("a TorchScript module has no source text")
@@ -50,10 +50,10 @@ def write_module(printer: Printer, module: torch.nn.Module, place: str | None) -
 def _outer_calls(
     outer: Outer, module: torch.nn.Module, store: TensorStore | None
 ) -> tuple[Outer, str]:
-    """Return calls that set mode, dtype and device of a whole module, such as ``.eval()``.
+    """Return calls, such as ``.eval()``, that set mode, dtype and device of a whole module.
 
-    Return also the state that they set. ``outer`` is the state that calls on an enclosing module
-    already set.
+    The first result is the state of the submodules after these calls; the second is the text of the
+    calls. ``outer`` is the state that calls on an enclosing module already set.
     """
     text = ""
     flags = {part.training for part in module.modules()}
@@ -73,7 +73,7 @@ def _outer_calls(
             outer = replace(outer, device=device)
             targets.append(f'"{device}"')
     dtypes = {one.dtype for one in states if one.is_floating_point() or one.is_complex()}
-    # Real data keeps the dtype in which it was saved.
+    # With a store, tensors keep the dtype in which they were saved.
     if outer.dtype is None and len(dtypes) == 1 and store is None:
         dtype = dtypes.pop()
         if dtype.is_floating_point and dtype != torch.float32:
@@ -223,7 +223,7 @@ def _super_init_call(
 def _remaining_attributes(
     module: torch.nn.Module, done: frozenset[str]
 ) -> list[tuple[str, object]]:
-    """Return the attributes that the generated program must still set, with their values.
+    """Return the names and values of attributes that the generated program must still set.
 
     Attributes in ``done`` are already set. The order is the order of creation, where it is known.
     """

@@ -13,8 +13,9 @@ from ...scopes import bound_names, uses
 class Piece:
     """A statement of the generated program, with the names that it binds and reads.
 
-    ``is_step``: it may change the values that it reads, for example by a method call.
-    ``is_effect``: it is kept although other statements do not use its names.
+    ``is_step``: the statement may change the values that it reads, for example by a method call.
+    ``is_effect``: the statement is kept even if no other statement uses its names. The statement
+    reads the ``eager`` names when it runs, and the ``lazy`` names only when a function is called.
     """
 
     node: ast.stmt
@@ -47,10 +48,10 @@ def analyze_statement(node: ast.stmt, *, is_effect: bool = False) -> Piece:
 def sort_pieces(pieces: Sequence[Piece]) -> list[Piece]:
     """Sort statements so that definitions come before their uses.
 
-    If possible, a statement also follows the definitions that its calls use later; in a cycle, only
-    the names that it reads at once must be defined before it. Statements that may change a shared
-    value keep their order, and so do statements kept for their effects. Other statements stay close
-    to the given order.
+    A statement follows the definitions of the names that it reads immediately. It also follows the
+    definitions that its calls read later, except in a dependency cycle. Statements that may change
+    a shared value keep their order, and so do statements kept for their effects. Other statements
+    stay close to the given order.
     """
     needed_at_once, needed_later = _dependencies(pieces)
     reached = [_reachable(index, needed_at_once, needed_later) for index in range(len(pieces))]
@@ -58,7 +59,7 @@ def sort_pieces(pieces: Sequence[Piece]) -> list[Piece]:
     placed: set[int] = set()
 
     def place(index: int) -> None:
-        """Append a statement after all statements that it needs."""
+        """Append the statements that a statement needs, then the statement itself."""
         if index in placed:
             return
         cycle = {need for need in reached[index] if index in reached[need]}
@@ -68,7 +69,9 @@ def sort_pieces(pieces: Sequence[Piece]) -> list[Piece]:
             place_in_cycle(member)
 
     def place_in_cycle(index: int) -> None:
-        """Append a statement of a cycle after the statements that must run before it."""
+        """Append a statement of a dependency cycle after the statements that it needs
+        immediately.
+        """
         if index not in placed:
             placed.add(index)
             for need in sorted(needed_at_once[index]):
@@ -81,8 +84,8 @@ def sort_pieces(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def select_needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
-    """Return the statements that bind the given names, the statements they need, and all
-    effects.
+    """Return the statements that bind the given names, the statements they need, and all statements
+    kept for their effects.
     """
     binding: dict[str, list[int]] = {}
     for index, part in enumerate(pieces):
@@ -107,8 +110,8 @@ def select_needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
 
 
 def _reachable(index: int, *needs: Sequence[set[int]]) -> set[int]:
-    """Return the indices reachable from ``index`` by following ``needs``, a list of edges per
-    index.
+    """Return the indices reachable from ``index`` along edges; each of ``needs`` maps an index to
+    the indices it needs.
     """
     found: set[int] = set()
     waiting = [index]
@@ -121,11 +124,11 @@ def _reachable(index: int, *needs: Sequence[set[int]]) -> set[int]:
 
 
 def _dependencies(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int]]]:
-    """Return two lists: for each statement, the indices of statements that it needs at once, and
-    later.
+    """For each statement, return the statements that it needs immediately, and the statements that
+    it needs later.
 
-    A statement needs another one later if only the functions that it calls read a name of the other
-    one.
+    Both results are lists of sets of indices. A statement needs another one later if only the
+    functions that it calls read a name of the other one.
     """
     binding: dict[str, int] = {}
     for index, part in enumerate(pieces):
@@ -142,7 +145,7 @@ def _dependencies(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int
             for name in (part.binds | part.eager) & variables:
                 if name in last:
                     at_once.add(last[name])
-                if binding[name] <= index:  # otherwise this statement follows the binding
+                if binding[name] <= index:  # statements before the binding are moved after it
                     last[name] = index
         if part.is_effect:
             at_once |= effects

@@ -84,7 +84,9 @@ def _operator_path(value: Any) -> str | None:
 
 
 def _shorter_modules(module: str) -> list[str]:
-    """Return a module and its parents, parents first: ``torch.nn`` before ``torch.nn.modules``."""
+    """Return the dotted names of a module and its parents, such as ``torch`` and ``torch.nn``,
+    outermost first.
+    """
     parts = module.split(".")
     above = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
     if parts[0] not in ("torch", "functorch") and parts[0].startswith("_"):

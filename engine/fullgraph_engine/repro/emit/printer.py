@@ -43,11 +43,11 @@ class ProgramBuilder(ProgramStatements, ABC):
 
     @abstractmethod
     def expressions(self, several: Sequence[object], hints: Sequence[str] = ()) -> list[str]:
-        """Return expressions that recreate ``several`` values, and add the definitions they
+        """Return expressions that recreate the values ``several``, and add the definitions they
         need.
 
-        The values may share objects. ``hints`` are suggested names for values that need a
-        variable.
+        The values may share objects. ``hints`` are suggested names for the variables of values that
+        need one.
 
         Raises:
             UnwritableValue: One of the values cannot be written as source text.
@@ -64,18 +64,18 @@ class ProgramBuilder(ProgramStatements, ABC):
         """Return the name by which the generated program can use a class, function or module.
 
         Raises:
-            UnwritableValue: It cannot be written as source text, and cannot be imported either.
+            UnwritableValue: The object cannot be imported, and cannot be written as source text.
         """
 
     @abstractmethod
     def method(self, owner: type, name: str) -> str:
         """Return the source text of a method for a class body, with decorators.
 
-        It includes a property's setter. Definitions that the code uses are added to the generated
-        program.
+        For a property, include the setter. Definitions that the code uses are added to the
+        generated program.
 
         Raises:
-            UnwritableValue: It cannot be written as source text.
+            UnwritableValue: The method cannot be written as source text.
         """
 
     @abstractmethod
@@ -85,8 +85,9 @@ class ProgramBuilder(ProgramStatements, ABC):
         """Return an expression that reads a chain of attributes of a variable, such as
         ``config.size``.
 
-        ``found`` is the variable. Return also how many of ``attributes`` the expression covers.
-        ``hidden`` are names that must not be used, because local variables have the same names.
+        Return also the number of ``attributes`` that the expression reads; it may stop before the
+        last. ``found`` is the variable. ``hidden`` are names that the expression must not use,
+        because local variables have the same names.
         """
 
 
@@ -103,9 +104,10 @@ class Outer:
     grad: bool = True
 
     def creation_dtype(self, dtype: torch.dtype) -> torch.dtype:
-        """Return the dtype to create a parameter with, so that it ends up as ``dtype``.
+        """Return the dtype to create a parameter with, so that it has ``dtype`` in the end.
 
-        A later ``.to`` call on the module may convert it.
+        The parameter is created as float32 if a ``.to`` call on the whole module converts it to
+        ``dtype``.
         """
         return torch.float32 if dtype == self.dtype else dtype
 
@@ -115,8 +117,8 @@ class Afterwards:
     """A statement that must run after a value is created, such as an assignment to an item of the
     value.
 
-    ``template`` is its source, with ``{0}`` for the first item that it uses; ``places`` are the
-    paths to the items.
+    ``template`` is its source text, in which ``{0}``, ``{1}`` and so on stand for items of the
+    value. ``places`` are the paths to these items.
     """
 
     template: str
@@ -127,9 +129,9 @@ class Afterwards:
         return all(one == place or one.startswith(starts) for one in self.places)
 
     def text(self, root: str, name: str) -> str:
-        """Return the statement's source code, in which the value is the variable ``name``.
+        """Return the source text of the statement, in which the variable ``name`` holds the value.
 
-        The paths begin with ``root``, which is replaced by ``name``.
+        The paths of the statement begin with ``root``, which is replaced by ``name``.
         """
         text = self.template
         for index, place in enumerate(self.places):
@@ -138,11 +140,11 @@ class Afterwards:
 
 
 class Printer:
-    """A writer of one value with everything in it.
+    """A writer of the expression for one value, with all objects inside the value.
 
-    A *place* is the path from the whole value to an item in it, such as ``.layers[0].weight``. It
-    is None if the item cannot be assigned, as in a tuple. ``words`` are the names that the
-    generated program's code uses: other attributes are not needed.
+    A *place* is the path from the whole value to an object in it, such as ``.layers[0].weight``. It
+    is None if the object cannot be assigned, as in a tuple. ``words`` are the names in the
+    generated program's code; it does not need attributes with other names.
     """
 
     def __init__(self, program: ProgramBuilder, writers: Writers) -> None:
@@ -159,10 +161,10 @@ class Printer:
     def expression(self, value: object, place: str | None) -> str:
         """Return an expression that recreates ``value``, which is part of the whole value.
 
-        ``place`` is the path to it, such as ``.layers[0]``, or None.
+        ``place`` is the path to it, such as ``.layers[0]``; None if it cannot be assigned.
 
         Raises:
-            UnwritableValue: It, or something in it, cannot be written as source text.
+            UnwritableValue: The value, or something in it, cannot be written as source text.
         """
         text = literal_text(value)
         if text is None:
@@ -171,7 +173,7 @@ class Printer:
 
     def operand(self, value: object, place: str | None) -> str:
         """Return an expression that recreates ``value``, in parentheses if ``.name`` or an operator
-        could not be appended otherwise.
+        cannot follow it directly.
 
         ``place`` is the path to it, as in ``expression``.
         """
@@ -195,7 +197,10 @@ class Printer:
         return "{" + ", ".join(parts) + "}"
 
     def call_text(self, function: str, args: Sequence[object], kwargs: dict[str, object]) -> str:
-        """Return the source text of a call of ``function`` with these values as arguments."""
+        """Return the source text of a call; ``function`` is the text before its parentheses.
+
+        ``args`` and ``kwargs`` are the values that the call passes.
+        """
         parts = [self.expression(value, None) for value in args]
         parts += [f"{name}={self.expression(value, None)}" for name, value in kwargs.items()]
         return f"{function}({', '.join(parts)})"
@@ -221,8 +226,8 @@ class Printer:
         return None if known is None else known[1]
 
     def mark_placed(self, value: object, place: str | None) -> None:
-        """Record that an object exists at a path of the generated value, although no expression was
-        written for it there.
+        """Record the path of an object without an own expression, such as a weight that a module's
+        constructor creates.
         """
         self._places.setdefault(id(value), (value, place))
 
@@ -230,10 +235,10 @@ class Printer:
     def within(
         self, *, outer: Outer | None = None, words: frozenset[str] | None = None
     ) -> Iterator[None]:
-        """Inside the block, change what :class:`Printer` assumes about the value.
+        """Inside the ``with`` block, replace the state and the names that this printer assumes.
 
-        ``outer`` is the state that a call on the whole module sets; ``words`` are the names that
-        the generated program's code uses.
+        ``outer`` is the state that a call on the whole module sets. ``words`` are the names in the
+        generated program's code.
         """
         before = self.outer, self.words
         self.outer = self.outer if outer is None else outer
@@ -284,7 +289,7 @@ write.
 
 
 def _has_identity(value: object) -> bool:
-    """Whether code can distinguish two equal values of this type."""
+    """Whether code may distinguish a value from an equal copy."""
     return not isinstance(value, _WITHOUT_IDENTITY) and (
         type(value).__hash__ is object.__hash__ or isinstance(value, torch.Tensor)
     )

@@ -173,8 +173,9 @@ class ProgramDraft(ProgramBuilder):
     ) -> tuple[str, int]:
         """Return an expression that reads a chain of attributes starting at a module.
 
-        ``name`` is the generated program's name of the module. Return also how many of
-        ``attributes`` the expression covers. ``hidden`` are names that local variables hide.
+        Return also the number of ``attributes`` that the expression reads; it may stop before the
+        last. ``name`` is the module's name in the generated program. ``hidden`` are names that the
+        expression must not use, because local variables have the same names.
         """
         depth = 0
         inner = module
@@ -226,7 +227,7 @@ class ProgramDraft(ProgramBuilder):
             return self._library_path(*public, thing)
         wanted = definitions.describe_definition(thing, found)
         if isinstance(wanted.inside, type):
-            # ``thing`` is a method or a nested class.
+            # A method or a nested class is an attribute of the class that defines it.
             return f"{self.path_of_thing(wanted.inside)}.{wanted.hint}"
         if wanted.origin == "third-party":
             return self._third_party_path(wanted, avoid)
@@ -288,7 +289,9 @@ class ProgramDraft(ProgramBuilder):
     # -- imports ------------------------------------------------------------------------------
 
     def _library_path(self, module: str, name: str, value: object) -> str:
-        """Return the best dotted name of a value of torch or the standard library."""
+        """Return the dotted name by which the program refers to a value of torch or the standard
+        library.
+        """
         public = paths.public_path(value)
         if public is not None:
             module, name = public
@@ -343,7 +346,7 @@ class ProgramDraft(ProgramBuilder):
         return local
 
     def _make_checkpoint(self) -> Callable[[], None]:
-        """Return a function that undoes all later changes of the generated program."""
+        """Return a function that resets the generated program to its present state."""
         state, written = _copy_collections(self._state), _copy_collections(self.written)
         waiting = [(queue, len(queue)) for queue in (self._definitions, self._values)]
 
@@ -361,8 +364,8 @@ class ProgramDraft(ProgramBuilder):
         """Write the queued definitions of functions and classes, then the queued values.
 
         Functions come first because they decide which attributes of the values are needed. If the
-        definition named ``root`` cannot be written, the error propagates; for any other one, a
-        placeholder is added.
+        definition named ``root`` cannot be written, the error propagates. A placeholder replaces
+        any other definition that cannot be written.
         """
         self._depth += 1
         try:
@@ -451,7 +454,9 @@ def _uncompiled_original(thing: object) -> object:
 
 
 def _copy_collections(holder: T) -> T:
-    """Return a shallow copy of an object whose lists, dicts and sets are copied, too."""
+    """Return a shallow copy of an object, in which lists, dicts and sets of attributes are copied
+    too.
+    """
     other = copy.copy(holder)
     for name, value in vars(holder).items():
         if isinstance(value, (set, dict, list)):

@@ -33,10 +33,10 @@ LOCKS: dict[type, str] = {
 
 
 def write_compiled(printer: Printer, value: Any, place: str | None) -> str | None:
-    """Return an expression for a function or module that ``torch.compile`` returned.
+    """Return an expression for the original of a function or module that ``torch.compile``
+    returned.
 
-    The generated program writes the original and compiles it itself. The result is None for other
-    values.
+    The generated program calls ``torch.compile`` itself. The result is None for other values.
     """
     original = unwrap_compiled(value)
     return None if original is value else printer.expression(original, place)
@@ -186,8 +186,9 @@ def is_standard(value: object) -> bool:
 def write_reduced(printer: Printer, value: Any, place: str | None) -> str | None:
     """Return the expression by which ``pickle`` would recreate an object, or None.
 
-    Only objects of the standard library are written this way, for example a ``deque``, whose items
-    are the first argument of its constructor, or a ``defaultdict``, which takes its items last.
+    Only objects of the standard library are written this way. The items of an object become
+    arguments of a constructor call: the first argument for a ``deque``, the last for a
+    ``defaultdict``.
     """
     try:
         reduced = value.__reduce_ex__(2)
@@ -197,7 +198,7 @@ def write_reduced(printer: Printer, value: Any, place: str | None) -> str | None
         return printer.refer_to(value)
     function, args, *rest = reduced
     if function is iter and len(args) == 1:
-        # The state of an iterator is its position.
+        # The pickled state of an iterator is its position in the list.
         left = args[0][rest[0] or 0 :] if rest else args[0]
         return printer.call_text("iter", [left], {})
     state, items, pairs = (*rest, None, None, None)[:3]

@@ -33,7 +33,7 @@ _UNKEPT_WORDS = (
 _UNKEPT = frozenset(_UNKEPT_WORDS.split())
 
 EVERYTHING = frozenset({"__dict__", "vars", "__getattribute__", "asdict", "fields", "__slots__"})
-"""Names whose use in code means that the code may read any attribute of an object."""
+"""Names, such as ``vars``, with which code may read any attribute of an object."""
 
 
 def is_library(kind: Any) -> bool:
@@ -49,10 +49,10 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def words_of(thing: object) -> frozenset[str]:
-    """Return the names and strings in a function's code and in the global functions it calls.
+    """Return the names and strings in a function's code, and in the global functions that it calls.
 
-    They are the attributes that the code may read. ``layer*`` stands for all names with this
-    prefix, if the code looks up attributes by string.
+    The code may read attributes with these names. An entry ``layer*`` stands for all names that
+    begin with ``layer``, if the code looks up attributes by string.
     """
     found: set[str] = set()
     seen: set[int] = set()
@@ -112,8 +112,8 @@ def functions_of(thing: object) -> Iterator[types.FunctionType]:
 
 
 def _member_functions(thing: object) -> Iterator[types.FunctionType]:
-    """Yield the Python functions that a value wraps; for a class, the functions of all its
-    members.
+    """Yield the functions of all members of a class; for another value, the functions that it
+    wraps.
     """
     if not isinstance(thing, type):
         yield from functions_of(thing)
@@ -137,7 +137,7 @@ def _words_of_code(code: types.CodeType) -> frozenset[str]:
 def _name_strings(constant: object) -> Iterator[str]:
     if isinstance(constant, str):
         name = _NAME.match(constant)
-        # The prefix of ``layer{}`` and ``layer%d`` is known.
+        # Formats such as ``layer{}`` and ``layer%d`` count as their prefix.
         if name is not None and constant[name.end() :][:1] in ("", "{", "%"):
             yield name.group()
     elif isinstance(constant, (tuple, frozenset)):
@@ -196,11 +196,9 @@ def user_classes(kind: type) -> list[type]:
 def find_reached_members(
     kind: type, words: frozenset[str], *, everything: bool = False
 ) -> ReachedMembers:
-    """Return the members of the class ``kind`` that code may use; ``words`` are the names in the
-    code.
+    """Return the members of the class ``kind`` that code may use, and the members that these use.
 
-    The result includes the members that these members use in turn. With ``everything`` it has
-    all members.
+    ``words`` are the names in the code. With ``everything``, return all members.
     """
     owners = user_classes(kind)
     kept: dict[tuple[type, str], Member] = {}
@@ -237,12 +235,12 @@ def unmangle_name(owner: type, name: str) -> str:
 
 
 def words_within(values: Iterable[object], words: frozenset[str]) -> frozenset[str]:
-    """Add to ``words`` the names and strings in the code of all objects inside the values."""
+    """Return ``words``, and the names and strings in the code of all objects inside the values."""
     kinds, methods = _user_classes_within(values)
     for method in methods:
         words |= words_of(method) | {method.__func__.__name__}
     if not words and not any(issubclass(kind, torch.nn.Module) for kind in kinds):
-        return words  # the names used are unknown, so any member may be used
+        return words  # the code may use any name, so all members are kept
     while True:
         before = words
         for kind in kinds:
@@ -256,7 +254,9 @@ _VISITED = 20_000
 
 
 def _user_classes_within(values: Iterable[object]) -> tuple[list[type], list[types.MethodType]]:
-    """Return the user classes of all objects inside the values, and the bound methods found."""
+    """Return the user classes of all objects inside the values, and the bound methods among
+    them.
+    """
     kinds: dict[type, None] = {}
     methods: list[types.MethodType] = []
     seen: dict[int, object] = {}

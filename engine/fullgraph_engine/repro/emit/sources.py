@@ -24,7 +24,7 @@ _LIBRARIES = tuple(
     {str(Path(sysconfig.get_path(kind)).resolve()) for kind in ("purelib", "platlib")}
 )
 _STANDARD = str(Path(sysconfig.get_path("stdlib")).resolve())
-# Statements whose bodies belong to the scope around them.
+# Statements whose bodies do not open a new scope.
 _BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)
 
 
@@ -129,7 +129,7 @@ class SourceSyntax:
         """Return the definition of a class by its qualified name and the lines of its methods."""
         path = cls.__qualname__.split(".")
         found = self._classes.get(path[-1], [])
-        line = cls.__dict__.get("__firstlineno__")  # Python 3.13
+        line = cls.__dict__.get("__firstlineno__")  # since Python 3.13
         exact = [node for node in found if first_line(node) == line]
         if exact:
             return exact[0]
@@ -157,7 +157,7 @@ class SourceSyntax:
 def statements_of(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Yield the statements of a scope, including those in nested blocks such as ``if``.
 
-    Blocks for type checkers and the ``__main__`` block are left out.
+    The blocks under ``if TYPE_CHECKING`` and ``if __name__ == "__main__"`` are left out.
     """
     for node in body:
         if isinstance(node, ast.If) and _is_never(node.test):
@@ -198,7 +198,9 @@ def first_line(node: Function | ast.ClassDef | ast.Lambda) -> int:
 
 
 def own_functions(cls: type) -> Iterator[types.FunctionType]:
-    """Yield the functions in a class body, also those inside properties or static methods."""
+    """Yield the functions that a class body defines, also those inside properties or static
+    methods.
+    """
     for value in vars(cls).values():
         function = unwrap_descriptor(value)
         if function is not None and function.__module__ == cls.__module__:
@@ -269,8 +271,8 @@ Key = tuple[int, str]
 class ResolvedName:
     """The value of a name that some code uses, and where the name is bound.
 
-    ``home`` is the module that binds it, or None for a name from a closure or from an import inside
-    a function.
+    ``home`` is the module that binds the name. It is None if a closure or an import inside a
+    function binds it.
     """
 
     value: Any
@@ -282,8 +284,8 @@ class ResolvedName:
 
 
 def home_of(namespace: dict[str, Any], path: str | None = None) -> Home:
-    """Return a module's namespace with its syntax tree. ``path`` is by default the module's
-    file.
+    """Return a module's namespace with its syntax tree; ``path`` is its file, by default
+    ``__file__``.
     """
     file = path or namespace.get("__file__")
     text = text_of(file, namespace) if isinstance(file, str) else None
@@ -296,9 +298,9 @@ def home_of_function(function: types.FunctionType) -> Home:
 
 
 def home_of_class(cls: type) -> Home | None:
-    """Return the namespace and source of the module that defines a class, or None if not loaded.
+    """Return the namespace and source of the module that defines a class; None if it is not loaded.
 
-    Generated functions from files like ``<string>`` are skipped.
+    The class's methods give the file; methods from files like ``<string>`` are ignored.
     """
     for function in own_functions(cls):
         inner = unwrap_wrappers(function)

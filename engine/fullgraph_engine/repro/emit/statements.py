@@ -22,7 +22,9 @@ _RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"torch", STO
 
 
 class NamedValues:
-    """The values with a variable in the generated program, and the program's classes."""
+    """The variables of the generated program and their values, and the classes that the program
+    defines.
+    """
 
     def __init__(self) -> None:
         self._names: dict[int, tuple[object, str]] = {}
@@ -75,9 +77,9 @@ class DraftState:
     homes: dict[int, Home] = field(default_factory=dict)
     copied: set[int] = field(default_factory=set)
     made: set[Key] = field(default_factory=set)
-    """Variables that copied statements bind.
+    """Variables of user modules that copied statements bind.
 
-    Statements that change these variables are copied, too.
+    Other statements that change these variables are copied, too.
     """
     operators: set[str] = field(default_factory=set)
     lines: int = 0
@@ -101,7 +103,9 @@ class ProgramStatements:
             self.notes.append(text)
 
     def add(self, statement: str) -> None:
-        """Add statements from source text; statements that share values keep their order."""
+        """Parse source text and add its statements; statements that share values keep their
+        order.
+        """
         for node in ast.parse(statement).body:
             self.written.add_mentioned(node)
             self.append(node)
@@ -149,8 +153,8 @@ class ProgramStatements:
 
     @contextmanager
     def alias(self, thing: object, name: str) -> Iterator[None]:
-        """Inside the block, use ``name`` as the generated program's name for a class or
-        function.
+        """Use ``name`` for a class or function of the generated program inside the ``with``
+        block.
         """
         outer = self._aliases.get(id(thing))
         self._aliases[id(thing)] = name
@@ -163,7 +167,7 @@ class ProgramStatements:
                 self._aliases[id(thing)] = outer
 
     def visit(self, home: Home) -> None:
-        """Remember a user module, because the generated program may need its module-level
+        """Remember the user module ``home``; the generated program may need its module-level
         statements.
         """
         self._state.homes.setdefault(id(home.namespace), home)

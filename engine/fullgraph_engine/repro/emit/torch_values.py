@@ -16,7 +16,7 @@ SINGLETONS = (torch.dtype, torch.layout, torch.memory_format, torch.qscheme)
 
 
 def is_operator(value: object) -> bool:
-    """Whether a value is an operator of torch or a function with a cache."""
+    """Whether a value is an operator of torch or a function with ``functools.lru_cache``."""
     kind = type(value)
     return kind.__module__ in dispatcher.OPERATOR_MODULES or kind.__name__ == "_lru_cache_wrapper"
 

@@ -1,9 +1,9 @@
 """Expressions that recreate live values.
 
-A :class:`Printer` writes one value with everything in it. An object reached twice is written twice,
-and an assignment then makes it one object again (``self.head.weight = self.embed.weight``). This
-also covers cycles and tied weights. A value that needs such assignments gets a module-level name,
-unless it is a module that makes them in its ``__init__``.
+A :class:`Printer` writes one value with everything in it. An object that occurs twice is written
+twice; an assignment then makes both one object again (``self.head.weight = self.embed.weight``).
+Cycles and tied weights are written in this way. A value that needs such assignments gets a
+module-level name, unless it is a module that makes them in its ``__init__``.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from .writers import WRITERS
 def write_expressions(
     program: ProgramBuilder, values: Sequence[object], hints: Sequence[str] = ()
 ) -> list[str]:
-    """Return expressions that recreate values, such as arguments; they may share objects.
+    """Return expressions that recreate values, such as arguments; the values may share objects.
 
-    Write the functions that use the values first, because they decide which attributes are
-    needed. ``hints`` are suggested names for variables.
+    The caller must write the functions that use the values first, because they decide which
+    attributes are needed. ``hints`` are suggested names for variables.
 
     Raises:
         UnwritableValue: Something in the values cannot be written as source text.
     """
     names = [*hints, *["value"] * (len(values) - len(hints))]
     try:
-        # Reading tensors must not be seen by modes or recorded by autograd.
+        # Prevent torch function modes from seeing the reads of tensors, and autograd from recording
+        # them.
         functions = dispatcher.disable_torch_function()
         with torch.no_grad(), functions, dispatcher.disable_modes():
             known = frozenset(program.written.mentioned)

@@ -47,7 +47,7 @@ WRITERS: Writers = (
     (_is_any_of(torch.Generator), torch_values.write_generator),
     (_is_any_of(torch.finfo, torch.iinfo), torch_values.write_limits),
     (numpy_values.is_numpy, numpy_values.write_numpy_value),
-    # Classes whose instances describe their contents.
+    # Objects whose class describes their contents, such as dataclasses and named tuples.
     (dataclasses.is_dataclass, python.write_dataclass),
     (_is_any_of(tuple), python.write_tuple_subclass),
     (python.is_standard, python.write_reduced),

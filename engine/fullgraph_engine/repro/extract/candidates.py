@@ -32,10 +32,11 @@ _ODDS = 5
 
 @dataclass(frozen=True)
 class ExtractionOutcome:
-    """Result of looking for a finding: serialized programs that may show it, or the reason for
+    """Serialized programs that may show a finding (``packed``), or the ``reason`` why there are
     none.
 
-    ``needs_real`` is the reason why the run must be repeated with real instead of fake tensors.
+    ``needs_real`` is the reason why the run must be repeated with real instead of fake tensors;
+    None if fake tensors suffice.
     """
 
     packed: str = ""
@@ -101,7 +102,7 @@ def _extract_by_code(tracee: Tracee, wanted: Wanted, until: float) -> Extraction
 def _extract_repeated_calls(tracee: Tracee, wanted: Wanted, until: float) -> ExtractionOutcome:
     """Write programs that may show a recompile that a forecast has predicted for later calls.
 
-    The later calls are made here, to find the recompile. ``tracee`` is the function or module,
+    This function makes the later calls to find the recompile. ``tracee`` is the function or module,
     ``wanted`` the predicted finding, and ``until`` the ``time.monotonic()`` time to stop.
     """
     with tracing.tensor_mode(tracee.fake):
@@ -147,10 +148,9 @@ def count_calls_with(
 
 
 def _tensor_stores(tracee: Tracee, wanted: Wanted) -> tuple[TensorStore | None, ...]:
-    """Return the stores in which programs save tensor contents, one for each way to write a
-    program.
+    """Return the stores for tensor contents; each program is written once per store.
 
-    A store is a folder; None stands for a program without contents, as for fake tensors.
+    A store is a folder; None stands for programs without contents, as for fake tensors.
     """
     real = not tracee.fake
     return TensorStore.choices(always=real and wanted.data, if_needed=real)

@@ -23,8 +23,9 @@ from ...tracing.stacks import is_machinery, is_torch
 from .statements import Definition, Layer, beginning_lines, function_around, layers_around
 
 AHEAD = (0, 1, 2, 4)
-"""Numbers of preceding statements to include, when a statement becomes a generated program; each is
-tried.
+"""Numbers of preceding statements to include when a program is written for one statement.
+
+One program is written for each number.
 """
 
 _DEEPEST = 2
@@ -48,14 +49,14 @@ def _make_history() -> deque[FrameVariables]:
 
 @dataclass
 class CapturedFrame:
-    """A frame of user code on the way to a finding, with values of its variables captured while the
+    """A frame of user code that leads to a finding, with values of its variables captured while the
     code runs.
 
-    ``layers`` are the statements around the line, innermost first. ``visits`` has, for each of
-    these statements, the variables before each of its executions. ``before`` has the variables
-    before an earlier statement of the same block; its key is (index in ``layers``, number of
-    statements from there to the statement around the line). ``entries`` has the arguments of each
-    call of the frame's function. Lists are in the order of execution.
+    ``layers`` are the statements around the frame's line, innermost first. ``visits`` maps the
+    index of each such statement to the variables before each of its executions. ``before`` has the
+    variables before an earlier statement of the same block. Its key is (index in ``layers``, number
+    of statements between the earlier one and the statement in ``layers``). ``entries`` has the
+    arguments of each call of the frame's function. Lists are in the order of execution.
     """
 
     frame: Frame
@@ -82,7 +83,7 @@ class CapturedFrame:
         return self.entries[-1]
 
     def variables_at(self, depth: int) -> FrameVariables:
-        """Return the variables before a statement around the line, at its last execution.
+        """Return the variables before the last execution of a statement around the frame's line.
 
         ``depth`` selects the statement; 0 is the innermost.
         """
@@ -102,7 +103,9 @@ def find_capturable_frames(frames: Sequence[Frame]) -> list[CapturedFrame]:
 
 
 def find_functions(call: Callable[[], Any]) -> list[Frame]:
-    """Return frames at the first lines of the first 24 functions of the user that a call enters."""
+    """Return the first 24 functions of the user that a call enters, as frames at their first
+    lines.
+    """
     found: dict[CodeType, Frame] = {}
 
     def on_frame(frame: FrameType, event: str, argument: Any) -> None:
@@ -143,7 +146,7 @@ def _call_traced(call: Callable[[], Any], entered: Callable[[FrameType, str, Any
 class _FrameWatcher:
     """A trace function (for ``sys.settrace``) that captures the variables of the wanted frames.
 
-    Unless the call runs as a ``whole``, it stops the call when all are captured.
+    It stops the call when all are captured, unless ``whole`` is true.
     """
 
     def __init__(self, wanted: Sequence[CapturedFrame], whole: bool) -> None:
@@ -186,8 +189,8 @@ class _FrameWatcher:
     ) -> None:
         """Capture the variables if the next line to run is the beginning of a wanted statement.
 
-        ``ahead`` maps the lines of preceding statements to keys of their variables. ``before`` is
-        the line that ran last in this frame.
+        ``ahead`` maps the first lines of preceding statements to keys of ``CapturedFrame.before``.
+        ``before`` is the line that ran last in this frame.
         """
         line = frame.f_lineno
         if line in ahead:
@@ -206,7 +209,7 @@ class _FrameWatcher:
 
 
 def _lines_ahead(captured: CapturedFrame) -> dict[int, tuple[int, int]]:
-    """Map the line of each preceding statement to the key of its captured variables."""
+    """Map the first line of each preceding statement to its key in ``CapturedFrame.before``."""
     return {
         beginning_lines(layer.statements_from(many)[0])[0]: (depth, many)
         for depth, layer in enumerate(captured.layers[:_DEEPEST])

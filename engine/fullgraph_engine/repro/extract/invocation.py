@@ -83,7 +83,7 @@ class CompiledInvocation:
 
 @dataclass(frozen=True)
 class ExhaustedInvocation:
-    """A way to call a compiled generator: its items are consumed, because tracing starts only
+    """A way to call a compiled generator and consume its items, because tracing starts only
     then.
     """
 

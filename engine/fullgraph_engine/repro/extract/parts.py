@@ -30,9 +30,9 @@ def expression_unit(captured: CapturedFrame, outwards: int, program: ProgramDraf
     """Write a function with one operation of the user's code, with the operation's operands as
     parameters.
 
-    By default it is the operation that the captured frame executes. A larger ``outwards`` selects
-    an enclosing operation, which uses the result: a graph break at the read of a submodule can also
-    be shown at its call.
+    By default, this is the innermost operation that the captured frame executes. A larger
+    ``outwards`` selects an operation around it. For example, a graph break at the read of a
+    submodule can also be shown at the call of the submodule.
 
     Raises:
         UnwritableValue: The expression is not an operation, or an operand cannot be evaluated or
@@ -68,7 +68,8 @@ def expression_unit(captured: CapturedFrame, outwards: int, program: ProgramDraf
             if not any(isinstance(each, ast.Slice) for each in ast.walk(node.slice)):
                 node.slice = operands.pass_operand(node.slice, "key")
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-            # After a graph break the comprehension may be a frame of its own, with an iterator.
+            # After a graph break the comprehension may run in its own frame, which receives an
+            # iterator.
             first = node.generators[0]
             first.iter = operands.pass_operand(first.iter, "x")
         case _:
@@ -173,9 +174,9 @@ def statement_unit(
     """Write a function with one statement of the user's code; the variables it reads are
     parameters.
 
-    ``depth`` selects the statement around the line, 0 the innermost. ``empty`` removes the
-    bodies of a compound statement. ``most`` is the maximum number of calls; the last executions
-    are used.
+    ``depth`` selects a statement around the frame's line; 0 is the innermost. ``empty`` removes the
+    bodies of a compound statement. ``most`` is the maximum number of calls, taken from the last
+    executions of the statement.
 
     Raises:
         UnwritableValue: The statement cannot stand alone, or a value cannot be written.
@@ -196,8 +197,8 @@ def window_unit(
 ) -> CallableUnit:
     """Write a function with the last statements of a block of the user's code.
 
-    It starts ``ahead`` statements before the statement around the line that ``depth`` selects.
-    ``most`` is the maximum number of calls, as in :func:`statement_unit`.
+    ``depth`` selects a statement around the frame's line; the function begins ``ahead`` statements
+    before it. ``most`` is the maximum number of calls, as in :func:`statement_unit`.
 
     Raises:
         UnwritableValue: The statements cannot stand alone, or a value cannot be written.
@@ -336,7 +337,9 @@ class _AttributeFlattener(ast.NodeTransformer):
     """
 
     def __init__(self, variables: FrameVariables, whole: ast.AST, taken: set[str]) -> None:
-        """Store the variables; ``whole`` is all the code to transform, ``taken`` are used names."""
+        """Store the variables; ``whole`` is all the code to transform, ``taken`` are the names in
+        use.
+        """
         self.paths: dict[str, tuple[str, ...]] = {}
         self._stored = {
             ast.unparse(each)
@@ -445,7 +448,7 @@ def _unit_of_function(
             entry, tuple(replace(given, inputs=given.inputs[1:]) for given in calls)
         )
     for given in calls:
-        # Owners come before their class, because they decide which members it keeps.
+        # Write the instances before their class, because they decide which members the class keeps.
         owner = given.inputs[0].value
         program.variable_for(owner, program.expression(owner, "owner"), "owner")
     return CallableUnit(f"{program.refer_to(type(owner))}.{name}", calls)

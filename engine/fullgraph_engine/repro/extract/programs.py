@@ -28,9 +28,9 @@ from .invocation import CallableUnit, Invocation
 from .repeated_calls import RepeatedCalls
 
 _OUTWARDS = 3
-"""Number of callers, above the function with the finding, to write as whole functions."""
+"""Number of callers of the function with the finding to write as whole functions."""
 _CALLERS = 2
-"""Number of callers for which programs with single statements around the call are written, too."""
+"""Number of callers whose single statements around the call are written as programs, too."""
 
 _Write = Callable[[ProgramDraft], CallableUnit]
 
@@ -50,9 +50,9 @@ class CandidatePrograms:
     ) -> None:
         """Prepare to write programs for a finding of the function or module ``tracee``.
 
-        ``settings`` are statements that change torch's settings. ``further`` are later calls that
-        the finding is about; they replace the call with the user's inputs. ``stores`` save tensor
-        contents: each program is written once per store.
+        ``settings`` are statements that change torch's settings. If the finding was predicted for
+        later calls, these are ``further``; they replace the call with the user's inputs. ``stores``
+        save tensor contents: each program is written once per store.
         """
         self.tracee, self.finding = tracee, finding
         self._settings, self._further, self._stores = settings, further, stores
@@ -88,7 +88,7 @@ class CandidatePrograms:
     def _candidates_of_calls(self) -> Iterator[ReproCandidate]:
         """Yield programs that call a function several times, for findings such as a recompile.
 
-        The function is the guarded one, or the one with the code that causes the recompile.
+        The function has the guard that fails, or contains the code that causes the recompile.
         """
         evidence = self.finding.evidence
         assert isinstance(evidence, RecompileEvidence)
@@ -125,7 +125,7 @@ class CandidatePrograms:
             )
 
     def _candidates_of_one_call(self) -> Iterator[ReproCandidate]:
-        """Yield programs with one call, for frames that lead to the finding, innermost first."""
+        """Yield programs with one call, for the frames on the finding's stack, innermost first."""
         captures = capture.find_capturable_frames(self._user_frames())
         if not captures:
             yield from self._candidates_of_any_function()
@@ -138,7 +138,7 @@ class CandidatePrograms:
             yield from self._write_candidates("function", partial(parts.function_unit, captured))
 
     def _user_frames(self) -> list[Frame]:
-        """Return the frames of user code that lead to the finding, outermost first."""
+        """Return the frames of user code on the finding's stack, outermost first."""
         frames = self.finding.stack
         return [each for each in frames if not is_torch(each.path) and not is_machinery(each.path)]
 
@@ -154,9 +154,9 @@ class CandidatePrograms:
     def _candidates_of_parts(
         self, captured: CapturedFrame, *, innermost: bool
     ) -> Iterator[ReproCandidate]:
-        """Yield programs with an operation, a statement, and the block around it, in one function.
+        """Yield programs with an operation, a statement, or a block from the code of one frame.
 
-        ``innermost`` is True for the frame in which the finding is.
+        ``innermost`` is True for the frame with the finding.
         """
         for outwards in range(2 if innermost else 1):
             yield from self._write_candidates(
@@ -176,7 +176,7 @@ class CandidatePrograms:
         return CallableUnit(program.expression(call.function), self._calls_to_make(call))
 
     def _calls_to_make(self, call: Call) -> tuple[invocation.CallInputs, ...]:
-        """Return the calls that show the finding: one with the user's inputs, or predicted later
+        """Return the calls that programs make: one with the user's inputs, or the predicted later
         calls.
         """
         if self._further is not None:
@@ -242,8 +242,8 @@ class CandidatePrograms:
         )
 
     def _text_unit(self) -> CallableUnit:
-        """Return the analyzed function or module, as the user's file names it, with the inputs of
-        the calls to make.
+        """Return the analyzed function or module by its name in the user's file, with the inputs of
+        its calls.
         """
         call = self.tracee.call()
         return CallableUnit(self._entry_text(call), self._calls_to_make(call))

@@ -18,7 +18,7 @@ from ...tracing.variations import Inputs
 from .invocation import CallInputs
 
 COUNT = 3
-"""Number of calls that follow the first one."""
+"""Number of calls to make after the first one."""
 
 _AGAIN = {"recompile/every-call": COUNT, "guard/mutated": 1}
 """Number of calls after the first, by finding code, for findings that appear without changed
@@ -38,7 +38,7 @@ class RepeatedCalls:
 
     @property
     def calls(self) -> tuple[CallInputs, ...]:
-        """Inputs of the calls, as programs write them."""
+        """Inputs of the calls, as generated programs write them."""
         return tuple(CallInputs.from_arguments(args, kwargs) for args, kwargs in self.arguments)
 
     def trace_recompiles(self) -> list[Recording]:

@@ -16,8 +16,9 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 class Layer:
     """A statement of a function and its one-based lines, from ``first`` to ``last``.
 
-    ``head`` is the last line that runs when the statement is entered: all of a simple statement, or
-    the condition of an ``if``. ``block`` is the list of statements that contains it.
+    ``head`` is the last line before the statement's body, such as the condition of an ``if``; for a
+    simple statement it is ``last``. ``block`` is the list of statements that contains this
+    statement.
     """
 
     node: ast.stmt
@@ -27,10 +28,10 @@ class Layer:
     block: tuple[ast.stmt, ...] = ()
 
     def statements_from(self, before: int) -> tuple[ast.stmt, ...]:
-        """Return the statements from ``before`` statements ahead of this one to the end of the
-        block.
+        """Return the statements of the block, from ``before`` statements ahead of this one to the
+        end.
 
-        Return () if the block has fewer statements ahead.
+        Return () if fewer statements are ahead of this one.
         """
         at = self.block.index(self.node) - before
         return self.block[at:] if at >= 0 else ()
@@ -83,7 +84,9 @@ def layers_around(function: Definition, line: int) -> tuple[Layer, ...]:
 
 
 def beginning_lines(node: ast.stmt) -> tuple[int, int]:
-    """Return the first and last line that run when a statement is entered."""
+    """Return the first and last line of a statement without its body, such as the condition of an
+    ``if``.
+    """
     head = min(map(_first_line, _inner_statements(node)), default=_last_line(node) + 1) - 1
     return _first_line(node), max(head, node.lineno)
 

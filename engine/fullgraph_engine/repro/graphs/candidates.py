@@ -138,9 +138,10 @@ _Lines = tuple[str, ...]
 
 
 def _describe_backend(wanted: Wanted) -> tuple[Backend, _Lines, _Lines, _Lines]:
-    """Return the backend of a request, and three groups of lines for the programs.
+    """Return the requested backend, and three groups of source lines for programs that use it.
 
-    The groups define the backend, import what the definition needs, and inform the reader.
+    The groups are the backend's definition, the imports of the definition, and notes for the
+    reader.
 
     Raises:
         LookupError: The backend cannot be used; the message says why.

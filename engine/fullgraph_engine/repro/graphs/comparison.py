@@ -116,8 +116,8 @@ _EXACT = """\
 _RANDOM = """\
     exact, near, slack = plain, plain, 1000  # in double precision it draws others"""
 
-# Integers and booleans are wrong only where eager results agree with double precision: elsewhere,
-# as in a rounded comparison, they depend on the last bit.
+# Compare integers and booleans only if the eager result equals the result in double precision.
+# Otherwise, as in a rounded comparison, the result depends on the last bit of a float.
 _OTHERS = "exact.equal(plain) and not plain.equal(fast)"
 
 

@@ -58,7 +58,7 @@ class GraphMinimizer(minimize.ProgramMinimizer):
             return
         before = _monotonic()
         reason = prepare_process(self.backend, self.around)
-        self.until += _monotonic() - before  # preparation is not part of the budget
+        self.until += _monotonic() - before  # the time limit does not include the preparation
         if reason:
             self.end(reason)
             return
@@ -202,7 +202,7 @@ def _move_headers(folder: str, scratch: str) -> None:
     Inductor chooses its folder at import, which may have happened before this process was forked.
     """
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-    with contextlib.suppress(OSError, KeyError):  # Inductor then uses another folder
+    with contextlib.suppress(OSError, KeyError):  # on failure, Inductor uses another folder
         os.symlink(folder, f"{scratch}/torchinductor_{getpass.getuser()}")  # noqa: PTH211
     headers = f"{folder}/precompiled_headers"
     for folder_name, path in zip(

@@ -29,11 +29,10 @@ class TensorStore:
 
     @classmethod
     def choices(cls, *, always: bool, if_needed: bool) -> tuple[TensorStore | None, ...]:
-        """Return the stores to try for a program's tensor contents, in order of preference; None is
-        a program without contents.
+        """Return the stores to try for tensor contents, in order of preference.
 
-        ``always``: every program needs the contents. ``if_needed``: programs with contents are
-        tried last.
+        None in the result stands for programs without contents. ``always``: every program needs the
+        contents. ``if_needed``: programs with contents are tried last.
         """
         if always:
             return (cls.for_process(),)

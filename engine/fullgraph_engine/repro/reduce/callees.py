@@ -1,4 +1,7 @@
-"""A static guess of which functions a program calls where; tests reject wrong guesses."""
+"""Static analysis that guesses which functions the calls in a program call.
+
+A wrong guess is harmless, because each smaller program is tested.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from .places import FUNCTIONS, Function, SyntaxIndex
 
 _DEPTH = 8
 _ROUNDS = 3
-"""Maximum number of rounds that search for calls; each round follows functions passed as arguments.
+"""Maximum number of rounds of the search for calls. A round uses the calls found before, for
+example to follow functions passed as arguments.
 """
 # Methods of modules that return the module itself.
 _SAME = frozenset({"eval", "train", "to", "cuda", "cpu", "float", "double", "half", "bfloat16"})
@@ -57,9 +61,9 @@ class Callees:
                 break
 
     def _find_sites(self) -> dict[Function, list[tuple[ast.Call, int]]]:
-        """Find more calls, using the calls found so far; return them by the function they call.
+        """Find more calls from the calls found so far; return them by the function that they call.
 
-        The number is of implicit arguments: 1 if the call passes ``self``.
+        Each call comes with its number of implicit arguments: 1 if it passes ``self``.
         """
         found: dict[Function, list[tuple[ast.Call, int]]] = {}
         for node in ast.walk(self._places.tree):

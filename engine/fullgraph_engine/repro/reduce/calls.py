@@ -75,7 +75,9 @@ def _are_equal(values: Sequence[ast.AST | None]) -> bool:
 
 
 def _is_same_everywhere(value: ast.expr, places: SyntaxIndex) -> bool:
-    """Whether the expression ``value`` has the same value in every function of the program."""
+    """Whether the expression ``value`` reads only module-level names, so that any function can use
+    it.
+    """
     return all(
         places.home_scope(node) is places.tree and node.id not in ("self", "cls")
         for node in ast.walk(value)

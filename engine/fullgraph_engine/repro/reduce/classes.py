@@ -62,8 +62,8 @@ class _WithoutConstants(ast.NodeTransformer):
 
 
 def inline_attributes(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Propose edits that replace attributes with one assignment by their constant or global
-    value.
+    """Propose edits that replace an attribute by its value, if it is assigned once and the value is
+    a constant or global.
     """
     places = SyntaxIndex.from_tree(program.tree)
     stored: dict[str, list[ast.Assign]] = {}

@@ -1,8 +1,8 @@
 """Edits of a syntax tree that can be combined.
 
 An edit replaces nodes of one tree. Its replacements may contain nodes of the same tree, to which
-the other edits are applied. For example, if edits replace ``b = f(a)`` by ``a`` and ``c = g(b)`` by
-``b``, a later ``c`` becomes ``a``. The original tree is not modified.
+the other edits are applied. For example, if one edit replaces ``c`` by ``b`` and another replaces
+this ``b`` by ``a``, both together replace ``c`` by ``a``. The original tree is not modified.
 """
 
 from __future__ import annotations

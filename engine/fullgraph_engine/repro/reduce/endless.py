@@ -15,10 +15,11 @@ def has_endless_loop(tree: ast.Module) -> bool:
 
 
 def _never_ends(loop: ast.While) -> bool:
-    """Whether nothing leaves a loop and nothing in it changes its condition.
+    """Whether a loop certainly never ends: nothing leaves it, and nothing in it changes its
+    condition.
 
-    A call may end the process, so ``while True`` counts only without calls. Loops whose condition
-    contains a call are not judged.
+    A ``while True`` loop with a call does not count, because the call may end the process. Loops
+    whose condition contains a call, an attribute or a subscript do not count either.
     """
     inside = list(nodes_of_scope(loop.body))
     if any(isinstance(node, _LEAVING) for node in inside):

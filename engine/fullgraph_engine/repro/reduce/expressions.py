@@ -80,7 +80,7 @@ def drop_targets(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _is_idle(node: ast.expr, part: ast.expr, places: SyntaxIndex) -> bool:
-    """Whether the edit of replacing ``node`` by ``part`` leaves a statement without any effect."""
+    """Whether replacing ``node`` by ``part`` leaves a statement without any effect."""
     if not isinstance(places.parents[node], ast.Expr):
         return False
     if isinstance(part, ast.Name):
@@ -198,7 +198,7 @@ def _replacement_parts(node: ast.expr, places: SyntaxIndex) -> Iterator[ast.expr
 def _removable_parts(node: ast.expr) -> Iterator[Sequence[ast.AST]]:
     """Yield groups of nodes to remove from an expression, such as single arguments.
 
-    Of data lists, the groups are all but the first item, and the second half.
+    For a list of constants, one group is all but the first item, and another is the second half.
     """
     match node:
         case ast.List(elts=elts) | ast.Tuple(elts=elts) | ast.Set(elts=elts) if is_data(node):

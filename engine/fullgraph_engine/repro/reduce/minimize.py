@@ -54,7 +54,7 @@ Judge = Callable[[str, Requirement], tuple[Verdict, ShownFinding | None]]
 
 
 class ProgramMinimizer:
-    """A minimizer of the programs of one request; ``run`` performs it."""
+    """A minimizer of the programs of one request; :meth:`run` searches, reduces and verifies."""
 
     trial_seconds = TRIAL_SECONDS
     verifying = VERIFYING
@@ -80,7 +80,7 @@ class ProgramMinimizer:
         self._last_report = 0.0
         self.fresh_name: FreshPython | None = None
         self.ahead: _EarlyVerification | None = None
-        """Verification of an earlier program in a fresh Python, in parallel to the search."""
+        """Verification of an earlier program in a fresh Python, which runs during the search."""
         self.verified = False
         """True if a verified script was reported; unverified scripts do not replace it."""
 
@@ -153,12 +153,12 @@ class ProgramMinimizer:
     def find_first(
         self, requirement: Requirement, seconds: float, among: Collection[int] = ()
     ) -> tuple[ReproCandidate, ShownFinding] | None:
-        """Return the smallest program that shows the finding, and the finding; None if no
-        program does.
+        """Return the smallest program that shows the finding, and the finding; None if no program
+        does.
 
-        Programs run from small to large. After two thirds of the time they run from both ends in
-        turns, because the largest are the most likely to succeed. ``seconds`` limits one
-        program; ``among`` restricts the programs by index.
+        Programs run from small to large. After two thirds of the time they are taken alternately
+        from both ends of the list, because the largest are the most likely to succeed. ``seconds``
+        limits one program; ``among`` restricts the programs by index.
         """
         trials, until = self.trials(requirement, seconds), self.deadline()
         late, ends = (self.started + 2 * until) / 3, itertools.cycle((-1, 0))
@@ -417,7 +417,7 @@ def encode_verdict(verdict: Verdict, shown: ShownFinding | None) -> bytes:
 def decode_verdict(answer: bytes | None) -> tuple[Verdict, ShownFinding | None]:
     """Decode the verdict that a separate process returned; see :func:`encode_verdict`.
 
-    None means that the time limit passed, and invalid JSON that the process crashed.
+    ``answer`` is None if the time limit passed, and invalid JSON if the process crashed.
     """
     if answer is None:
         return Verdict(False, "it did not end"), None

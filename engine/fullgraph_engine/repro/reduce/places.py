@@ -175,7 +175,7 @@ class SyntaxIndex:
         return inner
 
     def is_value(self, node: ast.AST) -> bool:
-        """Whether a node reads a variable, apart from modules, functions and classes."""
+        """Whether a node reads a variable other than a module, function or class."""
         return (
             isinstance(node, ast.Name)
             and isinstance(node.ctx, ast.Load)

@@ -48,10 +48,11 @@ class Tester(Protocol):
 class Pass:
     """A step of the reducer; it proposes groups of edits that may make a program smaller.
 
-    The edits of a group are tried together at first; alternatives are groups of one. ``basic``
-    passes run again with edits that failed, when all passes are exhausted. ``last`` passes run once
-    at the end. ``likely`` passes usually succeed. Groups of at most ``finest`` edits are not
-    divided. ``order`` returns a key that must become smaller.
+    The edits of a group are first tried together, so edits that exclude each other are in separate
+    groups. ``basic`` passes run again with edits that failed, when all passes are exhausted.
+    ``last`` passes run once at the end. ``likely`` passes usually succeed. Groups of at most
+    ``finest`` edits are not divided. ``order`` returns a sort key of a program, which each accepted
+    edit must make smaller.
     """
 
     name: str
@@ -223,8 +224,8 @@ class ReductionSearch:
             self._test.kill(attempt.ticket)
 
     def _is_hopeless(self, program: ParsedProgram, trace: object) -> bool:
-        """Whether testing a program is needless, because it failed before or will certainly
-        fail.
+        """Whether a program need not be tested, because it or the same change failed or is expected
+        to fail.
         """
         if self._known.get(program.text) is False or trace in self._failed:
             return True
@@ -314,7 +315,8 @@ class ReductionSearch:
 
 _NONSENSE = ".* is not (callable|subscriptable)|.* indices must be"
 
-# Dynamo does not trace a candidate that loses one of these texts.
+# Candidates must keep these texts of the original program, because without them Dynamo does not
+# trace the program.
 _ANCHORS = ("torch.compile(", "torch.export.export(", "torch._dynamo.optimize(", 'backend="eager"')
 
 

@@ -124,7 +124,7 @@ def drop_statements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _block_priority(block: list[ast.stmt], places: SyntaxIndex) -> int:
-    """Return a sort key for a block: 0 in a function, 1 in module code, 2 in a constructor."""
+    """Return a sort key for a block: 0 in a class, 1 outside of classes, 2 in a constructor."""
     around = places.scopes[block[0]]
     if places.enclosing_class(block[0]) is None:
         return 1

@@ -121,10 +121,10 @@ def simplify_tensors(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _dtype_keyword(name: str, node: ast.Call, torch: ast.Name) -> list[ast.keyword]:
-    """Return the ``dtype`` argument that ``torch.ones`` needs to have the same dtype as a call.
+    """Return the ``dtype`` argument with which ``torch.ones`` gives the same dtype as the call
+    ``node``.
 
-    ``name`` is the function that the call ``node`` calls, such as "randn". Return [] if none is
-    needed.
+    ``name`` is the called function, such as "randn". Return [] if no argument is needed.
     """
     given = [keyword for keyword in node.keywords if keyword.arg == "dtype"]
     if given:
@@ -152,7 +152,8 @@ def _is_large(node: ast.Call) -> bool:
 
 
 def _size_arguments(name: str, args: list[ast.expr]) -> list[ast.expr] | None:
-    """Return size arguments for ``torch.ones`` so that the result has the size of another call.
+    """Return size arguments with which ``torch.ones`` gives a result of the same size as another
+    call.
 
     ``name`` and ``args`` are the called function and its arguments. Return None if the size is
     unknown.

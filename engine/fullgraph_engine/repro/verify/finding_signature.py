@@ -27,9 +27,9 @@ class FindingSignature:
     """The properties of a finding that do not depend on names and sizes.
 
     ``kind`` is Dynamo's title of a graph break, the class of an exception, or both, or the property
-    of a tensor that changed. ``reason`` are the words of Dynamo's context in order. ``construct``
-    is the class of the syntax node at the finding, and ``callee`` the name of the function called
-    there; both are empty if unknown.
+    of a tensor that changed. ``reason`` has the words of the explanation that Dynamo calls context,
+    in order. ``construct`` is the class of the syntax node at the finding, and ``callee`` the name
+    of the function called there; both are empty if unknown.
     """
 
     code: str

@@ -14,11 +14,13 @@ _NOWHERE = Range(Position(0, 0), Position(0, 0))
 
 
 def findings_of(recording: Recording, source: SourceText) -> Iterator[Finding]:
-    """Yield the findings of a recorded run, as an analysis reports them, without counts."""
+    """Yield the findings of a recorded run, as an analysis of the file reports them, but without
+    counts.
+    """
     for record in recording.breaks:
         yield breaks.break_finding(record, source, _NOWHERE)
     for skip in recording.skips:
-        # Drop the module frame: Dynamo did not skip it.
+        # Remove the frame of the module, because Dynamo did not skip that frame.
         callers = tuple(frame for frame in skip.callers if frame.function != "<module>")
         finding = breaks.skip_finding(replace(skip, callers=callers), source)
         if finding is not None:

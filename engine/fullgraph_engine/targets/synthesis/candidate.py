@@ -186,7 +186,8 @@ def notation_of(
     """Return the example inputs that state a candidate's arguments, as the parsed text of a probe
     comment.
 
-    ``positional`` names the parameters that can be passed by position; the first inputs are.
+    ``positional`` names the parameters that can be passed by position, in order. Inputs are passed
+    by position up to the first missing one.
     """
     placed: list[Value] = []
     named = dict(candidate.inputs)

@@ -1,8 +1,8 @@
 """Tell errors that the user's code raises with any plausible inputs from errors of wrongly guessed
 inputs.
 
-Only the former are reported to the user. Such an error names something that does not exist, or it
-remains for all other sizes of the inputs and all other numbers of the constructor.
+Only errors of the first kind are reported to the user. They name something that does not exist, or
+remain with all other sizes of the inputs and all other numbers for the constructor.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ def is_certain(
     """Whether the shape error of a trial call remains with other sizes, so that the code is wrong;
     ``run`` tries other arguments.
 
-    With other sizes of the inputs the error must be the same, where the code gets that far. With
-    other numbers of the constructor, the code must not get any farther.
+    With other sizes of the inputs, the call must raise the same error, or another one before that
+    line. With other numbers for the constructor, it must not get past that line.
     """
     same = 0
     for number, (varies_inputs, candidate) in enumerate(_variations(subject, outcome)):

@@ -37,8 +37,8 @@ _Bound = Union[ast.expr, Literal["parameter"], None]
 example for a name assigned twice."""
 
 _MOST = 3
-"""Maximum number of constructor calls of one class from which arguments are taken, and of calls of
-the function in which such a constructor call is."""
+"""Maximum number of constructor calls of one class from which arguments are taken. Also the maximum
+number of calls of a function that contains such a constructor call."""
 _DEPTH = 4
 """Maximum number of callers followed to find the value of a function's parameter."""
 _PLAIN = (int, float, str, bool, type(None))
@@ -97,8 +97,8 @@ def _read_calls(text: str) -> tuple[dict[str, list[_Site]], dict[str, _Bound]]:
     """Return the calls in a file, by the last part of the called name, and the names that the file
     assigns.
 
-    ``super().__init__(…)`` and subclasses that inherit the constructor also count as constructor
-    calls.
+    ``super().__init__(…)`` and calls of subclasses that inherit the constructor also count as calls
+    of the base class.
     """
     found: dict[str, list[_Site]] = {}
     inherited: list[tuple[str, str]] = []
@@ -160,10 +160,10 @@ def _call_arguments(call: ast.Call, parameters: AnySequence[str]) -> Iterator[tu
 
 @dataclass(frozen=True, eq=False)
 class _Frame:
-    """One call of a function, in which names of the function's parameters have known values.
+    """One call of a function, in which the function's parameters have known values.
 
-    ``given`` has the expression passed for each parameter, with the call of the function around
-    that expression.
+    ``given`` maps each parameter to the expression that the call passes, and to the outer call in
+    which this expression is evaluated.
     """
 
     function: Function | None = None

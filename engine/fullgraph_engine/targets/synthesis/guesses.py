@@ -189,7 +189,8 @@ class Guesses:
 
     def _guess_by_name(self, parameter: SignatureParameter, depth: int = 0) -> Iterator[Value]:
         name = parameter.name.lower()
-        # Uses of the class's own arguments do not apply to parameters of nested objects.
+        # The attributes that the code reads are known only for the class's own parameters, not for
+        # parameters of nested objects.
         read = self._read.get(parameter.name, frozenset()) if depth == 0 else frozenset()
         untyped = parameter.annotation is None and bool(read)
         if re.fullmatch(_BAG, name) or (untyped and not any(map(_is_of_torch, read))):
@@ -201,7 +202,8 @@ class Guesses:
         if re.fullmatch(_FLAG, name):
             yield LiteralValue("bias" in name or "affine" in name)
         if name.endswith("shape"):
-            # A broadcast argument has the number of channels and then ones as shape.
+            # The shape of an argument to broadcast, such as ``(C, 1, 1)``: the number of channels,
+            # then ones.
             for ones in (2, 3, 0, 1):
                 yield Sequence("list", (LiteralValue(WIDTH), *(LiteralValue(1),) * ones))
         if re.fullmatch(_LIST, name) and not re.fullmatch(r"(in|out|num|n)_?(channels)", name):
@@ -518,8 +520,8 @@ class Guesses:
 
     @functools.cached_property
     def declared(self) -> dict[str, Value]:
-        """Defaults of command-line options, by name, that the file or files that construct the
-        class declare."""
+        """Defaults of command-line options, by name, in this file and in other files that construct
+        the class."""
         found: dict[str, Value] = {}
         for text in (*reversed(self._other_texts), self._file_text):
             with contextlib.suppress(SyntaxError, ValueError):

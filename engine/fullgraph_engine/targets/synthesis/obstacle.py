@@ -201,7 +201,7 @@ _PAIRS = (
     r"has size (\d+) for operand \d+ which does not broadcast with previously seen size (\d+)",
 )
 _PAIRS_TURNED = (
-    # Here the required number comes first, then the number in the data.
+    # These messages state the required number first, then the number in the data.
     r"Expected (\d+) in dimension \d+ but got (\d+)",
     r"to have (\d+) channels, but got (\d+)",
     r"expecting embedding dimension of (\d+), but got (\d+)",
@@ -532,7 +532,7 @@ def _evaluate_in_frame(node: ast.expr, frame: types.FrameType) -> Any:
         return None
 
 
-# -- which values -----------------------------------------------------------------------------
+# -- arguments that code uses ------------------------------------------------------------------
 
 
 def paths_of(node: ast.AST, frame: types.FrameType, outcome: TrialOutcome) -> list[Path]:

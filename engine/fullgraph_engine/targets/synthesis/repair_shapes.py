@@ -24,8 +24,8 @@ _SPATIAL = {1: (64,), 2: (SIDE, SIDE), 3: (8, 8, 8)}
 
 
 def fit_layer(subject: SearchSubject, outcome: TrialOutcome, call: FailedCall) -> Iterator[Repair]:
-    """Yield changed arguments in which an input has a shape that the layer that raised accepts,
-    judging by its weights."""
+    """Yield changed arguments in which an input gets a shape that fits the weights of the layer
+    that raised."""
     candidate = outcome.candidate
     yield from _copy_shapes(outcome, call)
     given = (*call.args, *call.kwargs.values())
@@ -88,7 +88,7 @@ def _copy_shapes(outcome: TrialOutcome, call: FailedCall) -> Iterator[Repair]:
     """Yield changed arguments in which an input gets the shape of another one, for functions that
     need equal shapes.
 
-    For concatenations the joined dimension may differ.
+    In a concatenation, the dimension along which tensors are joined may differ.
     """
     candidate = outcome.candidate
     joins = call.name in ("cat", "concat", "concatenate")
@@ -151,8 +151,8 @@ def reshape_input(
 
 
 def change_ranks(outcome: TrialOutcome, met: int | None, wanted: int) -> Iterator[Repair]:
-    """Yield changed arguments in which a tensor has ``wanted`` instead of ``met`` dimensions, or a
-    list as many items."""
+    """Yield changed arguments in which a tensor has ``wanted`` dimensions instead of ``met``, or a
+    list has ``wanted`` items."""
     candidate = outcome.candidate
     near = [path for path in implicated_paths(outcome) if path[0] == "inputs"]
     for path, _, shape in candidate.input_tensors():

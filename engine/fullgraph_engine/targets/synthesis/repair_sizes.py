@@ -19,8 +19,8 @@ _SIDES = (64, 224, 128, 28, 96, 256, 299, 112, 16, 84, 384, 512, 8)
 _MOST_KNOWN = 6
 """Maximum number of the constructor's integer arguments tried as sizes of inputs."""
 _CLOSER = 1.5
-"""Reduction of a change's cost if the previous change has brought two numbers that should be equal
-closer."""
+"""Amount by which a change gets cheaper if the previous change has reduced the difference of two
+numbers that should be equal."""
 _LONGEST = 1 << 17
 """Maximum size to try for an image or sequence."""
 
@@ -36,7 +36,7 @@ class Gap:
 
 
 def gap_of(outcome: TrialOutcome) -> Gap | None:
-    """Return the most likely difference between two numbers that a trial call failed by; None for
+    """Return the difference between two numbers that most likely made a trial call fail; None for
     other failures."""
     unequal = next((one for one in find_obstacles(outcome) if isinstance(one, Unequal)), None)
     if unequal is None:
@@ -163,8 +163,8 @@ def _try_known_numbers(subject: SearchSubject, candidate: InputCandidate) -> Ite
 def _resize_square(
     candidate: InputCandidate, site: NumberSite, number_: int
 ) -> InputCandidate | None:
-    """Return changed arguments in which a square image has another side; None if the size is not a
-    side of such an image."""
+    """Return changed arguments in which a square image has sides of another length; None if
+    ``site`` is not a side of such an image."""
     value = candidate.get(site.path)
     if not isinstance(value, TensorText):
         return None
@@ -297,8 +297,8 @@ def divide_sizes(candidate: InputCandidate, wanted: int) -> Iterator[Repair]:
 
 
 def _site_distance(site: NumberSite, phase: int) -> float:
-    """Return an additional cost for changing a number: 0 for a number of the part that raised
-    (constructor or call), else more."""
+    """Return the additional cost of changing a number: 0 if it belongs to the part of the trial
+    that raised (constructor or call), else more."""
     return 0.0 if site.path[0] == ("inputs" if phase == 1 else "init") else 0.8
 
 
@@ -309,11 +309,11 @@ def _put_all(candidate: InputCandidate, found: list[NumberSite], number_: int) -
 
 
 def _side_dims(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the dimensions of a shape that are the sides of an image or a volume; empty for other
+    """Return the dimensions of a shape for the sides of an image or a volume; empty for other
     shapes.
 
-    They are the last ones, after the channels. If only the leading dimensions are equal, they are
-    the first ones.
+    They are the last dimensions, after the channels. If only the dimensions before the last are
+    equal, the channels are assumed to be last.
     """
     rank = len(shape)
     if rank < 4:

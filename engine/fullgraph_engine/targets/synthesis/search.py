@@ -48,12 +48,10 @@ _CONSTRUCTED = 5.0
 """Score of a trial call in which the constructor succeeded; any trial in which it failed has a
 lower score."""
 _FARTHER = 0.5
-"""Amount by which a trial call that stops on a later line than the previous one has at least a
-higher score."""
+"""Minimum increase of the score if a trial call stops on a later line than the previous one."""
 _BETTER, _CERTAIN = 1.0, 3.0
-"""Maximum processor seconds of the search for usual inputs after unusual ones were found, and of
-the test whether an error depends on the inputs.
-"""
+"""Maximum processor seconds of two steps: the search for usual inputs after unusual ones were
+found, and the test whether an error depends on the inputs."""
 _MOST_DOUBTFUL = 3
 """Maximum number of errors tested for whether they depend on the inputs."""
 _TRY = 3.0
@@ -250,7 +248,7 @@ class InputSearch:
 
         last = sorted(doubtful.values(), key=lambda one: one.score, reverse=True)
         for one in last[:_MOST_DOUBTFUL]:
-            # A trial with usual inputs that got farther shows that they can avoid the error.
+            # If a trial with usual inputs got farther, the error does not occur with all inputs.
             farthest = best is None or bool(best.unusual) or best.score <= one.score
             if farthest and is_certain(self.subject, one, run):
                 return self._make_error(one)

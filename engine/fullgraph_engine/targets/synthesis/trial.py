@@ -35,8 +35,8 @@ _RANDOM = frozenset(
     f"{name}_" for name in ("normal", "uniform", "random", "log_normal", "exponential", "bernoulli")
 )
 _INITIAL = _RANDOM | {"fill_", "zero_", "erfinv_", "mul_", "add_", "clamp_"}
-"""Names of methods that initialize tensors: the random ones always do, the others only if the
-tensor is a parameter."""
+"""Names of methods that initialize tensors. The random methods always do; the others count only if
+the tensor is a parameter."""
 _BYTES, _REAL_BYTES = 1 << 27, 1 << 24
 """Maximum bytes of a tensor in a trial call, if fake and if real. They limit the duration, because
 a deadline cannot interrupt a convolution."""
@@ -339,7 +339,8 @@ class _TorchCallWatch(TorchFunctionMode):
 def _unusual_input(func: Any, args: tuple[Any, ...], out: Any, leaves: Collection[int]) -> str:
     """Return why the input of a torch call that worked is unusual, in words; empty if it is not.
 
-    Layers accept inputs without a batch, and parameters broadcast, which few models rely on.
+    Layers accept inputs without a batch dimension, and operators broadcast parameters, but few
+    models rely on this.
     """
     name = getattr(func, "__name__", "")
     tensors = [one for one in args if isinstance(one, torch.Tensor)]

@@ -1,6 +1,7 @@
-"""Tensors as expressions: random if the contents do not matter, else with their contents.
+"""Expressions that create tensors, with random contents unless the contents matter.
 
-Shape, dtype, device, strides, ``requires_grad`` and ``is_leaf`` are kept. Contents are kept where
-they affect control flow: small integers, booleans, constants and masks; large integers keep their
-range. A generated program with a store keeps all contents: few numbers in the text, many in a file.
+The expressions keep shape, dtype, device, strides, ``requires_grad`` and ``is_leaf``. Small
+integers, booleans, constants and masks keep their contents, because they may affect control flow;
+large integers keep their range. If the generated program has a store, all contents are kept: few
+elements in the text, many in a file.
 """

@@ -1,4 +1,4 @@
-"""Recognition of regular contents of tensors: constants, masks, ranges and few numbers."""
+"""Recognition of tensor contents with a short text: constants, masks, ranges and few elements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ READ = 1 << 20
 """Maximum number of elements of a tensor whose contents are compared with patterns."""
 
 _SCAN = 1 << 26
-"""Maximum number of elements of an integer tensor whose range is computed."""
+"""Maximum number of elements of an integer tensor whose smallest and largest elements are
+computed.
+"""
 
 SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 
@@ -54,8 +56,9 @@ def guess_expressions(
 ) -> Iterator[str]:
     """Yield expressions that may create a tensor equal to ``data``; the caller must check each.
 
-    ``first`` is the first element. ``dtype``, ``where`` (the device) and ``now``
-    (``requires_grad``) are the source of keyword arguments, such as ``, dtype=torch.int64``.
+    ``first`` is the first element of ``data``. ``dtype``, ``where`` (the device) and ``now``
+    (``requires_grad``) are the text of keyword arguments to append, such as ``,
+    dtype=torch.int64``.
     """
     shape = as_arguments(sizes)
     tail = f"{dtype}{where}{now}"
@@ -104,7 +107,7 @@ def evaluates_to(text: str, data: torch.Tensor) -> bool:
     """
     try:
         made = eval(text, {"torch": torch})
-    except Exception:  # the pattern does not support the dtype
+    except Exception:  # the expression does not support the dtype
         return False
     if made.dtype != data.dtype or made.shape != data.shape or made.device != data.device:
         return False
@@ -134,8 +137,8 @@ def _has_signed_zero(data: torch.Tensor) -> bool:
 def number_of(element: torch.Tensor) -> Any:
     """Return the Python number of a one-element tensor.
 
-    A float has the fewest significant digits, up to 9, that give the same element, otherwise all of
-    them.
+    A float is rounded to the fewest significant digits, up to 9, that give the same element. If 9
+    digits do not, all digits are kept.
     """
     value = element.item()
     if isinstance(value, float) and math.isfinite(value):
@@ -190,8 +193,8 @@ def is_unit(data: torch.Tensor | None) -> bool:
 def range_of(data: torch.Tensor | None) -> tuple[int, int]:
     """Return the smallest and the largest element as integers.
 
-    The result is ``(0, 1)`` if the elements cannot be read, or if there are none, more than 2**26,
-    or some of 2**63 and above.
+    The result is ``(0, 1)`` if the elements cannot be read, if there are none or more than 2**26,
+    or if one is 2**63 or larger.
     """
     if data is None or data.numel() > _SCAN or not data.numel() or not is_readable(data):
         return 0, 1
@@ -203,17 +206,17 @@ def range_of(data: torch.Tensor | None) -> tuple[int, int]:
 
 
 def base_contents(data: torch.Tensor | None, base: Layout, layout: Layout) -> torch.Tensor | None:
-    """Return elements for the larger tensor ``base`` so that a view of it has the elements
-    ``data``.
+    """Return elements for a larger tensor, so that a view of it has the elements ``data``.
 
-    ``layout`` describes the view. Elements outside the view are zero.
+    ``base`` is the layout of the larger tensor, and ``layout`` the layout of the view. Elements
+    outside the view are zero.
     """
     if data is None or not is_readable(data) or max(base.count, data.numel()) > READ:
         return None
     whole = torch.zeros(max(base.extent, layout.extent), dtype=data.dtype, device=data.device)
     try:
         whole.as_strided(layout.sizes, layout.strides, layout.offset).copy_(data)
-    except RuntimeError:  # overlapping elements must be written one by one
+    except RuntimeError:  # torch cannot copy into overlapping elements, so write them one by one
         flat = whole.as_strided(layout.sizes, layout.strides, layout.offset)
         for index in itertools.islice(itertools.product(*map(range, layout.sizes)), 1 << 12):
             flat[index] = data[index]

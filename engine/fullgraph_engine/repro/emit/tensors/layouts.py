@@ -71,7 +71,9 @@ def layout_of(value: torch.Tensor) -> Layout:
 
 
 def steps_between(base: Layout, wanted: Layout) -> str:
-    """Return method calls, like ``[1]``, that turn a tensor of layout ``base`` into ``wanted``."""
+    """Return method calls on a tensor of layout ``base``, like ``[1]``, that give the layout
+    ``wanted``.
+    """
     if base == wanted:
         return "[:]" if base.sizes else ".view(())"
     if base.is_plain and wanted.is_plain and base.count == wanted.count:
@@ -124,8 +126,9 @@ StorageKey = tuple[int, str]
 
 @dataclass(frozen=True)
 class Base:
-    """A variable with the tensor that owns a storage; other tensors in this storage are written as
-    views of the variable.
+    """A variable whose tensor is the base of a storage.
+
+    Other tensors in this storage are written as views of the variable.
     """
 
     name: str

@@ -12,8 +12,9 @@ from .strided import Spec, TensorExpression
 
 
 def name_base(program: ProgramBuilder, value: object) -> None:
-    """Assign the storage of a tensor to a variable, if the tensor does not cover the whole
-    storage.
+    """Assign a tensor's storage to a new variable, if the tensor does not cover the whole storage.
+
+    The tensor can then be written as a view of the variable.
     """
     if not isinstance(value, torch.Tensor) or is_wrapper(value):
         return
@@ -42,7 +43,7 @@ def name_base(program: ProgramBuilder, value: object) -> None:
 
 
 def view_of_known(printer: Printer, value: torch.Tensor) -> str | None:
-    """Write a tensor as a view of a variable with the same storage; None if there is none."""
+    """Return an expression for a tensor as a view of a variable that holds its storage, or None."""
     key = storage_key(value)
     base = None if key is None else printer.program.written.storages.get(key)
     if base is None:

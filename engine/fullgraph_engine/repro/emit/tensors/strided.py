@@ -95,8 +95,8 @@ class TensorExpression:
     def steps(self) -> tuple[Layout, str, torch.Tensor | None]:
         """Return how to create the required tensor from a simpler one.
 
-        This is (layout of the simpler tensor, source text of method calls such as ``.view(4)``,
-        elements of the simpler tensor, None if unknown).
+        The result has three parts: the layout of the simpler tensor, the source text of method
+        calls on it such as ``.view(4)``, and its elements (None if unknown).
         """
         layout, data = self.spec.layout, self.spec.data
         owns = not self.spec.is_view and not layout.offset and dense_order(layout) is not None
@@ -139,7 +139,7 @@ class TensorExpression:
         if spec.dtype.is_floating_point and spec.dtype.itemsize < 2:
             return f"torch.randn({as_arguments(sizes)}{where}).to({spec.dtype}){late}"
         if is_mask(data) and len(sizes) > 1:
-            # A triangular mask has other positions, but never masks a complete row.
+            # A triangular mask may mask other positions, but it never masks a complete row.
             whole = f'torch.full({as_tuple(sizes)}, float("-inf"){dtype_argument}{where})'
             return f"{whole}.triu(1){late}"
         name = "rand" if is_unit(data) else "randn"
@@ -163,11 +163,11 @@ class TensorExpression:
     def contents_text(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str, now: str
     ) -> str | None:
-        """Return an expression with the exact elements ``data``, if they are few or regular,
-        else None.
+        """Return an expression with the exact elements ``data``; None if they are neither few nor
+        regular.
 
-        ``where`` and ``now`` are the source of keyword arguments: the device, and
-        ``requires_grad``.
+        ``where`` (the device) and ``now`` (``requires_grad``) are the text of keyword arguments to
+        append.
         """
         spec = self.spec
         floating = spec.dtype.is_floating_point or spec.dtype.is_complex

@@ -19,7 +19,8 @@ from .unusual import nested_tensor_text, unusual_tensor_text
 def write_tensor(printer: Printer, value: torch.Tensor, place: str | None) -> str:
     """Return an expression that recreates a tensor or a parameter.
 
-    ``place`` is the path to the tensor in the written value, such as ``.weight``, or None.
+    ``place`` is the path to the tensor in the written value, such as ``.weight``; None if it cannot
+    be assigned.
     """
     kind = type(value)
     if dispatcher.is_functorch_wrapped(value):
@@ -45,7 +46,7 @@ def write_tensor(printer: Printer, value: torch.Tensor, place: str | None) -> st
 def parameter_text(printer: Printer, value: torch.Tensor) -> str:
     """Return a call of ``torch.nn.Parameter`` that recreates a parameter.
 
-    Its dtype may differ if a later ``.to`` call on the module converts it.
+    The new parameter may have another dtype, if a later ``.to`` call on the module converts it.
     """
     made = replace(_inner_spec(printer, value), requires_grad=False, is_leaf=True)
     kind = type(value)
@@ -59,7 +60,7 @@ def parameter_text(printer: Printer, value: torch.Tensor) -> str:
 def buffer_text(printer: Printer, value: torch.Tensor) -> str:
     """Return an expression that recreates a buffer of a module.
 
-    Its dtype may differ if a later ``.to`` call on the module converts it.
+    The new buffer may have another dtype, if a later ``.to`` call on the module converts it.
     """
     if type(value) is not torch.Tensor and not is_fake(value):
         return printer.expression(value, None)
@@ -69,9 +70,10 @@ def buffer_text(printer: Printer, value: torch.Tensor) -> str:
 
 
 def _inner_spec(printer: Printer, value: torch.Tensor) -> Spec:
-    """Return the properties with which a module's tensor must be created.
+    """Return the properties with which to create a parameter or buffer of a module.
 
-    Dtype and device differ from the tensor's if a later call on the module sets them.
+    If a later call on the whole module converts the dtype or device, the tensor is created as
+    float32 or on the CPU.
     """
     spec, outer = spec_of(value), printer.outer
     dtype = outer.creation_dtype(spec.dtype)

@@ -15,7 +15,7 @@ from .layouts import Layout, contiguous_strides, size_hint
 from .strided import Spec, TensorExpression, spec_of
 
 _DENSE = 1 << 14
-"""Maximum number of elements of a sparse tensor to write as a dense one and a conversion."""
+"""Maximum number of elements of a sparse tensor to write as the conversion of a dense tensor."""
 
 _SPARSE = (
     *(torch.sparse_coo, torch.sparse_csr, torch.sparse_csc),
@@ -23,14 +23,14 @@ _SPARSE = (
 )
 
 _BITS = {1: torch.uint8, 2: torch.int16}
-"""Integer dtype, by element size, that holds the bits of tensors of narrow dtypes.
+"""Integer dtypes, by element size in bytes, in which the bits of narrow dtypes are written.
 
-Torch cannot create the narrow dtypes from numbers.
+Torch cannot create tensors of the narrow dtypes from numbers.
 """
 
 
 def unusual_tensor_text(printer: Printer, value: torch.Tensor) -> str | None:
-    """Return an expression for a sparse, quantized, nested or conjugate tensor, or None."""
+    """Return an expression for a sparse, quantized, nested or conjugate tensor; None for others."""
     sizes = tuple(size_hint(size) for size in value.size())
     grad = value.requires_grad
 
@@ -47,7 +47,7 @@ def unusual_tensor_text(printer: Printer, value: torch.Tensor) -> str | None:
             text = f"{dense_text(value.dtype)}.to_sparse({'' if dense == len(sizes) else dense})"
             text += "" if value.is_coalesced() else ".clone()"
         else:
-            many = 1 if value.is_coalesced() else 2  # two values at one index
+            many = 1 if value.is_coalesced() else 2  # uncoalesced: two values at one index
             contents = dense_text(value.dtype, sizes=(many, *sizes[dense:]))
             indices = f"torch.zeros({dense}, {many}, dtype=torch.int64)"
             text = f"torch.sparse_coo_tensor({indices}, {contents}, {sizes})"
