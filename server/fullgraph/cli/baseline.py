@@ -44,10 +44,10 @@ class KnownFinding:
 
 @dataclass(frozen=True)
 class Allowance:
-    """A number of findings that a function or class may have, whichever they are.
+    """A number of findings that a baseline accepts in a function or class, without listing them.
 
-    ``code`` selects codes as in the setting ``ignore``. With an empty ``target``, the allowance is
-    for the whole file.
+    ``most`` is the maximum number. ``code`` selects codes as in the setting ``ignore``. With an
+    empty ``target``, the allowance is for the whole file.
     """
 
     code: str
@@ -106,7 +106,8 @@ class Baseline:
         )
 
     def settle(self, file: CheckedFile) -> CheckedFile:
-        """Remove the accepted findings of a file, and count them in the file's ``known``.
+        """Return the results of a file without accepted findings; ``known`` counts the removed
+        ones.
 
         If there are more findings of one kind than accepted, and nothing distinguishes the new
         ones, none of them is removed. The file's ``stale`` counts accepted findings that no longer
@@ -153,11 +154,12 @@ class BaselineUpdate:
 
     @property
     def known(self) -> Mapping[Path, KnownFile]:
-        """The findings that the file accepted before."""
+        """Findings that the file accepted before the update, by the path of the checked file."""
         return self._before.known
 
     def settle(self, file: CheckedFile) -> CheckedFile:
-        """Accept all findings of a file, and return the file without them."""
+        """Add all findings of a checked file to the baseline; return the file's results without
+        them."""
         path = absolute_path(Path(file.path))
         before = self._before.known.get(path, KnownFile())
         found = [_finding_trait(file, item) for item in file.findings]
@@ -218,8 +220,8 @@ def _match_valid(
 ) -> tuple[list[int], list[Trait], dict[int, int]]:
     """Match the findings of a file with its accepted findings, except for expired ones.
 
-    Return the indices of the accepted findings, the properties of the file's findings, and the
-    pairs: positions in the list of indices, by the index of a finding.
+    Return the indices of the unexpired accepted findings, the properties of the file's findings,
+    and the pairs. The pairs map the index of a finding to a position in the list of indices.
     """
     today = datetime.date.today()
     valid = [
@@ -269,8 +271,10 @@ def _allowed_findings(
 
 
 def _was_traced(file: CheckedFile, trait: Trait) -> bool:
-    """Whether the file was checked and, if it still has the function or class of the finding,
-    traced it."""
+    """Whether the file was checked, and the function or class of the finding was traced.
+
+    A function or class that the file no longer has counts as traced.
+    """
     if file.problem:
         return False
     reports = [report for report in file.targets if report.name == trait.target]
@@ -320,7 +324,7 @@ def _file_json(file: KnownFile) -> list[dict[str, Any]]:
         }
         for one in file.findings
     ]
-    # Lines are left out, so that edits elsewhere do not change the file.
+    # Leave out line numbers, so that edits elsewhere do not change the baseline file.
     findings.sort(key=lambda plain: [str(value) for value in plain.values()])
     return [*allowances, *findings]
 

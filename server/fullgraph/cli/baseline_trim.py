@@ -21,9 +21,9 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class BaselineTrim:
-    """A baseline that hides findings, and loses the entries of findings that no longer occur.
+    """A baseline that hides findings, and removes its entries for findings that no longer occur.
 
-    An entry is removed if the check looked for its finding in a complete trace of its file.
+    An entry is removed only if a complete trace of its file looked for the finding.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,8 +41,8 @@ class BaselineTrim:
         return self._baseline.known
 
     def settle(self, file: CheckedFile) -> CheckedFile:
-        """Remove the accepted findings of a file, and note its entries to remove from the
-        baseline."""
+        """Remove the accepted findings of a file, and remember which entries of the baseline are
+        outdated. :meth:`write` removes these entries."""
         settled = self._baseline.settle(file)
         if self._is_report or not settled.stale:
             return settled
@@ -127,8 +127,8 @@ def _skip_space(text: str, at: int) -> int:
 def _remove_entries(text: str, path: Path, removed: dict[Path, frozenset[int]]) -> str:
     """Return the text of the baseline file ``path`` without some entries of findings.
 
-    ``removed`` has their indices among the findings of a file, by its path. A file without entries
-    is removed too.
+    ``removed`` maps the path of a checked file to the indices of its entries to remove. The section
+    of a file without remaining entries is removed too.
     """
     top = _list_items(text, _skip_space(text, 0))
     files = next((item for item in top if item.key == "files"), None)
@@ -160,7 +160,8 @@ def _remove_entries(text: str, path: Path, removed: dict[Path, frozenset[int]]) 
 
 
 def _cut_items(items: Sequence[_Item], removed: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of text to remove for items with indices in ``removed``; one item stays."""
+    """Yield the ranges of text to remove, so that the items with indices in ``removed`` disappear.
+    At least one item must remain."""
     first_kept = next((place for place in range(len(items)) if place not in removed), len(items))
     for place in removed:
         if place < first_kept:

@@ -14,12 +14,14 @@ from fullgraph.session.settings import settings_table
 _CONFIGURATION = frozenset({"pyproject.toml", "fullgraph.probes.json"})
 """Names of files that affect the results of all files."""
 _MOST_CHARACTERS = 2_000_000
-"""Maximum size of a file whose imports are followed; longer files are generated."""
+"""Maximum number of characters of a file whose imports are followed; a longer file is assumed to be
+generated."""
 
 
 @dataclass(frozen=True)
 class AffectedSources:
-    """The files of a check that changes can affect, and a sentence about all other files."""
+    """The files of a check that changes since a git revision can affect, and a sentence about all
+    other files."""
 
     files: tuple[SourceFile, ...]
     remark: str
@@ -112,7 +114,10 @@ def _read_revision(repository: Path, commit: str, path: str) -> str | None:
 
 
 def _has_other_settings(repository: Path, commit: str, path: str) -> bool:
-    """Whether a configuration file differs in what fullgraph reads from it."""
+    """Whether fullgraph reads other values from a configuration file now than at a commit.
+
+    For files other than pyproject.toml, the result is always True.
+    """
     if _name(path) != "pyproject.toml":
         return True
     before = _read_revision(repository, commit, path) or ""

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 
 MOST_KEPT = 10
-"""Maximum number of files in a check whose processes the engine keeps for later versions of the
-files."""
+"""Maximum number of files in a check for which the engine keeps one process per file. Such a
+process has executed the file's imports, and traces later versions of the file faster."""
 
 
 class CheckEngine(Protocol):
@@ -84,7 +84,7 @@ class CheckListener(Protocol):
         """Called when a file is importing ``module``, which may take seconds."""
 
     def on_numerics(self, path: str, target: str) -> None:
-        """A target is about to be compiled and compared with float64."""
+        """Called when a target is about to be compiled, to compare its results with float64."""
 
     def on_measure(self, path: str, target: str) -> None:
         """Called when the time of a traced function or class is measured, which compiles it."""
@@ -142,9 +142,10 @@ class FileCheck:
     with the same ``engine_key`` share one. At most ``parallel`` files are checked at the same time.
     After ``time_limit`` seconds (0: never) the check ends; the rest is missing from the results.
 
-    ``texts`` replace the contents of files, by path. ``forecast`` also predicts recompilations;
-    None: if the effort of a file is thorough. ``measure`` also takes run times. ``shown`` are paths
-    of all files that the report has, if ``files`` are only a part of them.
+    ``texts`` maps the paths of files to texts that replace their contents. ``forecast`` says
+    whether to predict recompilations; None: if the setting ``effort`` is thorough. ``measure`` also
+    measures run times. ``shown`` are the paths of all files in the report, if ``files`` are only a
+    part of them.
     """
 
     def __init__(
@@ -185,7 +186,7 @@ class FileCheck:
         request must be traced again.
         """
         self._adapt_request = adapt_request
-        """Function that returns the request to send for a file, given the usual one."""
+        """Function that changes the usual request for a file before it is sent."""
         self._texts = texts or {}
         """Texts by path that replace the contents of files on disk."""
         self._programs = WorkspacePrograms(list_once=True)
@@ -194,11 +195,11 @@ class FileCheck:
         self._parallel = 1 if measure else max(1, min(parallel, len(files)))
         self._began = time.monotonic()
         self._done: dict[int, CheckedFile] = {}
-        """Results by the number of the file in the order of the report."""
+        """Results by the index of the file in the order of the report."""
         self._published = 0
         """Number of files whose results the listener has received."""
         self._skipped: set[int] = set()
-        """Numbers of the files whose engine cannot trace."""
+        """Indices of the files whose engine cannot trace."""
         self._stopping = False
         """True if the check ends before its last file."""
         self._problems: dict[str, None] = {}
@@ -215,7 +216,8 @@ class FileCheck:
             # All workers take files from the same iterator.
             for number, source in pending:
                 await self._check_source(number, source)
-                # Files from the cache do not wait for anything: let signals and time limits act.
+                # A file from the cache does not wait for anything: yield, so that signals and the
+                # time limit can end the check.
                 await asyncio.sleep(0)
                 if self._stopping:
                     return
@@ -336,13 +338,13 @@ class FileCheck:
     async def _find_results(
         self, request: Analyze, own: FileSettings, watch: Callable[[Event], None]
     ) -> Results:
-        """Return the results for a request: earlier results of targets (functions and classes)
-        where valid, else new traces.
+        """Return the results for a request: valid earlier results of targets (functions and
+        classes), and new traces of the other targets.
 
         ``watch`` is called with each event of the engine.
 
         Raises:
-            _Unfinished: The check ends before the request, which has some results.
+            _Unfinished: The check was cancelled after some targets were traced.
         """
         file, basis = self._result_file(request, own), TraceBasis(request.text, (), (), ())
         stored = file.read() if file is not None else None
@@ -385,7 +387,7 @@ class FileCheck:
             forecast=wants_forecast(settings, self._forecast),
         )
         request = with_programs(request, self._programs, root, settings.program_files, self._shown)
-        # Divide the jobs among all files that run at the same time.
+        # Divide the parallel processes among all files checked at the same time.
         jobs = max(1, settings.parallel // self._parallel)
         limits = dataclasses.replace(request.limits, file_seconds=settings.file_timeout)
         keep = len(self._files) <= MOST_KEPT
@@ -483,7 +485,7 @@ class _Unfinished(Exception):
 
 
 class _Engines:
-    """The engine processes of a check; files with the same key of settings share one."""
+    """The engine processes of a check; files whose settings have the same engine key share one."""
 
     def __init__(
         self,
@@ -497,8 +499,8 @@ class _Engines:
         self._engines: dict[Hashable, CheckEngine] = {}
         self._statuses: dict[Hashable, EngineStatus] = {}
         self._seen: dict[EngineStatus, Settings] = {}
-        """Status of each engine that computed results, also earlier ones, and the settings of a
-        file that it traced."""
+        """Status of each engine, including earlier ones, that computed results, with the settings
+        of a file that the engine traced."""
         self._starting = asyncio.Lock()
 
     async def find_ready(self, own: FileSettings) -> tuple[CheckEngine, EngineStatus]:
@@ -532,11 +534,12 @@ class _Engines:
         return ", ".join(sorted({getattr(status, name) for status in self._seen} - {""}))
 
     def degraded_facts(self) -> frozenset[Degraded]:
-        """Return the facts that the torch of an engine with results does not show."""
+        """Return the facts about traces, such as their graphs, that at least one engine's torch
+        does not show completely."""
         return frozenset(fact for status in self._seen for fact in status.degraded)
 
     def hidden_warnings(self) -> tuple[str, ...]:
-        """Return warnings about findings that the torch of an engine does not show."""
+        """Return warnings about findings that cannot be detected with the torch of an engine."""
         warnings = (
             hidden_warning(status, hidden_facts(status, settings))
             for status, settings in self._seen.items()
@@ -557,7 +560,8 @@ class _Engines:
 
 
 def _reusable_results(stored: StoredRun | None, basis: TraceBasis, path: str) -> Reused | None:
-    """Return the valid results of a stored run for the text of ``basis``; None without any."""
+    """Return the valid results of a stored run for a new trace with the inputs ``basis``; None
+    without valid results."""
     if stored is None or stored.is_interrupted:
         return None
     if stored.is_complete:

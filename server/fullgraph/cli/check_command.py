@@ -139,7 +139,7 @@ class CheckJob:
         try:
             interpreter = find_interpreter(settings.interpreter, own.project.root, os.environ)
         except InterpreterNotFound:
-            return None  # starting the engine reports this error
+            return None  # starting the engine will report this error
         may = resolve_allowances(settings.sandbox_allow, Path.cwd())
         return ResultFile.of_request(interpreter.path, may, settings.engine_processes, request)
 
@@ -163,7 +163,8 @@ class CheckJob:
 
 @dataclass(frozen=True)
 class NamedPaths:
-    """The paths on the command line: ``named`` are on disk, ``files`` are read already."""
+    """The paths on the command line. ``named`` are paths on disk; ``files`` contains standard
+    input, which was read already."""
 
     named: tuple[str, ...]
     files: tuple[SourceFile, ...] = ()
@@ -194,7 +195,7 @@ class _CheckRun:
         self._problems: tuple[str, ...] = ()
         """Sentences about paths on the command line that cannot be checked."""
         self._places: dict[str, int] = {}
-        """Places of the files in the list of all shards, by path."""
+        """Index of each file in the list of all shards' files, by path."""
         self._tree = ""
         """Digest of the files of all shards."""
         self._check: FileCheck | None = None

@@ -19,7 +19,8 @@ class ReportedFinding:
     """A finding that a report lists.
 
     ``line`` and ``character`` are zero-based. ``targets`` are all functions and classes whose
-    traces reach the finding, ``count`` says how often. ``text`` is the source code at the finding.
+    traces contain the finding. ``count`` is the number of times it occurred in them. ``text`` is
+    the source code at the finding.
     """
 
     code: str
@@ -43,7 +44,7 @@ class ReportedFinding:
 class ReportedTarget:
     """The result of tracing a target (a function or class) with one description of inputs.
 
-    A number is None if the torch of the check cannot report it.
+    A count, such as ``graphs``, is None if the torch of the check cannot report it.
     """
 
     name: str

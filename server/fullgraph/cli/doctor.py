@@ -137,7 +137,7 @@ class Examination:
 async def examine(project: Project, resolved: Resolved, env: Mapping[str, str]) -> Examination:
     """Start an engine as ``fullgraph check`` would, run its self check, and stop it.
 
-    ``env`` are the environment variables in which the interpreter is searched.
+    ``env`` are the environment variables, such as PATH, by which the interpreter is found.
     """
     interpreter: Interpreter | None = None
     status: EngineStatus | None = None

@@ -25,8 +25,9 @@ class Trait:
     line: int
 
 
-# Keys that match findings of two checks, from exact to loose. With the last key, a target only has
-# new findings with a code and message if it has more of them than in the earlier check.
+# Keys by which ``match_items`` pairs findings of two checks, strictest first. The last key ignores
+# the source code: a target then has a new finding only if more of its findings have this code and
+# message.
 SAME: tuple[Key[Trait], ...] = (
     lambda trait: trait,
     lambda trait: (trait.code, trait.message, trait.text),

@@ -34,7 +34,8 @@ class UnknownName(Exception):
 
 @dataclass(frozen=True)
 class NamePages:
-    """The documentation pages of all names and operators that a written name matches.
+    """The documentation pages of the torch names and operators that match ``name``, which the user
+    wrote.
 
     ``index`` is the operator index in which ``name`` was looked up.
     """

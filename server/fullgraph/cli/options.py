@@ -30,7 +30,8 @@ class UsageError(Exception):
 
 
 class _HelpFormatter(argparse.HelpFormatter):
-    """A formatter that keeps paragraphs, and names the value of an option once."""
+    """A formatter that keeps paragraphs, and shows the value of an option only once: ``-o, --output
+    FILE``."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=32)

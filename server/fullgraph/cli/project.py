@@ -69,7 +69,7 @@ def engine_for(
         keep=settings.engine_keep_seconds,
         cwd=project.root,
         processes=settings.engine_processes,
-        # Paths on the command line are relative to the current folder.
+        # Relative paths on the command line start at the current folder, not at the project.
         allowed=resolve_allowances(settings.sandbox_allow, Path.cwd()),
         on_note=on_note,
     )

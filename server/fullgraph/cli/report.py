@@ -79,9 +79,10 @@ class CheckPrinter:
     # -- at the end ---------------------------------------------------------------------------
 
     def finish(self, checked: CheckResults, shard: ShardReport | None = None) -> None:
-        """Print what follows the last file: problems, and a summary or the whole report.
+        """Print the end of the output, after the last file: problems, and a summary or the whole
+        report.
 
-        ``shard`` becomes a part of the JSON text, if only a part of the files was checked.
+        ``shard`` is added to a JSON report if only some of the files were checked.
         """
         self.progress.hide()
         for problem in checked.problems:

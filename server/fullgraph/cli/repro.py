@@ -55,7 +55,8 @@ took."""
 
 
 class NothingToReproduce(Exception):
-    """Raised if the requested finding or target does not exist; the message says what does."""
+    """Raised if the requested finding or target does not exist; the message lists the existing
+    ones."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,8 @@ class ReproRequest:
 class ReproResult:
     """The result of ``fullgraph repro``.
 
-    ``item`` is the reproduced finding, None for the failure of a backend. ``others`` are other
-    findings that the request would also fit. ``torch`` and ``python`` are versions.
+    ``item`` is the reproduced finding, None for the failure of a backend. ``others`` are further
+    findings that match the request. ``torch`` and ``python`` are versions.
     """
 
     request: ReproRequest

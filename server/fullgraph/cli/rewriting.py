@@ -1,4 +1,4 @@
-"""Change files of the user completely or not at all, and keep their encoding and line ends."""
+"""Change files of the user completely or not at all, and keep their encoding and line endings."""
 
 from __future__ import annotations
 

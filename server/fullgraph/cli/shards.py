@@ -78,7 +78,7 @@ def settings_digest(settings: Settings, *options: object) -> str:
 
 @dataclass(frozen=True)
 class _ShardFile:
-    """The results of one file, with its place in the list of all files of the check.
+    """The results of one file; ``place`` is its index in the list of all files of the check.
 
     ``text`` is the content of the file; the other fields are as in :class:`CheckedFile`.
     """
@@ -116,7 +116,7 @@ class _ShardFile:
 
 @dataclass(frozen=True)
 class _ShardState:
-    """The results of one shard; ``missing`` are places and paths of files without results."""
+    """The results of one shard; ``missing`` has the index and path of each file without results."""
 
     files: tuple[_ShardFile, ...]
     missing: tuple[tuple[int, str], ...]
@@ -151,9 +151,8 @@ class ShardReport:
         tree: str,
         settings: str,
     ) -> ShardReport:
-        """Pack the results of a shard; ``places`` are the places of the files in the list of all
-        files, by the path in the report.
-        """
+        """Pack the results of a shard; ``places`` maps the path of a file in the report to its
+        index in the list of all files."""
         state = _ShardState(
             tuple(_ShardFile.from_checked(file, places[file.path]) for file in checked.files),
             tuple((places[path], path) for path in checked.missing),
@@ -225,7 +224,8 @@ def merge_reports(paths: Sequence[Path]) -> CheckResults:
 
 
 def _check_same_run(reports: Mapping[Path, ShardReport]) -> None:
-    """Raise UnreadableFile unless all reports are from the same files, settings and fullgraph."""
+    """Raise UnreadableFile unless all reports come from one check: equal files, settings, number of
+    shards and version of fullgraph."""
     (first, one), *others = reports.items()
     for path, other in others:
         if other.fullgraph != one.fullgraph:

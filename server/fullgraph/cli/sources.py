@@ -35,8 +35,8 @@ MOST_BYTES = 32 << 20
 class SourceFile:
     """A file to check.
 
-    ``path`` is for display: as the user wrote it, or the folder as the user wrote it followed by
-    the path inside.
+    ``path`` is for display. It is the path that the user wrote; for a file in a folder, the folder
+    as the user wrote it, followed by the path inside the folder.
     """
 
     path: str
@@ -211,7 +211,7 @@ class _IgnorePatterns:
 
     @classmethod
     def parse(cls, folder: Path, lines: Sequence[str]) -> _IgnorePatterns:
-        # A check of files, without folders, does not need this library.
+        # Import ``pathspec`` here: a check of files, without folders, does not need it.
         from pathspec import GitIgnoreSpec
 
         return cls(folder, GitIgnoreSpec.from_lines(lines))
@@ -234,7 +234,7 @@ def _walk_folder(
         folder: Path, shown: Path, ignores: tuple[_IgnorePatterns, ...]
     ) -> Iterator[SourceFile]:
         ignores = (*ignores, *_folder_patterns(folder))
-        # A folder without read permission only hides its own files.
+        # If a folder cannot be read, leave out its files and continue with other folders.
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except PermissionError:

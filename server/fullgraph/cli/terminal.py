@@ -22,8 +22,8 @@ _CODE_IN_FILES = 160
 
 
 def paint_for(stream: TextIO, color: Color) -> Paint:
-    """Return the colors and line width for text on a stream, by the option ``--color`` and the
-    environment."""
+    """Return the colors and line width for text on a stream. The option ``--color`` and the
+    environment select the colors."""
     terminal = stream.isatty()
     columns = shutil.get_terminal_size((80, 24)).columns if terminal else _CODE_IN_FILES
     return Paint(

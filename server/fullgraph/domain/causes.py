@@ -14,8 +14,7 @@ def group_by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
     once.
 
     The first finding with a cause represents the others: its ``also`` gets their ranges. A later
-    finding, all of whose causes have occurred before, gets the range of the first one as
-    ``same_as``.
+    finding whose causes have all occurred before gets the range of the first one as ``same_as``.
     """
     items = list(findings)
     first_of: dict[tuple[Severity, str], int] = {}

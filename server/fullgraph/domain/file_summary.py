@@ -44,11 +44,11 @@ class NotTraced:
 
 @dataclass(frozen=True)
 class FindingCounts:
-    """Numbers of findings in a file, the same in all displays of an editor.
+    """Numbers of findings in a file; every display in an editor shows these numbers.
 
-    ``problems`` are errors and warnings, which editors also count for the file's name. ``notes``
-    have the severity information. ``repeats`` are further places where a counted problem's cause
-    occurs.
+    ``problems`` are errors and warnings, which editors also show next to the file's name. ``notes``
+    have the severity information. ``repeats`` are later findings with the same cause as an earlier
+    one.
     """
 
     problems: int = 0
@@ -72,7 +72,10 @@ class FindingCounts:
 @dataclass(frozen=True)
 class Obstacle:
     """The reason why nothing of a file was traced, as the end of a sentence, and what the user can
-    do, as a sentence. ``by_command``: a command of the user traces the file anyway."""
+    do, as a sentence.
+
+    ``by_command`` is true if the user can still trace the file with a command.
+    """
 
     reason: str
     next_step: str = ""
@@ -83,7 +86,7 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class FileSummary:
-    """The findings of a file, and the functions and modules that were traced and were not.
+    """The findings of a file, and how many of its functions and modules were traced.
 
     ``traced`` is the number of traced functions and modules. ``missed_lines`` are the zero-based
     lines of traced functions that no trace reached. ``relevant`` is false if the file has nothing

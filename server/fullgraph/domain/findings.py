@@ -30,9 +30,7 @@ class FileFinding:
     run_findings: tuple[Finding, ...] = ()
     """Findings that were merged into this one, one for each run."""
     id: str = ""
-    """Identifier of the finding, unique in its file; the same finding gets the same one after later
-    traces.
-    """
+    """Identifier of the finding, unique in its file. It stays the same after later traces."""
     same_as: Range | None = None
     """Range of the first finding in the file with the same causes; None if this finding is the
     first, or shares no cause."""

@@ -1,6 +1,5 @@
-"""Describe in words the other names under which code knew a value whose change caused a
-recompile.
-"""
+"""Describe in words the other names of a value whose change caused a recompile. For example, a
+caller uses another variable for it."""
 
 from __future__ import annotations
 

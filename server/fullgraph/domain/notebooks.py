@@ -19,7 +19,7 @@ _PRELUDE = "display, get_ipython = print, lambda: None"
 """Statement that defines the names which IPython provides in a notebook."""
 _MAGIC = re.compile(r"^[ \t]*(%%?[A-Za-z]|!|\?|[\w.]+\?\??$)")
 _DISABLED = re.compile(r"(?<![^ \t])pass  # (?=%%?[A-Za-z]|!|\?|[\w.]+\?\??$)")
-"""Pattern of the text that replaces a magic, before the text of the magic."""
+"""Pattern of the prefix ``pass  #`` that disables a magic, in the line of the magic."""
 _PYTHON_CELL_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
 """Cell magics whose cells contain Python."""
 

@@ -24,9 +24,9 @@ def match_library_folder(path: str) -> re.Match[str] | None:
 
 
 def short_path(path: str, folder: str = "") -> str:
-    """Shorten a path, relative to the folder of installed packages that contains it.
+    """Shorten a path: make it relative to the folder of installed packages that contains it.
 
-    Other paths are relative to ``folder``, such as the workspace.
+    Without such a folder, make it relative to ``folder``, for example the workspace.
     """
     found = match_library_folder(path)
     if found:

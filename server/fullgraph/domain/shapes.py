@@ -42,9 +42,8 @@ def _suffix(count: int) -> str:
 
 
 def _shorten(text: str, room: int) -> str:
-    """Cut the description of a value to at most ``room`` characters, after a size: ``f32[2, 64,
-    …]``.
-    """
+    """Cut the description of a value to at most ``room`` characters, if possible between two sizes:
+    ``f32[2, 64, …]``."""
     if len(text) <= room:
         return text
     closing = text[-1] if text[-1:] in ("]", ")") else ""
@@ -59,5 +58,5 @@ def value_text(value: ShapeSeen) -> str:
 
 
 def times_words(count: int) -> str:
-    """Format a count after a multiplication sign, for something that occurred several times."""
+    """Format the number of times that something occurred, after a multiplication sign."""
     return f"\N{MULTIPLICATION SIGN}{count}"

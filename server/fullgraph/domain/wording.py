@@ -36,15 +36,15 @@ def same_cause_lines(finding: Finding, line: int) -> list[str]:
 
 
 def consequence(finding: Finding) -> str:
-    """Return a sentence about what Dynamo did after a graph break; empty if it went on in a new
+    """Return a sentence about what Dynamo did after a graph break; empty if it continued in a new
     graph."""
     evidence = finding.evidence
     return evidence.consequence if isinstance(evidence, BreakEvidence) else ""
 
 
 def explanation(finding: Finding) -> str:
-    """Return the explanation of a finding; for a graph break, Dynamo's title and explanation, named
-    as such."""
+    """Return the explanation of a finding. For a graph break, it is ``Dynamo:``, Dynamo's title and
+    explanation."""
     words = finding.explanation.strip()
     if isinstance(finding.evidence, BreakEvidence):
         title = finding.evidence.title.strip().rstrip(".")

@@ -123,7 +123,7 @@ class AnyEngine(abc.ABC):
 
     @abc.abstractmethod
     async def restart(self) -> None:
-        """Restart the engine by command: end all work and forget earlier crashes."""
+        """End all work, forget earlier crashes, and start the engine process again."""
 
     @abc.abstractmethod
     def reconsider(self) -> None:
@@ -291,7 +291,7 @@ class Engine(AnyEngine):
     def _try_again(self) -> None:
         self._deaths = 0
         self._failure.stop()
-        # New requests wait until the restarted engine is ready.
+        # ``final=False`` makes new requests wait until the restarted engine is ready.
         self._status = dataclasses.replace(self._status, state=EngineState.STARTING, final=False)
         self._restart = asyncio.create_task(self._start_over())
 
@@ -431,7 +431,8 @@ class Engine(AnyEngine):
             return
         self._deaths += 1
         imported = bool(self._status.torch)
-        # A crash during the import would happen again, unless the process was killed from outside.
+        # A crash during the import of torch would probably happen again, so restart only once,
+        # unless the process was killed from outside.
         by_chance = imported or process.exit_status in _FROM_OUTSIDE
         if self._deaths > (len(self._back_off) if by_chance else 1):
             self._stay_dead(_describe_exit(process), imported, by_chance=by_chance)
@@ -476,7 +477,7 @@ class Engine(AnyEngine):
     # -- status -------------------------------------------------------------------------------
 
     def _initial_status(self, state: EngineState, message: str) -> EngineStatus:
-        # The status is not final, so that requests wait until the engine is started.
+        # ``final=False`` makes requests wait until the engine is started.
         return EngineStatus(state, message, interpreter=str(self.interpreter), final=False)
 
     def _set_status(

@@ -240,7 +240,7 @@ def _from_setting(setting: str, root: Path | None, env: Mapping[str, str]) -> Pa
             "give the full path of a Python that has torch."
         )
     path = Path(setting)
-    # An unknown user in the path is reported below as a missing file.
+    # If the user after ``~`` does not exist, the path is reported below as a missing file.
     with contextlib.suppress(RuntimeError):
         path = path.expanduser()
     if not path.is_absolute() and root is not None:

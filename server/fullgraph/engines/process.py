@@ -163,7 +163,8 @@ class EngineProcess:
         self.broken = ""
         """Reason for closing the pipes if the engine sent an invalid message; empty otherwise."""
         self.starting = True
-        """True until the engine is ready; it waits for its child processes until then."""
+        """True until the engine is ready. A starting engine waits for its child processes, so a
+        paused child pauses the engine."""
 
     async def start(self) -> None:
         """Start the engine process and connect the pipes to it.

@@ -36,14 +36,16 @@ WAIT_FOR_WORKERS = 60.0
 _LOOK = 2.0
 """Interval in seconds at which the command requests the list of workers."""
 _SUBMISSIONS = 4
-"""Maximum number of times that a task is submitted if workers are lost on which it only waited."""
+"""Maximum number of times that a task is submitted. It is submitted again if workers were lost that
+had not started it."""
 _CANCEL = 5.0
 """Maximum seconds to wait until the workers have received the end of the check."""
 _LOGGERS = ("distributed", "distributed.client", "tornado", "tornado.application")
 
 
 class Cluster:
-    """A Dask cluster that traces files for one check. Its connection begins with the first file.
+    """A Dask cluster that traces files for one check. It connects to the scheduler for the first
+    file.
 
     After ``patience`` seconds without any worker, all tasks end with an error.
     """
@@ -53,17 +55,17 @@ class Cluster:
         self.check = uuid.uuid4().hex
         """Name of this check in the messages to the workers."""
         self.digests = FileDigests()
-        """Digests of the files that this command has."""
+        """Digests of files on this machine, to compare with the digests of the workers."""
         self._patience = patience
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
         self.numbers = itertools.count(1)
-        """Numbers for the requests of the check."""
+        """Counter that numbers the requests of the check, from 1."""
         self._keys = itertools.count()
         self._starts: Counter[int] = Counter()
         """Number of times that workers have begun with each request."""
         self._has_abandoned = False
-        """True after a task was given up that a worker may still work on."""
+        """True after the command gave up a task on which a worker may still work."""
         self._watchers: dict[int, Callable[[Event], None]] = {}
         self._watch: asyncio.Task[None] | None = None
         self._lost = f"The connection to the Dask scheduler at {address} was lost"
@@ -82,7 +84,8 @@ class Cluster:
             from distributed import Client
 
             for name in _LOGGERS:
-                # The report of the check states in one sentence why the connection ended.
+                # Silence Dask's log: the check's report says in one sentence why the connection
+                # ended.
                 logging.getLogger(name).setLevel(logging.CRITICAL + 1)
             try:
                 self._client = Client(self.address, asynchronous=True, set_as_default=False)
@@ -132,8 +135,9 @@ class Cluster:
                 return await self._submit(task, worker)
             except KilledWorker as error:
                 lost += error.allowed_failures + 1
-                # Dask also counts workers on which the task only waited for another one. The
-                # message of a start may be lost with its worker, so half of the starts is enough.
+                # Dask also counts lost workers that had not started the task. Give up if at least
+                # half of the counted workers reported a start; other reports may be lost with their
+                # workers.
                 if 2 * self._starts[number] > error.allowed_failures:
                     break
             except CheckEnded:
@@ -264,8 +268,8 @@ async def _complete(work: Awaitable[_T]) -> _T:
 def _worker_function() -> Callable[..., Any]:
     """Return the function that workers execute.
 
-    Dask sends the code of a nested function, not only its name. So the scheduler can lack
-    fullgraph, and a worker can report that it lacks fullgraph or has another version.
+    Dask sends a nested function with its code, and not only by its name. The scheduler therefore
+    does not need fullgraph. A worker can report that it lacks fullgraph or has another version.
     """
 
     async def trace_file(version: str, packed: bytes) -> tuple[str, str, bytes]:

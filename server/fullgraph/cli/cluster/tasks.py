@@ -29,8 +29,8 @@ class TraceTask:
     check: str
     launch: EngineLaunch
     request: Analyze | None = None
-    """Request without its text, which the worker reads from its own file; with ``unsaved``, the
-    text is in the request."""
+    """Trace request without its text, because the worker reads its own file. With ``unsaved``, the
+    request contains the text."""
     unsaved: bool = False
 
 
@@ -119,8 +119,8 @@ def _compute_digest(state: FileState) -> str:
         return f"{state.size} bytes"
     try:
         if path.is_dir():
-            # Of a folder, only the existence is compared; the files that the trace has read in it
-            # are compared separately.
+            # For a folder, only its existence is compared; files that the trace has read in it have
+            # their own digests.
             return "folder"
         return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
     except OSError:

@@ -166,7 +166,7 @@ class DiffChecks:
         reports: list[CheckReport] = []
         recordings = SharedRecordings(self.project)
         for side, variant, place in zip(SIDES, self.variants, places, strict=True):
-            # If the old side failed, the result of the new side would not be used.
+            # If the check of the old side failed, skip the new side: it could not be compared.
             unable = any(report.problems for report in reports)
             reports.append(
                 CheckReport(()) if unable else self._check_side(side, variant, place, recordings)

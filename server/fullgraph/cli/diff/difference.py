@@ -286,8 +286,8 @@ def compare_checks(old: CheckReport, new: CheckReport, names: tuple[str, str]) -
 # -- one side of one file ---------------------------------------------------------------------
 
 
-# Count of a target that includes the findings of a family, by the family (the part of a code before
-# the slash).
+# Name of the target's count that includes the findings of a family, by the family (the part of a
+# code before the slash).
 _COUNTED: dict[str, Count] = {
     "graph-break": "breaks",
     "frame-skipped": "skips",
@@ -330,7 +330,8 @@ def code_family(code: str) -> str:
 
 @dataclass(frozen=True)
 class _FileSide:
-    """The results of a file on the old or new side, whose whole report is ``report``.
+    """The results of one file on one side of the comparison (old or new); ``report`` is the whole
+    report of that side.
 
     ``file`` is None if the side does not have the file, or did not check it.
     """

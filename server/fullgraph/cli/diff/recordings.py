@@ -27,9 +27,11 @@ class SharedRecordings:
 
     project: Path
     shared: set[tuple[Path, str]] = field(default_factory=set)
-    """Files and names of classes with other recorded inputs than their revision has."""
+    """Files and names of classes for which both sides use the working tree's inputs, although the
+    revision recorded other inputs or none."""
     dropped: set[tuple[Path, str]] = field(default_factory=set)
-    """Files and names of classes whose inputs only their revision has recorded."""
+    """Files and names of classes whose inputs the revision recorded, but not the working tree.
+    Neither side uses them."""
     separate: set[tuple[Path, str]] = field(default_factory=set)
     """Files and names of classes whose parameters have changed, so that each side uses its own
     recorded inputs."""

@@ -209,7 +209,7 @@ class BackgroundEngine(AnyEngine):
                     f"The process of the engine ended with status {status}; {log} has its last "
                     "output."
                 )
-            # A process that listened when the connection failed has exited since.
+            # The status is 0, so a background process listened earlier; it has exited since.
         folder.check_private(path.parent)
         start = Start(self._launch, name, str(path), boot=str(self._boot or ""))
         with _open_log(path) as log:
@@ -294,7 +294,7 @@ class BackgroundEngine(AnyEngine):
         elif self._connection is not None:
             self._connection.send(Cancel(number))
         else:
-            # The request has not been sent to the background process yet.
+            # Not connected yet, so the background process has not received the request.
             self._put_event(asked, asked.cancellation_event())
 
     def _prioritize_request(self, asked: AnalysisRequest, message: Prioritize) -> None:
@@ -322,8 +322,8 @@ class BackgroundEngine(AnyEngine):
     def _handle_status(self, status: EngineStatus) -> None:
         """Apply a new status that the background process sent for its engine."""
         if status.state is EngineState.CRASHED and status.final and self._connection:
-            # A request of another client may have caused the crash, so continue with a private
-            # engine.
+            # The engine crashed for good. A request of another client may have caused the crash, so
+            # continue with a private engine.
             self._connection.give_up(status.message)
             return
         if status.state is EngineState.READY:

@@ -89,7 +89,7 @@ class EngineLaunch:
         """Return the folders that may contain the torch of the interpreter.
 
         Raises:
-            BackgroundUnavailable: See ``engine_name``.
+            BackgroundUnavailable: The files of the interpreter's torch were not found.
         """
         found = torch_folders(Path(self.interpreter), environment)
         if not found:
