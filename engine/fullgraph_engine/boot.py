@@ -11,7 +11,7 @@ rest of the engine does not support, so that it can report them. No file of the 
 shadow a module that it imports: the script removes its own folder from ``sys.path`` at once, and
 moves the folders of ``PYTHONPATH`` to the end until user code runs.
 """
-# Written for any Python 3, and loading next to nothing:
+# This script supports every Python 3 and imports few modules, so it does not follow these rules:
 # ruff: noqa: PTH100, PTH110, PTH112, PTH118, PTH120, PTH123, UP031, UP036
 
 import sys

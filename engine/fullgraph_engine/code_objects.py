@@ -63,10 +63,11 @@ def position_entries(code: types.CodeType) -> Iterator[_PositionEntry]:
 
 
 def implicit_none_indices(code: types.CodeType) -> set[int]:
-    """Return indices of NOP instructions that remain of the ``None`` in an ``is None`` comparison.
+    """Return indices of NOP instructions that the compiler leaves for the ``None`` in ``is None``
+    comparisons.
 
-    The compiler merges this comparison into the jump. It leaves a NOP for the ``None`` only if the
-    ``None`` is on a line of its own.
+    It merges such a comparison into the jump. It leaves a NOP for the ``None`` only if the ``None``
+    is on a line of its own.
     """
     if not HAS_COLUMNS:
         return set()

@@ -34,7 +34,7 @@ _MISSING_GPU_ERRORS = (
     "from cudaGetDeviceCount()",
     "torch.cuda.Stream requires CUDA support",
     "Tried to instantiate dummy base class",
-    # From Triton's launcher.
+    # Triton's launcher raises this error.
     "0 active drivers",
 )
 """Fragments of the errors that torch and Triton raise without a GPU, or when built without GPU

@@ -101,7 +101,7 @@ def _evaluated_parts(arguments: ast.arguments) -> Iterator[ast.expr]:
 def bound_names(nodes: Iterable[ast.AST], ignored: Collection[int] = ()) -> set[str]:
     """Return the names that syntax nodes bind in their own scope.
 
-    ``ignored`` has the ids of import statements that do not count.
+    ``ignored`` has the ids of import statements to leave out.
     """
     return set(_scope(nodes, ignored, is_class=False).names)
 
@@ -126,7 +126,7 @@ def uses(tree: ast.AST, ignored: Collection[int] = ()) -> Iterator[Use]:
     """Yield all uses of names from outside in a statement or expression of the module level.
 
     The names that the statement itself binds at the module level count as names from outside.
-    ``ignored`` has the ids of import statements that do not bind.
+    ``ignored`` has the ids of import statements whose names count as names from outside.
     """
     yield from _visit(tree, (), True, frozenset(ignored))
 

@@ -117,7 +117,7 @@ class AnalysisRequest(PendingRequest[Analyze]):
         ``last`` first.
         """
         if not self.cancelled and not self._ended:
-            # In case the request was not sent yet, or is sent again.
+            # Also store the line in the request, which may be sent later or again.
             self.request = dataclasses.replace(self.request, focus=first)
             self._send_priority(self, Prioritize(self.request.request, first, last))
 

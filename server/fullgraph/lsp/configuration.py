@@ -28,7 +28,8 @@ class Configuration:
         self._session = session
         self._on_change = on_change
         self._settings: dict[str, Any] = {}
-        """Settings by workspace folder; the empty name has the settings outside of all folders."""
+        """Settings by workspace folder; the empty key has the settings for files outside of all
+        folders."""
         self._last_request = 0
         self._last_answered = 0
         """Number of the latest request for settings that the client answered."""
@@ -71,7 +72,8 @@ class Configuration:
             used = "its earlier settings" if self._settings else "the settings of the project"
             self._connection.log(f"Cannot read the settings of the editor ({why}); {used} apply.")
         if folders != self._session.workspace.folders:
-            # The handler that changed the folders has already requested the configuration again.
+            # The workspace folders changed meanwhile; the handler of that change has requested the
+            # settings again.
             return
         # Answers can arrive in another order than their requests; ignore an outdated one.
         if isinstance(answers, (list, tuple)) and request_number > self._last_answered:

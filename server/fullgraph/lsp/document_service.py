@@ -87,8 +87,8 @@ class DocumentService:
             try:
                 return await asyncio.shield(run.task)
             except asyncio.CancelledError:
-                # Either this request was cancelled, or the task that writes the document was: the
-                # text was edited, or closed and possibly opened again.
+                # Try again if a newer run has replaced this one because the text was edited.
+                # Otherwise this request was cancelled, or the file was closed.
                 is_open = self._session.files.units.get(unit.document.uri) is unit
                 superseded = is_open and self._runs.get(key, run) is not run
                 if not (superseded and run.task.cancelled()):

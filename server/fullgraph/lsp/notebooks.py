@@ -167,7 +167,8 @@ class NotebookTranslator:
         }
 
     def _change_cells(self, notebook: _Notebook, change: Json) -> None:
-        """Apply the changes of a notebook: of the list of its cells, then of their texts."""
+        """Apply the changes of a notebook: first changes to the list of cells, then changes to the
+        texts of cells."""
         structure = change.get("structure")
         if structure is not None:
             documents = {cell.uri: cell for cell in notebook.cells}

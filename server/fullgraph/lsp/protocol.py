@@ -51,7 +51,7 @@ class Protocol(LanguageServerProtocol):
         self.on_broken: Callable[[], None] = lambda: None
         self._open_requests: set[int | str] = set()
 
-    # -- in -----------------------------------------------------------------------------------
+    # -- incoming messages --------------------------------------------------------------------
 
     def structure_message(self, data: dict[str, Any]) -> Any:
         if data.get("jsonrpc") and data.get("method") == types.INITIALIZE:
@@ -144,7 +144,7 @@ class Protocol(LanguageServerProtocol):
             return
         super().handle_message(message)
 
-    # -- out ----------------------------------------------------------------------------------
+    # -- outgoing messages --------------------------------------------------------------------
 
     def _send_response(
         self, msg_id: int | str, result: Any | None = None, error: Any | None = None
@@ -187,7 +187,7 @@ class Protocol(LanguageServerProtocol):
         try:
             self.writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
         except (ConnectionError, OSError):
-            # The client has disconnected.
+            # Writing failed because the client has disconnected.
             self.on_broken()
 
     def send_notification(self, method: str, params: Any) -> None:

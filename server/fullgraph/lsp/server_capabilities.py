@@ -105,8 +105,9 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
         "inlayHintProvider": {"resolveProvider": True},
         "codeLensProvider": {"resolveProvider": False},
         "completionProvider": {
-            # The "," is missing because a list of completions would cover signature help.
-            # Blanks and brackets are for probe comments; elsewhere the list is empty.
+            # "," is not in the list, because a list of completions would cover the signature help.
+            # Blanks and brackets trigger completions in probe comments; elsewhere the answer is
+            # empty.
             "triggerCharacters": [".", "=", '"', "'", " ", "[", "@", "("],
             "resolveProvider": True,
         },
@@ -136,7 +137,8 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
         selector = {"notebook": "jupyter-notebook", "cells": [{"language": "python"}]}
         capabilities["notebookDocumentSync"] = {"notebookSelector": [selector], "save": True}
     if client.pull_diagnostics:
-        # Only offered to clients that support pulling; they pull as soon as they see the offer.
+        # Send this capability only to clients that support pulling: they begin to pull as soon as
+        # they see it.
         capabilities["diagnosticProvider"] = {
             "identifier": "fullgraph",
             "interFileDependencies": True,

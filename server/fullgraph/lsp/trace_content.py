@@ -334,7 +334,8 @@ class _RunContent:
         )
 
     def _find_finding(self, step: TraceStep) -> FileFinding | None:
-        # A comment may hide the finding in the text, but not in this data.
+        # Search all findings: an ignore comment hides a finding in the editor, but not in this
+        # data.
         for item in self._findings:
             if (item.finding.code, item.finding.range) == (step.code, step.range):
                 return item

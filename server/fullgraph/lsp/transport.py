@@ -120,7 +120,7 @@ async def _start_early_engine(interpreter: str, boot: Path | None) -> EarlyEngin
     except InterpreterNotFound:
         return None
     if torch_on_disk(found.path, os.environ) is False:
-        # The session will use another interpreter with torch.
+        # This interpreter does not have torch, so the session will use another one.
         return None
     settings = resolve_settings(environment_source(os.environ)).settings
     early = EarlyEngine(found.path, boot, settings.engine_keep_seconds)

@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Checked:
-    """The results of checking a text: the same as of ``fullgraph check``.
+    """The results of checking a text, as ``fullgraph check`` computes them.
 
     ``request`` is the trace request, from which requests for fixes, repros and documents are made.
     ``notes`` are sentences for the caller.
@@ -103,10 +103,10 @@ class Analyzer:
     ) -> Checked:
         """Check a text as ``fullgraph check`` does, and return the results.
 
-        ``target`` restricts the trace to one function or class. ``forecast`` also predicts
-        recompiles; None: if the effort of the project is thorough. ``engine_settings`` choose the
-        engine, if not the settings of the file. ``adapt_request`` returns the request to send,
-        given the usual one.
+        ``target`` restricts the trace to one function or class. ``forecast`` says whether to
+        predict recompiles; None: if the setting ``effort`` of the project is thorough.
+        ``engine_settings`` select the engine; by default, the settings of the file do.
+        ``adapt_request`` changes the usual request before it is sent.
 
         Raises:
             Refused: The engine cannot trace files, or the text could not be traced.

@@ -94,7 +94,7 @@ def _parse_hunks(diff: str) -> Iterator[_Hunk]:
         elif rows and row != NO_NEWLINE:
             rows[-1].append(row)
     if rows and rows[-1][-1:] == [""]:
-        rows[-1].pop()  # the diff ends with a line end
+        rows[-1].pop()  # the diff ends with a newline
     for start, part in zip(starts, rows, strict=True):
         # Editors and models strip the space of empty context lines.
         old = tuple(row[1:] for row in part if not row.startswith("+"))

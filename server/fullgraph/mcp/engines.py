@@ -47,7 +47,8 @@ class LentEngine:
         async with self._changing:
             status = self._engine.status
             if status.final and status.state in (EngineState.CRASHED, EngineState.UNUSABLE):
-                # A later call must not fail because of an earlier crash.
+                # If the engine failed for good in an earlier call, start it again, so that this
+                # call does not fail too.
                 await self._engine.restart()
             else:
                 await self._engine.start()

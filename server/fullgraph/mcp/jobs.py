@@ -61,7 +61,7 @@ class Jobs:
         waiting: Waiting,
         work: Callable[[ShowProgress], Coroutine[Any, Any, _T]],
     ) -> _T:
-        """Return the complete answer of the calls with this key, which ``work`` searches.
+        """Return the complete answer to calls with this key; ``work`` computes it.
 
         A call with a cursor gets the answer that the cursor comes from, if it is still known. If
         the last call that waits is cancelled, the search is cancelled.

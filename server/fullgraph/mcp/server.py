@@ -88,7 +88,7 @@ async def serve(flags: Mapping[str, Any]) -> None:
     analyzer = Analyzer(flags)
 
     def end_process(number: signal.Signals) -> None:
-        # A thread of the SDK waits for standard input, so Python could not end in order.
+        # A thread of the SDK waits for standard input and would block a normal exit of Python.
         analyzer.pool.kill()
         os._exit(128 + number)
 

@@ -61,7 +61,7 @@ def _gap_of(reports: Iterable[TargetReport]) -> Gap | None:
 
 
 def _find_unreached(text: str, reports: Iterable[TargetReport]) -> Iterator[NotTraced]:
-    """Yield the definitions without lines in a trace, except targets."""
+    """Yield the definitions whose lines no trace reached, except for targets."""
     names, reached = set(), set[int]()
     for report in reports:
         names.add(report.name)

@@ -322,7 +322,7 @@ class FileTraces:
 
     def run_ended(self, run: UnitRun, last: Analyzed | Failed, seconds: float) -> None:
         self.run = None
-        # Read this before ``complete`` below changes the state.
+        # Read this first: ``_take_over`` below changes the results.
         unparsed = not run.obsolete and self.shown.current.unparsed
         completed = isinstance(last, Analyzed) and not last.cancelled and not run.obsolete
         if completed:
@@ -337,7 +337,8 @@ class FileTraces:
             if not self._engine.status.torch:
                 self._forget_results()
             elif not (unparsed or run.obsolete):
-                # Without a finding, the file would seem to be free of problems.
+                # The run failed. Without a finding about this, the file would seem to be free of
+                # problems.
                 words = f"This file was not traced: {failure.reason.rstrip('.')}"
                 finding = _file_finding(self._document, INTERRUPTED, words, failure.next_step)
                 self.shown.current.apply_event(finding)

@@ -112,7 +112,7 @@ class _FixAttempt:
     def add_fixes(self, item: FileFinding, found: tuple[Fix, ...], reason: str = "") -> None:
         """Store the fixes ``found`` for the finding ``item``, or the reason for their absence.
 
-        Fixes change the combination of all fixes, so it is discarded.
+        New fixes make the combination of all fixes outdated, so it is discarded.
         """
         self.fixes[item.id], self.places[item.id] = found, item.finding.range
         self.reasons[item.id] = reason
@@ -179,7 +179,8 @@ class FixJobs:
         self._session, self._search_changed = session, search_changed
         self._show_progress = show_progress
         self._tried: dict[str, OrderedDict[tuple[str, object], _FixAttempt]] = {}
-        """Attempts for the latest texts of each file, by URI and basis, the latest last."""
+        """Attempts for the latest texts of each file, the latest last. The first key is the file's
+        URI, the second is the key from ``_fix_basis`` (text and tracing settings)."""
         self._turns: Turns[AnalysisUnit] = Turns(session.files.is_busy, self._begin_attempt)
         self._is_reserved = False
         """True while a function is measured: then only :meth:`wait_for_fixes` begins a search."""
@@ -377,8 +378,8 @@ class FixJobs:
         engine = self._session.engines.engine_on_demand(unit)
         if isinstance(engine, str):
             return False
-        # Targets that were traced with real tensors, for which the verification can skip fake
-        # tensors.
+        # Names of the targets traced with real tensors; the verification of their fixes can skip
+        # fake tensors.
         real = tuple(one.report.name for one in unit.view.reports() if one.report.mode == "real")
         request = dataclasses.replace(
             self._session.files.build_request(unit, ()), nice=NICE, real=real

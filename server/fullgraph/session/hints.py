@@ -74,7 +74,8 @@ def line_hints(
     """Yield the inlay hints of one line of the text, short enough for the editor to show all of
     them.
 
-    Each item of ``places`` is a place with values and the number of its values in one run.
+    Each item of ``places`` is a source expression with its traced values, and the number of values
+    that it had in one run.
     """
     full = [
         _label(place, short_values(place, LINE_ROOM, count), annotation)

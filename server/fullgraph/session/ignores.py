@@ -98,8 +98,8 @@ class IgnoreComment:
         return _split_selectors(self.codes)
 
     def unused_selectors(self, here: Collection[str], extent: TraceExtent) -> Iterator[str]:
-        """Yield the codes of the comment that match none of ``here``, the codes of the findings on
-        its line, if the traces looked for them."""
+        """Yield the codes of the comment that no finding on its line has, although the traces
+        looked for them. ``here`` has the codes of the findings on the line."""
         if any(codes.matches_selector(UNUSED, one) for one in self.selectors):
             return
         for selector in self.selectors:

@@ -47,7 +47,7 @@ def is_reproducible(code: str) -> bool:
 
 
 def rank_by_severity(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
-    """Return findings by severity, the most severe first, otherwise in their order."""
+    """Return findings, the most severe first; findings of equal severity keep their order."""
     return tuple(sorted(findings, key=lambda item: item.severity.number))
 
 

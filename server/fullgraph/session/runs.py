@@ -91,7 +91,7 @@ class RunWaiters:
             self._waiters.remove(waiter)
 
     def resolve(self, ending: RunEnding) -> None:
-        """Tell all callers that the run ended."""
+        """Report the end of the run to all callers that wait for it."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():

@@ -6,8 +6,8 @@ pyproject.toml, the command line), ``--help``, ``fullgraph doctor`` and the VS C
 these declarations.
 
 Names are written ``kebab-case`` in pyproject.toml and on the command line, ``camelCase`` in
-editors, ``snake_case`` in Python. Every source accepts all three spellings. Those of one feature
-have its name before a dot in editors and may be a table of their own elsewhere:
+editors, ``snake_case`` in Python. Every source accepts all three spellings. The settings of one
+feature share a prefix. It ends with a dot in editors, and may be the name of a table elsewhere:
 ``fullgraph.completion.mode``, ``completion-mode = "full"`` or ``completion = { mode = "full" }``.
 """
 

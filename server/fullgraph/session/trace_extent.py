@@ -59,8 +59,8 @@ class TraceExtent:
     ) -> TraceExtent:
         """Return the extent of the last traces of ``text``.
 
-        ``degraded`` are the facts that the installed torch does not show. Without ``with_lines``,
-        the lines are empty, and the text is not parsed.
+        ``degraded`` are the facts about traces that the installed torch does not show completely.
+        Without ``with_lines``, the lines are empty, and the text is not parsed.
         """
         families = {finding.code.partition("/")[0] for finding in results.findings()}
         incomplete = not families.isdisjoint(_OF_INCOMPLETE_TRACES)
@@ -94,8 +94,8 @@ class TraceExtent:
         return cls(found, lines, whole, settings.select, (*settings.ignore, *off))
 
     def looks_for(self, selector: str) -> bool:
-        """Whether the traces looked for each code that ``selector``, such as ``GB0059`` or
-        ``recompile``, selects; True if it selects none, because it is misspelled."""
+        """Whether the traces looked for every code that ``selector`` (such as ``GB0059`` or
+        ``recompile``) selects. True for a misspelled selector, which does not select any code."""
         full = _full_code(selector)
         may_be_hidden = any(
             codes.matches_selector(full, one) or codes.matches_selector(_full_code(one), full)
@@ -125,8 +125,8 @@ def _is_forecast_complete(results: Results) -> bool:
 
 
 def _reached_lines(text: TextPositions, reports: Iterable[TargetReport]) -> Iterator[int]:
-    """Yield the lines of each statement that was traced completely: at least one of its
-    instructions was traced, and no other one was left out."""
+    """Yield the lines of each statement that was traced completely. Traces reached at least one of
+    its instructions and did not leave out any other."""
     traced, missed = set[Range](), set[Range]()
     for report in reports:
         if report.coverage is not None:
@@ -146,11 +146,11 @@ def _reached_lines(text: TextPositions, reports: Iterable[TargetReport]) -> Iter
 
 @dataclass(frozen=True)
 class _Statement:
-    """The zero-based lines of a statement without the blocks inside it, and its ``body``: the lines
-    with the instructions that decide whether it was traced.
+    """The zero-based lines of a statement, without the blocks inside it.
 
-    The body of a function or class is all of it, because findings at its first line concern all of
-    it.
+    The instructions on the lines in ``body`` decide whether the statement was traced. For a
+    function or class, ``body`` is the whole definition, because findings at its first line concern
+    all of it.
     """
 
     lines: range

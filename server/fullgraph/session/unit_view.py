@@ -43,7 +43,7 @@ class TracedFile(Protocol):
 
     @property
     def degraded(self) -> tuple[Degraded, ...]:
-        """Facts that the torch of the results does not show."""
+        """Facts about traces that the torch of the latest results does not show completely."""
 
 
 @dataclass(frozen=True)
@@ -166,9 +166,8 @@ class UnitView:
         return known.places
 
     def shape_counts(self, place: PlaceShapes) -> dict[str, int]:
-        """Return the number of values that a run saw at a place, by target name; the largest number
-        of the target's runs.
-        """
+        """Return how many values the runs of each target saw at a place, by target name. Of several
+        runs of a target, the largest number counts."""
         key = place.range, place.role
         counts: dict[str, int] = {}
         for target, shapes in self._file.results.shapes.items():

@@ -11,9 +11,8 @@ from fullgraph_engine.protocol.facts import CODES, WORDS
 
 
 def hidden_facts(status: EngineStatus, settings: Settings) -> tuple[Degraded, ...]:
-    """Return the facts that the installed torch does not show completely and that findings selected
-    by the user need.
-    """
+    """Return the facts about traces that the installed torch does not show completely, if findings
+    selected by the user depend on them."""
 
     def is_asked_for(beginning: str) -> bool:
         return may_be_selected(beginning, settings.select, settings.ignore, settings.severity)

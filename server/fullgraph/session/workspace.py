@@ -71,8 +71,9 @@ class Workspace:
     ) -> None:
         """Store the initialization options, which may contain settings, and the workspace folders.
 
-        With ``user_settings``, the settings that the client sends later may include settings that
-        only a user may set, because it sends the user's apart from the workspace's.
+        ``user_settings`` is true if the client sends user settings separately from workspace
+        settings. The settings that it sends later may then include settings that only a user may
+        set.
         """
         self._user_settings = user_settings
         if isinstance(options, Mapping):

@@ -215,9 +215,8 @@ class _Calls:
 
 
 def observed_test(test: Callable[..., Any], run: TestRun, expected: Expected) -> Callable[..., Any]:
-    """Return a test function that runs ``test`` while an observer records, and fails if it
-    compiles other than expected.
-    """
+    """Return a test function that runs ``test`` while an observer records. It fails if what it
+    compiles does not satisfy ``expected``."""
     verdict = _Verdict(run, expected)
     if inspect.iscoroutinefunction(test):
 

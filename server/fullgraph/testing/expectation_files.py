@@ -95,8 +95,8 @@ def _match(usable: Sequence[Expectation], found: Sequence[Cause]) -> dict[int, i
     """Match causes with expectations, one to one; return the index of the expectation by the index
     of the cause.
 
-    Equal causes are matched first. Then the code and the message of a graph break may differ,
-    because another torch may have other ones for the same line.
+    Equal causes are matched first. Then graph breaks on the same source line are matched even if
+    their code or message differs, because these depend on the version of torch.
     """
     pairs: dict[int, int] = {}
     free = dict(enumerate(usable))

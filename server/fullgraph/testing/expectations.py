@@ -25,10 +25,11 @@ Limit = int | None | Default
 class Expected:
     """Maximum numbers of places with findings; None allows any number.
 
-    ``breaks`` are graph breaks and functions that Dynamo skipped in the user's code;
-    ``library_breaks`` those in installed packages. ``recompiles`` are in both. By default, only
-    ``breaks`` are limited, to 0; with a file of expectations (``expected``), all are. Findings in
-    the file do not count. ``warmup`` is the number of first calls whose recompiles do not count.
+    ``breaks`` limits graph breaks, and functions that Dynamo skipped, in the user's code.
+    ``library_breaks`` limits the same findings in installed packages. ``recompiles`` limits
+    recompiles of both. By default, only ``breaks`` is limited, to 0; with a file of expectations
+    (``expected``), all three are. Findings in the file do not count. ``warmup`` is the number of
+    first calls whose recompiles do not count.
     """
 
     breaks: Limit = DEFAULT

@@ -109,7 +109,8 @@ def _test_run(item: pytest.Item) -> TestRun:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Observe a marked test while it runs, and fail it if it compiles other than expected."""
+    """Observe a marked test while it runs, and fail it if what it compiles does not satisfy the
+    limits in its marker."""
     marker = item.get_closest_marker("fullgraph")
     if marker is None or not isinstance(item, pytest.Function):
         return (yield)
@@ -152,7 +153,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say where the recorded inputs are."""
+    """Print where the recorded inputs were saved."""
     if _recording in config.stash:
         for line in config.stash[_recording].messages:
             terminalreporter.write_line(line)

@@ -64,6 +64,6 @@ class CheckedSession:
                 self._messages.append(f"{'Updated' if changed else 'Unchanged:'} {shown}.")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say which files were written."""
+        """Print which files were written."""
         for message in self._messages:
             terminalreporter.write_line(message)

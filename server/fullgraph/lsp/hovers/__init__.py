@@ -1,7 +1,7 @@
 """The sections of a hover, one module for each kind of information.
 
 Each module has ``section(context, unit, offset)``, which returns None if it has nothing to show.
-The sections are shown in the order below.
+The sections are shown in the order of ``_PARTS``.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from fullgraph.session.analysis_unit import AnalysisUnit
 
 
 def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSection | None:
-    """Return the page of the operator or name at ``offset`` (code points); None without one."""
+    """Return a section with the documentation page of the operator or name at ``offset`` (code
+    points); None without a page."""
     found = _find_page(context, unit, offset)
     if found is None:
         return None
@@ -28,7 +29,8 @@ def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSec
 def _find_page(
     context: ServerContext, unit: AnalysisUnit, offset: int
 ) -> tuple[OperatorPage, int, int] | None:
-    """Return the page for an offset, and start and end of the text that the page describes."""
+    """Return the documentation page for an offset, and the start and end of the text that the page
+    describes."""
     text = unit.document.text
     index = context.session.engines.find_index(unit)
     written = schema_string_at(text, offset)

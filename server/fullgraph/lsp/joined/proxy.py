@@ -65,7 +65,8 @@ class ServerProxy:
         self._servers["fullgraph"] = await JoinedServer.start("fullgraph", own)
         runs = [asyncio.create_task(self._run_server(one)) for one in self._servers.values()]
         client = asyncio.create_task(self._serve_client(reader))
-        # The client needs fullgraph's server, but can continue without the other one.
+        # Run until the client disconnects or fullgraph's server ends; the client can continue
+        # without the other server.
         await asyncio.wait({client, runs[1]}, return_when=asyncio.FIRST_COMPLETED)
         client.cancel()
         statuses = [await one.close() for one in self._servers.values()]

@@ -68,8 +68,8 @@ def change_configuration(
 ) -> None:
     """Apply the client's changed settings."""
     if context.configuration.can_request:
-        # Clients that answer requests for settings only send a hint here, often with empty
-        # settings.
+        # For clients that answer requests for settings, this notification is only a hint; the
+        # settings in it are often empty.
         context.configuration.request_settings()
     else:
         context.configuration.accept_settings(params.settings)

@@ -1,4 +1,5 @@
-"""Findings that differ between two checks of a file, in the form for answers."""
+"""Findings that differ between two checks of a file, converted to the format of the tools'
+answers."""
 
 from __future__ import annotations
 

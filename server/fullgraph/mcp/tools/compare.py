@@ -123,7 +123,8 @@ def page_comparison(answer: CompareAnswer, paging: Paging) -> CompareAnswer:
 
 
 def _revise_subject(subject: Subject, tree: CheckedOutTree) -> Subject:
-    """Return the file in a checked-out revision, with the settings of the file now.
+    """Return the version of a file in a checked-out revision, with the settings of the current
+    file.
 
     Raises:
         UnreadableFile: The revision does not have the file.

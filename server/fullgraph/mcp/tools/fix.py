@@ -161,7 +161,8 @@ async def _fix_all(
 
 
 def _describe_fix(subject: Subject, fix: Fix, *, with_diff: bool = False) -> VerifiedFix:
-    """Return a fix in the form for answers; ``subject`` has the text that the fix changes."""
+    """Convert a fix to the format of the tools' answers; ``subject`` has the text that the fix
+    changes."""
     first = fix.findings[0]
     diff = file_diff(subject.short_path, subject.text, fix.candidate.text) if with_diff else ""
     return VerifiedFix(

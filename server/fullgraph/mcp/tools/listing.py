@@ -1,4 +1,4 @@
-"""Findings and targets in the form in which answers list them."""
+"""Convert findings and targets to the format in which the tools' answers list them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def order_findings(items: tuple[FileFinding, ...]) -> list[FileFinding]:
 
 
 def list_finding(subject: Subject, item: FileFinding) -> ListedFinding:
-    """Return a finding of a text in the form for answers."""
+    """Convert a finding of a text to the format of the tools' answers."""
     finding = item.finding
     start = finding.range.start
     causes = listing(
@@ -47,7 +47,7 @@ def list_finding(subject: Subject, item: FileFinding) -> ListedFinding:
 
 
 def list_target(subject: Subject, report: TargetReport) -> ListedTarget:
-    """Return a traced function or class in the form for answers."""
+    """Convert the report about a traced function or class to the format of the tools' answers."""
     return ListedTarget(report.name, subject.locate(report.range.start), target_line(report))
 
 

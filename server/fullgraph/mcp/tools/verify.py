@@ -80,10 +80,13 @@ def page_verification(answer: VerifyAnswer, paging: Paging) -> VerifyAnswer:
 
 
 def _comparable_targets(before: Checked, after: Checked, first: Iterable[str]) -> list[str]:
-    """Return the names of the functions that both texts trace and that the edit can affect,
-    beginning with ``first``; if it can affect none, of all that both texts trace.
+    """Return the names of the functions whose behavior to compare, the functions in ``first`` at
+    the beginning.
+
+    Only functions that both texts trace and the edit can affect are compared. If the edit cannot
+    affect any, all functions that both texts trace are compared.
     """
-    # A call that raises has behavior, too.
+    # Include functions that raise an exception, because it is a part of their behavior.
     sides = [
         dict.fromkeys(one.name for one in side.file.targets if one.status in ("traced", "failed"))
         for side in (before, after)
@@ -95,7 +98,8 @@ def _comparable_targets(before: Checked, after: Checked, first: Iterable[str]) -
 
 
 def _find_unaffected(before: str, after: str, names: Iterable[str]) -> frozenset[str]:
-    """Return the names of the functions whose code, and all code that it uses, is in both texts."""
+    """Return the names of the functions that the edit does not affect: their code, and all code
+    that they use, is unchanged."""
     parsed = [parse_text(text) for text in (before, after)]
     if parsed[0] is None or parsed[1] is None:
         return frozenset()
@@ -125,7 +129,7 @@ async def _compare_behavior(
 
 
 def _reach_all_lines(compared: Sequence[Compared]) -> bool:
-    """Whether each changed line was reached by one of the compared functions at least."""
+    """Whether the compared functions together reached every changed line."""
     if not compared:
         return False
     original = set.intersection(*(set(one.unreached) for one in compared))
@@ -153,7 +157,8 @@ def _describe(name: str, compared: tuple[Compared, ...], *, covered: bool) -> Co
 
 
 def _verdict(findings: list[ChangedFinding], behavior: list[ComparedBehavior]) -> str:
-    """Return a sentence on findings and one on behavior."""
+    """Return a summary: the number of removed, remaining and new findings, and whether results and
+    gradients are the same."""
     counts = Counter(finding.change for finding in findings)
     parts = [
         f"{counts['gone']} {'finding' if counts['gone'] == 1 else 'findings'} gone",
