@@ -146,7 +146,7 @@ class CheckJob:
     def read_paths(self, texts: dict[str, str]) -> NamedPaths:
         """Return the paths to check.
 
-        If standard input is one of them, its text is added to ``texts``, by its name.
+        If standard input is one of them, its text is stored in ``texts`` under its name.
         """
         named = tuple(path for path in self.paths if path != sources.STANDARD_INPUT)
         if len(named) == len(self.paths):
@@ -295,7 +295,8 @@ class _CheckRun:
     def _select_shard(
         self, files: Sequence[SourceFile], texts: Mapping[str, str]
     ) -> Sequence[SourceFile]:
-        """Return the files of the shard on the command line; all files without one."""
+        """Return the files of the shard that the command line selects; all files without a
+        shard."""
         shard, root = self._job.shard, self._project.root
         if shard is None:
             return files

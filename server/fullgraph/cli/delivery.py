@@ -25,7 +25,8 @@ from fullgraph.session.repro_files import ReproUnwritable, WrittenRepro, write_r
 from fullgraph.session.settings import Settings
 
 VERIFIED, UNVERIFIED, UNABLE = 0, 1, 2
-"""Exit statuses: the script was verified and saved, it was not, or fullgraph itself failed."""
+"""Exit statuses: the script was verified and saved; the script was not verified; fullgraph itself
+failed."""
 
 STANDARD_OUTPUT = "-"
 

@@ -1,4 +1,5 @@
-"""Show the progress of a command: in a temporary line on a terminal, else in a line at times."""
+"""Show the progress of a command: in a temporary line on a terminal, elsewhere in a new line from
+time to time."""
 
 from __future__ import annotations
 

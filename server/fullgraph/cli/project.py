@@ -112,7 +112,8 @@ def _find_interpreter(settings: Settings, project: Project) -> Interpreter:
 def load_settings(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:
     """Return the project that contains the folder ``start``, and the settings that apply to it.
 
-    ``flags`` are the settings on the command line, by name. Exits with an error if one is invalid.
+    ``flags`` are the settings on the command line, by name. Exits with an error if a flag is
+    invalid.
     """
     source = command_line_source(flags)
     bad = resolve_settings(source).problems

@@ -320,7 +320,7 @@ class _FindingSearch:
         return _WantedFinding(first.finding.to_wanted(), first, tuple(others))
 
     def _is_reproducible(self, item: FileFinding) -> bool:
-        # If the user names a code, every finding with it is tried.
+        # If the user names a code, try every finding with this code.
         return bool(self._request.code) or is_reproducible(item.finding.code)
 
     def _findings_on_line(self) -> Iterable[FileFinding]:

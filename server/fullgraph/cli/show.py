@@ -43,7 +43,8 @@ class ChosenPlace:
 
     @classmethod
     def parse(cls, text: str) -> ChosenPlace:
-        """Parse a command line argument; ``:LINE`` is part of the name if such a file exists."""
+        """Parse a command-line argument. If a file's name ends with ``:LINE``, this is not a line
+        number."""
         file, separator, target = text.partition("::")
         if separator:
             return cls(file, target=target)

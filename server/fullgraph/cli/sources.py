@@ -103,7 +103,7 @@ def find_sources(
 def split_targets(paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Split arguments ``FILE::TARGET``; return the targets to trace, by file.
 
-    A file without targets is traced as a whole, also if another argument names one of its targets.
+    If an argument names a file without a target, the whole file is traced.
     """
     targets: dict[str, tuple[str, ...]] = {}
     whole: set[str] = set()

@@ -39,8 +39,8 @@ class FileFinding:
 
     @property
     def shown_severity(self) -> Severity:
-        """Severity that editors show: at most information for a further place with the same
-        cause."""
+        """Severity that editors show: at most information for a repetition of an earlier finding
+        with the same cause."""
         if self.same_as is None:
             return self.severity
         return max(self.severity, Severity.INFORMATION, key=lambda one: one.number)
@@ -48,7 +48,8 @@ class FileFinding:
     def finding_of_run(self, target: str, probe: int) -> Finding | None:
         """Return the finding as one run reported it; None if the run did not report it.
 
-        The run traces ``target`` with the inputs number ``probe``, counted from 0.
+        The run traced ``target`` with one of its inputs; ``probe`` is the number of the inputs,
+        from 0.
         """
         for finding in self.run_findings:
             if finding.target == target and (finding.run is None or finding.run.probe == probe):

@@ -79,7 +79,7 @@ def notebook_to_python(data: str) -> str:
 
 
 def split_cells(text: str) -> dict[int, str]:
-    """Return the sources of the code cells in the Python text of a notebook, by number.
+    """Return the sources of the code cells in the Python text of a notebook, by cell number.
 
     Lines that a rewrite put above the first cell are added to it. Cells with a magic for another
     language stay comments.

@@ -24,8 +24,8 @@ def level_line(level: SandboxLevel) -> str:
 
 
 def layer_lines(level: SandboxLevel) -> Iterator[str]:
-    """Yield a line for each layer of the sandbox: whether it is active, and which protection is
-    missing."""
+    """Yield a line for each layer of the sandbox: whether it is active, partly active or missing,
+    and which protection is missing."""
     for layer in level.layers:
         word = "active" if not layer.lack else "active in part" if layer.holds else "missing"
         yield f"{layer.name}: {word}" + (f" ({layer.lack})" if layer.lack else "")

@@ -8,7 +8,7 @@ from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen
 def brief_values(place: PlaceShapes) -> str:
     """Format the values that a trace saw at a source expression: ``f32[b, 64]``.
 
-    Of different values, show the first, the last and their number.
+    If the values differ, show the first value, the last value and the number of values.
     """
     distinct = list(dict.fromkeys(map(value_text, place.values)))
     if len(distinct) <= 1:

@@ -15,8 +15,8 @@ _BREAK = "Graph break: "
 def message_lines(finding: Finding) -> list[str]:
     """Return the message of a finding as lines, the first with at most ``MOST`` characters.
 
-    If the message has a longer first line, such as one with the message of an exception, the first
-    line is a part of it, and the second line is the whole.
+    If the first line of the message is longer, the result begins with a part of that line, followed
+    by the whole line. An exception's message can be that long.
     """
     return _fit_lines(headline(finding))
 

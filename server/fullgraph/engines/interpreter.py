@@ -53,7 +53,7 @@ class PassedOver:
     """An interpreter that was not chosen, and the reason."""
 
     path: Path
-    """Path of the Python executable, or of an environment folder without one."""
+    """Path of the Python executable, or of an environment folder without a Python."""
     origin: InterpreterOrigin
     lack: Lack
 
@@ -267,9 +267,8 @@ def _from_setting(setting: str, root: Path | None, env: Mapping[str, str]) -> Pa
 
 
 def _is_environment(folder: Path) -> bool:
-    """Return whether a folder is a Python environment, even a broken one or one of another
-    platform.
-    """
+    """Return whether a folder is a Python environment, including broken environments and
+    environments of another platform."""
     return any((folder / name).exists() for name in ("pyvenv.cfg", "conda-meta", "bin", "Scripts"))
 
 

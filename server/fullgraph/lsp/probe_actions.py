@@ -35,8 +35,8 @@ def probe_fixes(unit: AnalysisUnit, params: types.CodeActionParams) -> Iterator[
 
 
 def _complete_comment(document: Document, line: int, probe: str) -> TextEdit | None:
-    """Return an edit that adds inputs to a probe comment with constructor arguments only; None for
-    any other comment."""
+    """Return an edit that adds inputs to a probe comment that only has constructor arguments; None
+    for any other comment."""
     for comment in comments_of(document.positions, line):
         if comment.text.startswith("init(") and "#" not in comment.text:
             return TextEdit(comment.range(document.positions), probe)

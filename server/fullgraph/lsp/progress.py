@@ -20,8 +20,8 @@ PATIENCE = 0.3
 """Delay in seconds before the progress of a trace or job is shown; most end sooner."""
 
 _PAUSE = 0.1
-"""The shortest time in seconds between two reports of a progress bar. Of the reports that come
-faster, the last is shown when this time is over."""
+"""Minimum seconds between two reports of a progress bar. Of reports in quick succession, only the
+last is sent, after this time."""
 
 BEAT = 2.0
 """Seconds without a report after which a progress bar shows how long its current step has taken, so
@@ -44,8 +44,8 @@ class ClientProgress:
     def start_run(self, unit: AnalysisUnit, *, cancellable: bool) -> None:
         """Show the progress of a new trace of a file.
 
-        ``cancellable`` is true if the user requested it: for a bar that can be cancelled, clients
-        show a button over the text.
+        ``cancellable`` is true if the user requested the trace. Other traces have a bar without a
+        cancel button, because clients show that button over the text.
         """
         if not self._session.client.work_done_progress:
             return
@@ -74,8 +74,8 @@ class ClientProgress:
         return self.start_job(f"Writing {TITLES[kind]} of {target}", cancel).end
 
     def start_fixes(self, name: str) -> JobBar:
-        """Show that fixes for a file are verified; return the progress bar, which cannot be
-        cancelled, so that clients show it without a button over the text."""
+        """Show that fixes for a file are verified; return the progress bar. It does not have a
+        cancel button, because clients would show the button over the text."""
         bar: _ProgressBar | None = None
         if self._session.client.work_done_progress:
             bar = self._create_bar(f"Looking for fixes in {name}", cancellable=False)

@@ -66,8 +66,8 @@ def show_actions(unit: AnalysisUnit, params: types.CodeActionParams) -> Iterator
 
 
 def target_at(unit: AnalysisUnit, line: int, *, anywhere: bool) -> str | None:
-    """Return the name of the traced function whose name is on a line; with ``anywhere``, else the
-    function that starts nearest above."""
+    """Return the name of the traced function whose name is on a line. With ``anywhere``, a line
+    without such a name selects the nearest function that starts above it."""
     above = None
     for shown in unit.view.reports():
         report = shown.report

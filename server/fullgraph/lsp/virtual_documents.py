@@ -140,8 +140,8 @@ class VirtualDocuments:
         return await self._show_address(unit, address, focus=False)
 
     def find_measurements(self, unit: AnalysisUnit, target: str = "") -> Sequence[Timed]:
-        """Return the measurements of the current text of a file, of one function or of all; none if
-        the text has changed since."""
+        """Return the measurements of a function, or of all functions if ``target`` is empty, for
+        the current text of a file. They are empty if the text has changed since."""
         text, timed = self._measurements.get(unit.document.uri, ("", ()))
         if text != unit.document.text:
             return ()

@@ -43,7 +43,8 @@ from fullgraph_engine.protocol.documents import DocumentKind
 
 
 def _keep_text(value: object) -> object:
-    """Undo the SDK's conversion of texts in JSON, such as notebooks."""
+    """Return the JSON text of a value that the SDK has parsed, such as a notebook; return other
+    values unchanged."""
     return json.dumps(value) if isinstance(value, (dict, list)) else value
 
 

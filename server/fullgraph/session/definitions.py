@@ -17,9 +17,8 @@ LONGEST = 150_000
 """Maximum length in characters of a text whose definitions are listed."""
 
 _LONGEST_HEAD = 20_000
-"""Maximum number of characters, at the beginning of a text, in which a comment is searched that
-excludes the file.
-"""
+"""Maximum number of characters, at the beginning of a text, to search for a comment that excludes
+the file."""
 
 _OFF = re.compile(r"#\s*fullgraph:[ \t]*off\b")
 _Node = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef]

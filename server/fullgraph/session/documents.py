@@ -148,7 +148,8 @@ def _end_position(start: Position, text: str) -> Position:
 
 
 def _common_prefix_length(one: str, other: str, limit: int) -> int:
-    """Return the length of the common prefix, by bisection because slices compare fast."""
+    """Return the length of the common prefix of two texts, at most ``limit``. Bisection is fast,
+    because Python compares slices fast."""
     low, high = 0, limit
     while low < high:
         middle = (low + high + 1) // 2
@@ -203,7 +204,8 @@ def path_of(uri: str) -> Path | None:
         # Neovim names an unnamed buffer ``file://``.
         return None
     host = f"//{parts.netloc}" if parts.netloc and parts.netloc != "localhost" else ""
-    # urlsplit cuts at "#" and "?"; clients that do not escape them mean a part of the path.
+    # urlsplit cuts at "#" and "?"; clients that do not escape these characters mean them as a part
+    # of the path.
     rest = (f"?{parts.query}" if parts.query else "") + (
         f"#{parts.fragment}" if parts.fragment else ""
     )

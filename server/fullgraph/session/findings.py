@@ -76,7 +76,8 @@ def _merge_key(finding: Finding) -> object:
 
 
 def _shorten_finding_paths(finding: Finding, folder: str) -> Finding:
-    """Return the finding with shortened paths; output of user code and sandbox stays verbatim."""
+    """Return the finding with shortened paths. Findings with output of user code or of the sandbox
+    are unchanged."""
     if finding.code in _VERBATIM:
         return finding
 

@@ -101,7 +101,7 @@ class _FixAttempt:
     current: str = ""
     """Id of the finding whose fixes are verified now; empty between findings."""
     demanded: frozenset[str] | None = None
-    """Ids of the only findings whose fixes are verified now, because a function with them is
+    """Ids of the findings whose fixes are verified now, if a function with these findings is
     measured; None for all findings."""
 
     @cached_property
@@ -120,9 +120,8 @@ class _FixAttempt:
             self.together = None
 
     def find_fixes(self, item: FileFinding) -> tuple[Fix, ...]:
-        """Return the fixes that were verified for the finding ``item``; without any, fixes of other
-        findings that remove it too.
-        """
+        """Return the verified fixes of the finding ``item``. If it does not have any, return the
+        fixes of other findings that also remove it."""
         own = self.fixes.get(item.id)
         if own:
             return own
@@ -130,7 +129,8 @@ class _FixAttempt:
         return tuple(fix for fix in others if _removes(fix, item))
 
     def state(self, items: Collection[FileFinding]) -> SearchState:
-        """Return the number of the findings ``items`` with and without fixes."""
+        """Return whether a search is in progress, and the numbers of findings in ``items`` with and
+        without a fix."""
         fixed = sum(bool(self.find_fixes(item)) for item in items)
         unfixed = sum(item.id in self.fixes for item in items if not self.find_fixes(item))
         return SearchState(self.task is not None, fixed, unfixed)
@@ -527,9 +527,8 @@ def _removes(fix: Fix, item: FileFinding) -> bool:
 
 
 def _slows(item: FileFinding, targets: Collection[str]) -> bool:
-    """Whether a finding is a graph break or a skipped frame on the path of a call of a function in
-    ``targets``, which a fix may make faster.
-    """
+    """Whether a finding is a graph break or skipped frame that slows a call of a function in
+    ``targets``, and that a fix may remove."""
     finding = item.finding
     is_break = finding.code.startswith(("graph-break", "frame-skipped"))
     called = finding.path is None and not set(targets).isdisjoint(item.targets)

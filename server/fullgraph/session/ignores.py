@@ -108,8 +108,8 @@ class IgnoreComment:
                 yield selector
 
     def keep_codes(self, unused: Collection[str], text: TextPositions) -> TextEdit:
-        """Return the edit that removes the codes in ``unused``; the whole comment if these are
-        all."""
+        """Return the edit that removes the codes in ``unused``. If all codes of the comment are
+        unused, the edit removes the whole comment."""
         parts = self.codes.split(",")
         kept = [part for part in parts if part.strip() and part.strip() not in unused]
         if not kept:

@@ -30,8 +30,8 @@ class _Search:
 class Interpreters:
     """A cache of the interpreters found for settings and folders, until ``forget_all`` is called.
 
-    Without the cache, the interpreter could change during an installation of torch, while another
-    one traces.
+    Without the cache, the result could change during an installation of torch, although another
+    interpreter already traces the files.
     """
 
     def __init__(self) -> None:

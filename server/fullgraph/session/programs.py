@@ -246,15 +246,14 @@ def _stem_of(path: str) -> str:
 
 
 def _module_names(path: str) -> frozenset[str]:
-    """Return the dotted names under which an absolute import may mean the file at ``path``."""
+    """Return the dotted names under which an absolute import may refer to the file at ``path``."""
     parts = _stem_of(path).strip("/").split("/")
     return frozenset(".".join(parts[at:]) for at in range(max(len(parts) - 6, 0), len(parts)))
 
 
 def _relative_stem(source: _Source, name: str) -> str | None:
-    """Return the path, without suffix, of the module that a relative import in ``source`` means;
-    None for an absolute import.
-    """
+    """Return the path, without suffix, of the module that a relative import in ``source`` refers
+    to; None for an absolute import."""
     dots = len(name) - len(name.lstrip("."))
     if not dots:
         return None

@@ -63,7 +63,8 @@ def recording_of(name: str, project: Path | None) -> FileRecording:
 
 
 def _enclosing_folders(path: Path, project: Path | None) -> Iterator[Path]:
-    """Yield the folders around a file up to the project; only its own folder without a project."""
+    """Yield the folders around a file, up to the project's folder. Without a project, yield only
+    the file's own folder."""
     for folder in path.parents:
         yield folder
         if project is None or folder == project or not folder.is_relative_to(project):

@@ -52,7 +52,8 @@ def rank_by_severity(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]
 
 
 def findings_on_line(findings: Iterable[FileFinding], line: int) -> tuple[FileFinding, ...]:
-    """Return the findings on a zero-based line; longer findings only if none begins there."""
+    """Return the findings that begin on a zero-based line. Without any, return the findings that
+    begin above the line and include it."""
     there = [
         item
         for item in findings

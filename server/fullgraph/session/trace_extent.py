@@ -119,7 +119,7 @@ def _is_any(code: str, selectors: Iterable[str]) -> bool:
 
 
 def _is_forecast_complete(results: Results) -> bool:
-    """Whether each target has a forecast that nothing has stopped."""
+    """Whether each target has a complete forecast of its recompiles."""
     events = results.forecasts.list_events()
     return not results.targets_without_forecast() and not any(event.note for event in events)
 

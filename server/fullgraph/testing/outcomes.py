@@ -11,7 +11,8 @@ from fullgraph_engine.protocol import Finding, TargetReport, from_plain, to_plai
 
 @dataclass(frozen=True)
 class FileOutcome:
-    """Findings and reports of one file that a check reached, by its absolute path."""
+    """Findings and reports of one file that a check reached; ``path`` is the absolute path of the
+    file."""
 
     path: str
     findings: tuple[Finding, ...] = ()

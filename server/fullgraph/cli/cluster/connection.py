@@ -121,7 +121,8 @@ class Cluster:
         """Run a task on any worker, or on the one with the address ``worker`` while it exists.
 
         Return its answer, and the events of the engine. If the worker is lost, the task runs on
-        another one, until as many workers were lost as the scheduler's ``allowed-failures`` says.
+        another one. After the number of lost workers in the scheduler's setting
+        ``allowed-failures``, the answer is an error.
 
         Raises:
             CheckEnded: The connection or all workers were lost.

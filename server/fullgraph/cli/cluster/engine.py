@@ -19,8 +19,8 @@ from fullgraph_engine.protocol.files import file_state
 class ClusterEngine:
     """An engine that consists of one engine on each worker of a cluster.
 
-    The texts of files in ``unsaved``, absolute paths, are sent to the workers; a worker reads all
-    other files itself, and they must be equal to the files of this process.
+    The texts of files in ``unsaved`` (absolute paths) are sent to the workers. A worker reads all
+    other files itself; they must be equal to the files of this process.
     """
 
     def __init__(self, cluster: Cluster, launch: EngineLaunch, unsaved: Iterable[str] = ()) -> None:
@@ -74,7 +74,8 @@ class ClusterEngine:
         raise NotImplementedError("Workers of a cluster do not compare texts.")
 
     async def trace(self, request: Analyze) -> AsyncIterator[Event]:
-        """Trace a text on a worker; yield events about its progress, then all others.
+        """Trace a text on a worker. Yield events about its progress as they arrive, and all other
+        events at the end.
 
         Raises:
             CheckEnded: The connection or all workers were lost.

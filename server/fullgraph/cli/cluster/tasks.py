@@ -70,7 +70,7 @@ def pack_task(task: TraceTask) -> bytes:
 
 
 def unpack_task(packed: bytes) -> TraceTask:
-    """Decode a task; raise ProtocolError if the bytes are not one."""
+    """Decode a task; raise ProtocolError if the bytes are not a task."""
     task = decode_one_of(_KINDS, zlib.decompress(packed))
     assert isinstance(task, TraceTask)
     return task

@@ -115,7 +115,8 @@ class RunDifference:
 
     @property
     def uncompared(self) -> bool:
-        """Whether the results could not be compared, because only one side has a complete one."""
+        """Whether only one side has a complete result, so that the results could not be
+        compared."""
         if self.old is None or self.new is None or self.uncomputed is not None:
             return self.uncomputed is not None
         return not self.traced and "traced" in (self.old.status, self.new.status)

@@ -50,7 +50,8 @@ def private_folder(environment: Mapping[str, str]) -> Path:
 
 
 def check_private(folder: Path) -> None:
-    """Create a folder, or check that only this user can open or replace it.
+    """Create a folder for this user only, or check that only this user can open or replace an
+    existing one.
 
     Raises:
         BackgroundUnavailable: The folder is not private.

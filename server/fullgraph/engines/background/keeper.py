@@ -50,9 +50,8 @@ process ends.
 
 @dataclass(frozen=True)
 class Start:
-    """The command-line argument of the background process. ``boot`` is a script that starts the
-    engine instead of the usual one.
-    """
+    """The parameters of a background process, passed as its only command-line argument. ``boot`` is
+    a script that starts the engine instead of the usual one."""
 
     launch: EngineLaunch
     name: str
@@ -89,7 +88,8 @@ class Keeper:
         self._listens = listens
         """Function to call when the socket accepts connections."""
         self._state = state
-        # Read the state before the import of torch, so that later changes are noticed.
+        # Read the state of torch's files before the import of torch, so that later changes are
+        # noticed.
         self._began = state()
         self._inode: tuple[int, int] | None = None
         self._over = asyncio.Event()

@@ -12,7 +12,7 @@ from typing import Any, Literal
 ServerName = Literal["fullgraph", "other"]
 """Name of one of the two servers."""
 Answers = Mapping[ServerName, Any]
-"""Results of one request, by the server that gave them; None for null."""
+"""Results of one request, by the server that answered it; None for a null result."""
 
 _OWNER = "fullgraph.server"
 """Key in the ``data`` of items that contains the name of the server that made the item."""

@@ -152,8 +152,8 @@ def _target_lenses(
 
 
 def _site_apart(unit: AnalysisUnit, report: TargetReport) -> Range | None:
-    """Return the range of the torch.compile call for a function, if it is apart from the function's
-    definition; else None."""
+    """Return the range of the ``torch.compile`` call for a function; None if the call is at most
+    one line from the function's definition, or in another file."""
     region = report.region
     if region is None or region.site.path != unit.document.name:
         return None

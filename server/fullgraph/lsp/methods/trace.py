@@ -16,7 +16,8 @@ METHOD = TRACE
 
 
 async def handle(context: ServerContext, params: Any) -> dict[str, Any] | None:
-    """Return the trace of a function: by name, else at or above a line, else of the first function.
+    """Return the trace of one function: the named function, else the function at or above a line,
+    else the first function of the file.
 
     A function has one run for each set of inputs. ``run`` is the index of the run; ``probe`` is the
     number of its inputs.

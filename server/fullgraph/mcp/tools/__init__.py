@@ -1,1 +1,2 @@
-"""The tools of the server, one module each: from the arguments of a call to an answer."""
+"""The tools of the server. Each module has one tool, which converts the arguments of a call to an
+answer."""

@@ -38,7 +38,8 @@ class ComparedSides:
     new_python: str = ""
 
     def find_revision(self) -> str:
-        """Return the git revision of the old side: HEAD if nothing else differs."""
+        """Return the git revision of the old side: HEAD if neither a revision nor a Python is
+        given."""
         return self.revision or ("" if self.old_python or self.new_python else "HEAD")
 
 

@@ -1,4 +1,4 @@
-"""The tool ``explain``: say everything about one finding, or about a finding code."""
+"""The tool ``explain``: explain one finding or a finding code."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from fullgraph_engine.protocol import TargetReport
 
 
 def order_findings(items: tuple[FileFinding, ...]) -> list[FileFinding]:
-    """Return the first finding of each cause: the costliest graph breaks first, then by severity
-    and place."""
+    """Return the first finding of each cause. Graph breaks with a cost come first, by cost; other
+    findings follow by severity and place."""
     firsts = [item for item in items if item.same_as is None]
     ranked = list(rank_by_cost(item for item in firsts))
     costly = [item for item in ranked if item.finding.cost and item.finding.cost.worth_fixing]
