@@ -84,9 +84,10 @@ raised_errors: list[Unavailable] = []
 
 
 def find_raised_error(message: str) -> Unavailable | None:
-    """Return the exception in ``raised_errors`` whose message begins an error message, or None.
+    """Return the exception in ``raised_errors`` with whose message an error message begins; None
+    without one.
 
-    The error message may continue after it or be cut off.
+    The error message may continue after it, or be cut off inside it.
     """
     return next((error for error in raised_errors if error.message_start in message), None)
 

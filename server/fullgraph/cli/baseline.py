@@ -131,8 +131,8 @@ class Baseline:
         return self.known.get(absolute_path(Path(file.path)), KnownFile())
 
     def find_stale(self, file: CheckedFile) -> tuple[int, ...]:
-        """Return the indices of the accepted findings of a file that no longer occur in functions
-        and classes that were traced."""
+        """Return the indices of a file's accepted findings that no longer occur, although their
+        function or class was traced."""
         known = self.find_known(file)
         valid, _, pairs = _match_valid(known, file)
         return _stale_numbers(known, file, valid, pairs)

@@ -32,12 +32,13 @@ class BaselineTrim:
         self._text = path.read_bytes().decode("utf-8")
         top = _list_items(self._text, _skip_space(self._text, 0))
         self._is_report = all(item.key != "baseline" for item in top)
-        """True if the file is a report of a check, which is not changed."""
+        """True if the file is the report of a check; such a file is not changed."""
         self._removed: dict[Path, frozenset[int]] = {}
 
     @property
     def known(self) -> Mapping[Path, KnownFile]:
-        """The accepted findings before entries are removed, by the path of their file."""
+        """The accepted findings, including the entries to remove, by the path of the checked
+        file."""
         return self._baseline.known
 
     def settle(self, file: CheckedFile) -> CheckedFile:
@@ -84,8 +85,10 @@ class BaselineTrim:
 
 
 def _is_conclusive(file: CheckedFile, code: str) -> bool:
-    """Whether a complete trace of the file looked for findings with this code, or the file has
-    nothing to trace any more."""
+    """Whether a check can show that findings with this code no longer occur in the file.
+
+    A complete trace must have looked for them, or the file has nothing to trace.
+    """
     if file.targets or file.problem:
         return find_row(code).name in file.conclusive
     return not any(item.finding.code.startswith(("trace/", "program/")) for item in file.findings)
@@ -93,8 +96,8 @@ def _is_conclusive(file: CheckedFile, code: str) -> bool:
 
 @dataclass(frozen=True)
 class _Item:
-    """An item of a JSON object or array: the offsets of its start, its value and its end, and the
-    value. ``key`` is empty in arrays."""
+    """An item of a JSON object or array. ``start``, ``value_at`` and ``end`` are offsets in the
+    text; ``key`` is empty in arrays."""
 
     start: int
     value_at: int

@@ -180,11 +180,10 @@ class FileCheck:
         self._numerics = numerics
         self._timings = timings
         self._hide_known = hide_known
-        """Function that removes the findings of a baseline from a checked file."""
+        """Function that removes the accepted findings of a baseline from the results of a file."""
         self._result_file = result_file
-        """Function that returns a file on disk with earlier results of a request; None if the
-        request must be traced again.
-        """
+        """Function that returns the file on disk with cached results of a request; None if the
+        request must be traced again."""
         self._adapt_request = adapt_request
         """Function that changes the usual request for a file before it is sent."""
         self._texts = texts or {}
@@ -247,7 +246,7 @@ class FileCheck:
         return self.results(ended)
 
     def results(self, ended: str = "") -> CheckResults:
-        """Return the results so far, after the listener has received all of them.
+        """Give the listener all results so far, and return them.
 
         ``ended`` is a clause that says why the check ended before the last file; empty if it did
         not.
@@ -279,7 +278,7 @@ class FileCheck:
         )
 
     async def _check_source(self, number: int, source: SourceFile) -> None:
-        """Check one file and store its results, or the problem that prevented it."""
+        """Check one file and store its results, or the problem that prevented the check."""
         try:
             own = self._find_settings(source.absolute)
             checked = await self._check_file(source, own)
@@ -524,13 +523,12 @@ class _Engines:
         return self._engines[key], status
 
     def add_status(self, status: EngineStatus, own: FileSettings) -> None:
-        """Record that results of the check come from an engine with this status."""
+        """Record that an engine with this status computed results of the check."""
         self._seen.setdefault(dataclasses.replace(status, pid=0), own.settings)
 
     def versions(self, name: Literal["torch", "python"]) -> str:
-        """Return the versions of torch or Python that the engines of all results have, separated
-        by commas; empty without results.
-        """
+        """Return the versions of torch or Python (``name``) of all engines that computed results,
+        separated by commas. Without results, the text is empty."""
         return ", ".join(sorted({getattr(status, name) for status in self._seen} - {""}))
 
     def degraded_facts(self) -> frozenset[Degraded]:
@@ -596,6 +594,6 @@ def failure_words(path: str, results: Results) -> str:
 
 
 def _add_note(file: CheckedFile, source: SourceFile, note: str) -> CheckedFile:
-    """Add a note to the results of a file that the user named, but not of files found in
-    folders."""
+    """Add a note to the results of a file if the user named the file itself, and not only its
+    folder."""
     return dataclasses.replace(file, notes=(*file.notes, note)) if source.named else file

@@ -67,7 +67,7 @@ class CheckJob:
     quiet: bool = False
     verbose: bool = False
     forecast: bool | None = None
-    """True to predict recompilations, False not to; None if the effort decides."""
+    """True to predict recompilations, False not to; None if the setting ``effort`` decides."""
     measure: bool = False
     numerics: bool = False
     """True to compare compiled and eager results with float64."""
@@ -129,7 +129,7 @@ class CheckJob:
         return BaselineTrim(path) if self.fix else Baseline.read(path)
 
     def result_file(self, request: Analyze, own: FileSettings) -> ResultFile | None:
-        """Return the file on disk with earlier results of a request.
+        """Return the file on disk with cached results of a request.
 
         Return None for a request that the options or settings require to be traced again.
         """

@@ -22,7 +22,7 @@ from fullgraph.session.settings import (
 
 @dataclass(frozen=True)
 class FileSettings:
-    """The settings of one file, and the project whose pyproject.toml has them."""
+    """The settings of one file, and the project that the file belongs to."""
 
     project: Project
     settings: Settings

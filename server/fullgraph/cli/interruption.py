@@ -15,7 +15,8 @@ T = TypeVar("T")
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run the coroutine ``work`` and return its result; SIGINT and SIGTERM cancel it.
 
-    A cancelled coroutine still runs its cleanup code. If it returns a result, no error is raised.
+    A cancelled coroutine still runs its cleanup code. If it still returns a result, this result is
+    returned and no error is raised.
 
     Raises:
         Interrupted: A signal cancelled the coroutine.

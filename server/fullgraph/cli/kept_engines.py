@@ -31,7 +31,8 @@ class KeptEngine:
     problem: str = ""
 
     def format_line(self) -> str:
-        """Format the state of the background engine as one line, or return ``problem``."""
+        """Format the state of the background engine as one line; return ``problem`` if the state is
+        unknown."""
         if self.welcome is None or self.status is None:
             return self.problem
         state = f"torch {self.status.torch}" if self.status.torch else self.status.message

@@ -26,9 +26,9 @@ _BAR = 24
 
 
 class ProgressLine:
-    """A progress line on standard error, replaced by each later text.
+    """A progress line on standard error; each new text replaces the line.
 
-    Without effect unless ``wanted`` is true and standard error is a terminal.
+    It is only shown if ``wanted`` is true and standard error is a terminal.
     """
 
     def __init__(self, *, wanted: bool) -> None:

@@ -64,9 +64,9 @@ def record_program(command: Sequence[str], root: Path, *, eager: bool, quiet: bo
 
 @dataclass(frozen=True)
 class SavedRecording:
-    """Result of saving recorded calls: a sentence about what was recorded, empty if nothing was;
-    or a sentence about why it could not be saved.
-    """
+    """The result of saving recorded calls. ``summary`` is a sentence about what was recorded, empty
+    without calls. ``trouble`` is a sentence on why the calls could not be saved, empty if they
+    were."""
 
     summary: str = ""
     trouble: str = ""

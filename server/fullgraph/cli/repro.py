@@ -217,8 +217,8 @@ class _WantedFinding:
 
 
 class _FindingSearch:
-    """Searches the events that the engine sends while it traces a file for the requested finding or
-    target."""
+    """A search for the requested finding or target among the events that the engine sends while it
+    traces a file."""
 
     def __init__(
         self,

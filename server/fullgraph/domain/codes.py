@@ -875,9 +875,7 @@ def matches_selector(code: str, selector: str) -> bool:
 
 
 def is_known_selector(selector: str) -> bool:
-    """Whether ``selector`` matches a code that a finding can have, so that it is not a typing
-    error.
-    """
+    """Whether ``selector`` matches a code that a finding can have; if not, it is misspelled."""
     if GRAPH_BREAK_ID.fullmatch(selector):
         return True
     if find_row(selector).name and "/" not in selector:

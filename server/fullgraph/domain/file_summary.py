@@ -28,9 +28,7 @@ class Gap(enum.Enum):
 
 
 TARGET_GAPS = frozenset({Gap.NO_INPUTS, Gap.NOT_COMPILED, Gap.FAILED, Gap.TIME_LIMIT})
-"""Reasons why a function or module was not traced although fullgraph treated it as a target of
-traces.
-"""
+"""Reasons why a target (a function or module that fullgraph would trace) was not traced."""
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,8 @@ class FileFinding:
     def finding_of_run(self, target: str, probe: int) -> Finding | None:
         """Return the finding as one run reported it; None if the run did not report it.
 
-        The run traced ``target`` with one of its inputs; ``probe`` is the number of the inputs,
-        from 0.
+        The run traced ``target`` with one set of inputs; ``probe`` is the number of the set, from
+        0.
         """
         for finding in self.run_findings:
             if finding.target == target and (finding.run is None or finding.run.probe == probe):

@@ -25,8 +25,8 @@ def kind_slug(kind: str) -> str:
 def guard_sentences(guard: FoundGuard) -> Iterator[str]:
     """Yield a sentence for each condition that a guard checks, in terms of the user's code."""
     if guard.kind == _MARKS and guard.source:
-        # Dynamo checks the dimensions that ``mark_dynamic`` marked with five conditions on internal
-        # attributes.
+        # A guard on the dimensions that ``mark_dynamic`` marked consists of five conditions on
+        # internal attributes, so describe it as a whole.
         yield f"{in_user_words(guard.source)} has the same dimensions marked as dynamic"
         return
     for expression in guard.expressions:

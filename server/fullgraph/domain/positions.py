@@ -16,8 +16,8 @@ from functools import cached_property
 
 from fullgraph_engine.protocol import Position, Range
 
-# Only these end a line in Python's tokenizer and in LSP. ``str.splitlines`` also splits at form
-# feeds and Unicode separators, which would shift all later lines.
+# Only these characters end a line in Python's tokenizer and in LSP. ``str.splitlines`` also splits
+# at form feeds and Unicode separators, which would shift all later lines.
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -61,7 +61,7 @@ class TextPositions:
         return self._lines
 
     def line(self, number: int) -> str:
-        """Return a line without its line end; empty for a line outside of the text."""
+        """Return a line without its line ending; empty for a line outside of the text."""
         return self._lines[number] if 0 <= number < len(self._lines) else ""
 
     def start(self, number: int) -> int:
@@ -80,7 +80,7 @@ class TextPositions:
         return self._text[self.offset(range_.start) : self.offset(range_.end)]
 
     def position_at(self, offset: int) -> Position:
-        """Return the position, with the column in UTF-8 bytes, of an offset in code points."""
+        """Convert an offset in code points to a position, whose column counts UTF-8 bytes."""
         number = min(bisect.bisect_right(self._starts, offset), len(self._lines)) - 1
         before = self._text[self._starts[number] : max(offset, 0)]
         return Position(number, _encoded_length(before, _BYTES))
@@ -94,8 +94,8 @@ class TextPositions:
         return (0, *ends, len(self._text))
 
     def character(self, position: Position, encoding: Encoding) -> tuple[int, int]:
-        """Convert a position in UTF-8 bytes to (line, character), with characters in units of
-        ``encoding``."""
+        """Convert a position, whose column counts UTF-8 bytes, to (line, character), which counts
+        units of ``encoding``."""
         number = position.line
         if number < 0:
             return 0, 0
@@ -113,8 +113,8 @@ class TextPositions:
         return self._column_in(self.line(position.line), position.byte)
 
     def position(self, line: int, character: int, encoding: Encoding) -> Position:
-        """Convert a line and a character offset in units of ``encoding`` to a position in UTF-8
-        bytes."""
+        """Convert a line and a character offset in units of ``encoding`` to a position, whose
+        column counts UTF-8 bytes."""
         if line < 0:
             return Position(0, 0)
         if line >= len(self._lines):
@@ -146,7 +146,7 @@ def _encoded_length(text: str, encoding: Encoding) -> int:
         return len(text)
     if encoding is Encoding.UTF16:
         return len(text.encode("utf-16-le", "surrogatepass")) // 2
-    # Half of a surrogate pair counts as the three bytes that it would be encoded in.
+    # Half of a surrogate pair counts as three bytes, the length of its encoding.
     return len(text.encode("utf-8", "surrogatepass"))
 
 

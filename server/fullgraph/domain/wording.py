@@ -61,8 +61,7 @@ def _fit_lines(message: str) -> list[str]:
 
 
 def _cut_line(line: str) -> str:
-    """Cut a line at a space, and not inside code between backticks, to at most ``MOST``
-    characters."""
+    """Cut a line to at most ``MOST`` characters, at a space outside of code in backticks."""
     cut = line[: MOST - 3].rpartition(" ")[0] or line[: MOST - 3]
     if cut.count("`") % 2:
         whole = cut.rpartition("`")[0].rstrip()

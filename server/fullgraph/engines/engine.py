@@ -506,9 +506,8 @@ class Engine(AnyEngine):
 
 
 def _describe_exit(process: EngineProcess) -> str:
-    """Return how the engine process ended, to complete a sentence with the engine as its
-    subject.
-    """
+    """Return a clause on how the engine process ended, for a sentence whose subject is the
+    engine."""
     if process.broken:
         return f"sent an invalid message ({process.broken}) and was killed"
     status = process.exit_status

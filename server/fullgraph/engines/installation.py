@@ -195,9 +195,8 @@ class VirtualEnvironment:
 
 
 def _torch_of_path_files(folders: tuple[Path, ...]) -> bool | None:
-    """Return whether a ``.pth`` file adds a folder that contains torch; None if one executes code
-    that may add packages.
-    """
+    """Return whether a ``.pth`` file adds a folder that contains torch; None if a ``.pth`` file
+    executes code that may add packages."""
     uncertain = False
     try:
         for folder, file in _path_files(folders):

@@ -34,8 +34,8 @@ _HOW: Mapping[InterpreterOrigin, str] = {
     "PATH": "from PATH",
 }
 
-# Without site-packages, this Python was merely the first Python that an editor extension found, and
-# fullgraph is not installed in it.
+# A Python started without site-packages does not have fullgraph installed: an editor extension uses
+# the first Python that it finds.
 OWN = Path(sys.executable) if sys.executable and not sys.flags.no_site else None
 """The Python that fullgraph is installed in."""
 

@@ -85,10 +85,8 @@ def working_folder() -> Path:
 
 
 class LineProtocol(asyncio.Protocol):
-    """A protocol that splits received data into lines.
-
-    Of a line longer than ``longest``, only the beginning is passed on, to ``on_long``.
-    """
+    """A protocol that splits received data into lines. If a line is longer than ``longest``, only
+    its beginning is passed on, to ``on_long``."""
 
     def __init__(
         self,
@@ -344,7 +342,8 @@ def _is_stopped(pid: int) -> bool:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return False
-    # The command name in parentheses may itself contain spaces and parentheses.
+    # The state follows the command name in parentheses, which may itself contain spaces and
+    # parentheses.
     return stat[stat.rindex(b")") + 2 :].startswith(b"T")
 
 

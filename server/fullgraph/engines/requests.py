@@ -236,7 +236,7 @@ class RequestQueue:
             asyncio.get_running_loop().call_later(CANCEL_GRACE, _kill_hung, process, request)
 
     def prioritize(self, message: Prioritize, process: EngineProcess | None) -> None:
-        """Send the lines that the user looks at, if the process works on the request."""
+        """Send the process the lines that the user looks at, if it works on the request."""
         if message.request in self._sent and process is not None:
             process.send(message)
 
@@ -253,9 +253,8 @@ class RequestQueue:
         return isinstance(event, (Analyzed, Reproduced, Compared)) and not event.cancelled
 
     def retry_traces(self) -> None:
-        """Queue the trace requests again that a crashed process worked on; a request is retried
-        only once.
-        """
+        """Queue the trace requests of a crashed process again; each request is retried only
+        once."""
         for number, request in list(self._sent.items()):
             if isinstance(request, AnalysisRequest) and request.restart():
                 self._waiting[number] = self._sent.pop(number)

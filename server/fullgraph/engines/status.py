@@ -23,8 +23,8 @@ class EngineState(enum.Enum):
     """The state of an engine.
 
     ``UNUSABLE``: this interpreter cannot run an engine until the user changes something.
-    ``CRASHED``: the engine exited unexpectedly; with ``EngineStatus.final`` it is restarted only by
-    command.
+    ``CRASHED``: the engine exited unexpectedly; if ``EngineStatus.final`` is true, it is not
+    restarted automatically.
     """
 
     STOPPED = "stopped"

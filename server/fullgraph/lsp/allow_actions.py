@@ -1,5 +1,5 @@
-"""Code actions that allow an access of traced code, such as to a file, which the sandbox
-refused."""
+"""Code actions that allow an access (for example to a file) that the sandbox refused to traced
+code."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def _known_guards(unit: AnalysisUnit, target: str) -> DocumentDraft | None:
         shown_report for shown_report in unit.view.reports() if shown_report.report.name == target
     ]
     guards = unit.results.target_details(target).guards
-    # Without one report for each set of inputs, guards cannot be assigned to their inputs.
+    # Without a report for each set of inputs, it is unknown to which inputs a guard belongs.
     traced = all(
         shown_report.current and shown_report.report.status == "traced" for shown_report in shown
     )

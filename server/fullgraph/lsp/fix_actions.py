@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fullgraph.fixes.verification import Fix
 
 _ADVICE = {"safe": "", "unsafe": "; review first", "suggestion": "; not tested, adapt it first"}
-"""Ends of the titles of fixes, by grade."""
+"""Text at the end of a fix's title, by the grade of the fix."""
 _MOST_TITLE = 100
 """Maximum number of characters in the title of an action without a fix; clients show the whole
 sentence as its reason."""

@@ -16,7 +16,8 @@ _IGNORED = b"X-Ignored: \r\n"
 
 
 class MessageReader:
-    """A reader for pygls that accepts header lines of any case, length and line end."""
+    """A reader for pygls that accepts header lines in any case, of any length and with any line
+    ending."""
 
     def __init__(self, stream: asyncio.StreamReader) -> None:
         self._stream = stream

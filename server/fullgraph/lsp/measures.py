@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 class _TextEdited(Exception):
-    """Raised if the text was edited while its fixes were looked for: fixes of the measured text can
-    then not be applied."""
+    """Raised if the text was edited during the search for its fixes, so that they cannot be
+    applied."""
 
 
 class Measures:

@@ -188,7 +188,7 @@ class NotebookTranslator:
     # -- to the client ------------------------------------------------------------------------
 
     def translate_outgoing(self, message: Json) -> Iterator[Json]:
-        """Yield the messages for the client that replace a message of the server."""
+        """Translate a message of the server; yield the messages to send to the client instead."""
         method, params = message.get("method"), message.get("params") or {}
         notebook = self._notebooks.get(params.get("uri", "")) if isinstance(params, dict) else None
         if method is None:

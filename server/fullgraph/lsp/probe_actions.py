@@ -26,7 +26,8 @@ def probe_fixes(unit: AnalysisUnit, params: types.CodeActionParams) -> Iterator[
         if probe is None or not probe.comment or line != params.range.start.line:
             continue
         if probe.origin == "comment":
-            # For a probe comment that does not fit, another action offers other inputs.
+            # If the inputs in the probe comment are wrong, another code action offers inputs that
+            # work.
             continue
         edit = _complete_comment(unit.document, line, probe.comment)
         if edit is None:

@@ -53,7 +53,7 @@ class Publication:
             self._publish_due(final=final)
 
     def notify_changed(self, unit: AnalysisUnit) -> None:
-        """Notify a client with a trace view that fixes of a file were found."""
+        """Notify a client with a trace view: fixes of a file were found."""
         if self._client.changed:
             self._connection.notify(CHANGED, {"uri": unit.document.uri, "final": False})
 

@@ -425,7 +425,7 @@ class _RunContent:
 
 
 def _break_title(finding: Finding) -> str:
-    """Return the first line of a graph break without "Graph break"."""
+    """Return the first line of a graph break's message, without the words "Graph break"."""
     return message_lines(finding)[0].removeprefix("Graph break: ")
 
 

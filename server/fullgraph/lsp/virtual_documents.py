@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 SCHEME = "fullgraph"
 
 VirtualKind = DocumentKind | Literal["timings", "measured"]
-"""Kind of a document. The kinds "timings" and "measured" are about a whole file, so they have its
-name instead of a function's; they do not need the engine."""
+"""Kind of a document. Documents of the kinds "timings" and "measured" are about a whole file. Their
+addresses have its name instead of a function's name, and they do not need the engine."""
 _KINDS: tuple[VirtualKind, ...] = (*DOCUMENT_KINDS, "timings", "measured")
 
 

@@ -77,7 +77,7 @@ class Analyzer:
         self._room = asyncio.Semaphore(max(2, min(8, os.cpu_count() or 1)))
         self.jobs = Jobs()
         self._ending: set[asyncio.Task[Any]] = set()
-        """Cancelled work that still runs."""
+        """Cancelled tasks still in progress."""
 
     async def read(self, file: str, text: str | None, version: str) -> Subject:
         """Return the subject for the arguments of a tool call.
@@ -152,9 +152,9 @@ class Analyzer:
     async def engine(
         self, own: FileSettings, show_progress: ShowProgress
     ) -> AsyncIterator[tuple[LentEngine, EngineStatus]]:
-        """Lend the engine for the settings of a file, ready to trace, and its status.
+        """Yield the engine for the settings of a file, ready to trace, and its status.
 
-        At the end of the block, unfinished requests are cancelled.
+        At the end of the ``with`` block, unfinished requests are cancelled.
 
         Raises:
             Refused: The engine cannot trace files.

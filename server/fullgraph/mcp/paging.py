@@ -18,7 +18,7 @@ _CHARACTERS = 4
 _FRAME = 600
 """Number of characters that the budget reserves for the parts of an answer outside of its list."""
 _LEAST = 400
-"""Minimum number of characters for the list of an answer, however small the budget is."""
+"""Minimum number of characters for the list of an answer, even if the budget is smaller."""
 
 T = TypeVar("T")
 

@@ -132,7 +132,8 @@ def read_subject(file: str, text: str | None, version: str, flags: Mapping[str, 
 
 
 def require_trust(folder: Path) -> None:
-    """Check that the user trusts the code in a folder, as for editors without their own list.
+    """Check that a folder is in, or below, the user's list of trusted folders, which some editors
+    use too.
 
     Raises:
         Refused: The user does not trust the folder, so nothing in it may be executed.

@@ -67,7 +67,7 @@ class AnalysisUnit:
         """
         self._closed = False
         self._looked_at = 0, 0
-        """First and last line that the user looked at last."""
+        """First and last line of the range that the user looked at last."""
 
     @property
     def results(self) -> Results:

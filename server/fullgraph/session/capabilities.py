@@ -108,8 +108,8 @@ class ClientCapabilities:
         item_tags = get_value(f"{item}.tagSupport.valueSet")
         signature = "textDocument.signatureHelp.signatureInformation"
 
-        # Tags of published diagnostics used to apply to pulled ones as well; 3.18 clients declare
-        # both.
+        # Before LSP 3.18, the tags of published diagnostics also applied to pulled diagnostics;
+        # newer clients declare both.
         where = ("textDocument.diagnostic", published) if pull else (published,)
         tags = [get_value(f"{place}.tagSupport.valueSet") for place in where]
         return ClientCapabilities(

@@ -167,7 +167,7 @@ errors.
 
 
 class ImportableText:
-    """The text of a document that other files import: the last one without a syntax error."""
+    """The text of a document that other files import: its latest text without a syntax error."""
 
     def __init__(self, document: Document) -> None:
         self._document = document

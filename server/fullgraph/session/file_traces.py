@@ -101,7 +101,7 @@ class FileTraces:
         self.run: UnitRun | None = None
         """The run in progress; None without one."""
         self.importable = ImportableText(document)
-        """The text that other files import: the last one without a syntax error."""
+        """The text that other files import: the latest text without a syntax error."""
         self.from_cache = False
         """True if the results were loaded from disk and the engine has not confirmed them yet."""
         self.unparsed = False

@@ -288,7 +288,8 @@ class FixJobs:
         return None
 
     def _search_now(self, unit: AnalysisUnit, attempt: _FixAttempt) -> bool:
-        """Begin the search of ``attempt`` without a pause; return False if it cannot begin."""
+        """Begin the search for the fixes of ``attempt`` now, without a pause; return False if it
+        cannot begin."""
         if attempt.task is None:
             self._turns.withdraw(unit)
             self._turns.request_turn(unit, asyncio.get_running_loop().time())
@@ -565,9 +566,8 @@ def _move_fixes(before: _FixAttempt, now: _FixAttempt, items: Collection[FileFin
 
 
 def _unaffected_targets(before: _FixAttempt, now: _FixAttempt) -> frozenset[str]:
-    """Return the names of the targets that a trace would give the same results for in both
-    texts.
-    """
+    """Return the names of the targets for which traces of both texts would give the same
+    results."""
     old, new = before.parsed, now.parsed
     if old is None or new is None:
         return frozenset()

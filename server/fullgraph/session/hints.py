@@ -60,8 +60,8 @@ _LEAST_ROOM = 10
 
 @dataclass(frozen=True)
 class Hint:
-    """An inlay hint for the values of a place. ``annotation_end`` is the offset after the
-    annotation of a parameter; None without an annotation."""
+    """An inlay hint for the values of a source expression. ``annotation_end`` is the offset after
+    the annotation of a parameter; None without an annotation."""
 
     place: PlaceShapes
     label: str

@@ -20,9 +20,8 @@ UNUSED = "ignore/unused"
 """Code of findings about ignore comments that hide nothing."""
 
 _OPEN_ENDS = ("\\", '"""', "'''")
-"""Line ends after which a statement may continue on the next line, so that adding a comment there
-is unsafe.
-"""
+"""Endings of lines after which a statement may continue on the next line, so that adding a comment
+there is unsafe."""
 
 
 def remove_ignored(found: Iterable[FileFinding], text: TextPositions) -> tuple[FileFinding, ...]:

@@ -92,9 +92,8 @@ class _Misfit:
 
 @dataclass(frozen=True)
 class _Probes:
-    """The comments with example inputs and their working replacements, by target name and number of
-    the inputs, and the names of traced targets.
-    """
+    """The comments with example inputs, and their working replacements, by target name and number
+    of the inputs. The names of traced targets are also stored."""
 
     comments: Mapping[tuple[str, int], ProbeComment]
     fits: Mapping[tuple[str, int], str]

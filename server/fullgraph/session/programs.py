@@ -39,9 +39,9 @@ _CONTINUED = re.compile(r"\\\n")
 
 @dataclass(frozen=True)
 class _Source:
-    """A file's imports as dotted names, relative ones with their dots, whether executing the file
-    may do something, and whether it has a ``__main__`` block.
-    """
+    """The imports of a file and what executing it does. Imports are dotted names, relative ones
+    with their dots. Two flags say whether executing the file may do something, and whether it has a
+    ``__main__`` block."""
 
     path: str
     modified: int
@@ -52,9 +52,8 @@ class _Source:
 
 @dataclass(frozen=True)
 class _ImportGraph:
-    """The imports between the files of one workspace, by path; only module names are compared, so a
-    name may stand for several files.
-    """
+    """The imports between the files of one workspace, by path. Only module names are compared, so a
+    name may mean several files."""
 
     sources: Mapping[str, _Source]
     imported: Mapping[str, Sequence[str]]

@@ -150,7 +150,8 @@ class ShownResults:
         return True
 
     def stop_following(self) -> None:
-        """Keep the results as moved to the current text, because the run will not report more."""
+        """Keep the results with source ranges in the current text, because the run will not report
+        more."""
         self.replace(self.current)
 
     def apply_event(self, event: Event) -> bool:
@@ -182,9 +183,8 @@ class UnitRun:
         self._owner = owner
         self._analysis = analysis
         self.basis = self.now = basis
-        """Inputs of the run (text, targets, settings): ``basis`` as traced, and ``now`` with the
-        current text, which has the same code.
-        """
+        """Inputs of the run: text, targets and settings. ``basis`` has the traced text; ``now`` has
+        the current text, which has the same code."""
         self.files = files
         self.generation = analysis.request.generation
         self.only = analysis.request.only

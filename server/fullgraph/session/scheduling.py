@@ -35,7 +35,7 @@ class Schedule:
     """A schedule of the runs that trace one file: one run at a time, after a delay.
 
     An edit cancels the current run and restarts the delay of the next. ``report_due`` is called
-    from the event loop when a run is due. The function ``report_due`` may start one and then calls
+    from the event loop when a run is due. This function may start the run, and then calls
     ``run_started``; after the end of the run, ``run_ended`` must be called.
     """
 

@@ -849,7 +849,8 @@ class Project:
 def find_project(start: Path) -> Project:
     """Return the nearest folder at or above ``start`` with ``[tool.fullgraph]``.
 
-    Fall back to the nearest folder with a marker of projects, then to ``start``.
+    Without one, use the nearest folder that looks like a project (see :func:`is_project`), or else
+    ``start``.
     """
     folder = start if start.is_dir() else start.parent
     folder = folder.absolute()

@@ -156,8 +156,8 @@ class _Statement:
     lines: range
     body: range
     branches: bool
-    """True if the statement, or a statement inside it, has an expression that may leave out a
-    part, such as ``a if b else c``."""
+    """True if the statement, or a statement inside it, has an expression that may not evaluate all
+    of its parts, such as ``a if b else c``."""
 
     @classmethod
     def of_node(cls, node: ast.stmt) -> _Statement:

@@ -19,9 +19,8 @@ class Reason(enum.Enum):
     SAVED = "saved"
     OPENED = "opened"
     ASKED = "asked"
-    """A command requested the trace, or something other than the text that the results depend on
-    has changed.
-    """
+    """A command requested the trace, or something on which the results depend, other than the text,
+    has changed."""
 
 
 def is_due(reason: Reason, trace_on: TraceOn) -> bool:

@@ -178,9 +178,8 @@ class UnitView:
 
     @property
     def shapes_note(self) -> str:
-        """Sentence for the user about shapes that the last runs did not report, such as because of
-        a limit; empty if complete.
-        """
+        """Sentence for the user about shapes that the last runs did not report, for example because
+        of a limit; empty if complete."""
         found = self._file.results.shapes.values()
         return next((shapes.note for shapes in found if shapes.note), "")
 

@@ -226,9 +226,8 @@ class Workspace:
         return self._configuration.get(folder.uri, nowhere) if folder else nowhere
 
     def _folder_of(self, path: Path | None) -> _Folder | None:
-        """Return the smallest workspace folder that contains a path; the first folder for unsaved
-        files.
-        """
+        """Return the innermost workspace folder that contains a path; the first folder for unsaved
+        files."""
         if path is None:
             return next(iter(self._folders.values()), None)
         around = [

@@ -1,4 +1,5 @@
-"""Name the code that causes a finding, in words that do not change with line numbers or torch."""
+"""Name the code that causes a finding, in words that do not depend on line numbers or the version
+of torch."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ class _Verdict:
     def judge(
         self, observed: Observed, raised: Exception | None, difference: str = ""
     ) -> tuple[Place, ...]:
-        """Return the observed findings; fail the test if there are others than expected, or if the
+        """Return the observed findings; fail the test if some of them are not expected, or if the
         recorder may have missed some.
 
         ``raised`` is the exception that ended the test, if any. The exception propagates, unless it

@@ -39,7 +39,8 @@ class Expected:
     warmup: int = 0
 
     def limit_of(self, place: Place) -> int | None:
-        """Return the maximum number of places of the kind of ``place``."""
+        """Return the maximum number of findings of the same kind as ``place``; None if the number
+        is not limited."""
         if place.is_recompile:
             return self._limit(self.recompiles, 0 if self.expected else None)
         if place.is_break and place.in_library:
@@ -51,7 +52,7 @@ class Expected:
         return default if isinstance(limit, Default) else limit
 
     def limited_places(self, places: Sequence[Place]) -> tuple[Place, ...]:
-        """Return the places whose number is limited."""
+        """Return the findings in ``places`` of kinds whose number is limited."""
         return tuple(place for place in places if self.limit_of(place) is not None)
 
 
@@ -89,7 +90,8 @@ NOTHING_COMPILED = (
 
 
 def excess_text(expected: Expected, places: Sequence[Place]) -> str:
-    """Return a message with each finding above the limits in ``expected``; empty without one.
+    """Return a message with each finding above the limits in ``expected``; empty if no limit is
+    exceeded.
 
     ``places`` are the findings that the file of expectations does not contain.
     """

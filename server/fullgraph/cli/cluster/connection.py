@@ -39,7 +39,7 @@ _SUBMISSIONS = 4
 """Maximum number of times that a task is submitted. It is submitted again if workers were lost that
 had not started it."""
 _CANCEL = 5.0
-"""Maximum seconds to wait until the workers have received the end of the check."""
+"""Maximum seconds to wait until the workers have received the message that the check has ended."""
 _LOGGERS = ("distributed", "distributed.client", "tornado", "tornado.application")
 
 
@@ -70,7 +70,7 @@ class Cluster:
         self._watch: asyncio.Task[None] | None = None
         self._lost = f"The connection to the Dask scheduler at {address} was lost"
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Clause for the user on why the cluster cannot finish any task."""
+        """Future with a clause for the user on why the cluster cannot finish any task."""
 
     async def connect(self) -> None:
         """Connect to the scheduler, unless this was done before.
@@ -193,7 +193,8 @@ class Cluster:
 
     @contextlib.contextmanager
     def watch_request(self, number: int, watch: Callable[[Event], None]) -> Iterator[None]:
-        """Call ``watch`` with the progress events of the request ``number`` during the block."""
+        """Call ``watch`` with the progress events of the request ``number`` until the end of the
+        ``with`` block."""
         self._watchers[number] = watch
         try:
             yield
@@ -252,9 +253,9 @@ class Cluster:
 
 
 async def _complete(work: Awaitable[_T]) -> _T:
-    """Return the result of ``work``; if Dask cancels it, raise an OSError instead.
+    """Return the result of ``work``; raise an OSError if Dask has cancelled it.
 
-    Otherwise the check could not distinguish it from its own cancellation.
+    A cancellation by Dask would otherwise look like a cancellation of the check.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -306,9 +307,8 @@ def _problem(worker: str, reason: str, next_step: str) -> tuple[TaskAnswer, Sequ
 
 
 def _check_versions(address: str, versions: Mapping[str, Any]) -> None:
-    """Raise CheckEnded if the scheduler or a worker has another Dask or Python than this
-    process: the messages between them may not fit.
-    """
+    """Raise CheckEnded if the scheduler or a worker has another Dask or Python than this process,
+    because their messages may be incompatible."""
     own = versions["client"]["packages"]
     others = {f"The scheduler at {address}": versions["scheduler"]}
     others.update({f"Worker {name}": one for name, one in versions["workers"].items()})

@@ -114,9 +114,8 @@ class ClusterEngine:
                 yield event
 
     def _find_difference(self, answer: TaskAnswer) -> tuple[str, str]:
-        """Return a sentence on how the worker differs from this process or from other workers, and
-        what to do; two empty texts if it does not.
-        """
+        """Return two sentences: how the worker differs from this process or from other workers, and
+        what to do. Both are empty if it does not differ."""
         for file in answer.files:
             if self._cluster.digests.digest(file.path) != file.digest:
                 has = "has other content in" if file.digest else "lacks"

@@ -15,8 +15,9 @@ from fullgraph_engine.protocol import MESSAGES, Analyze, Event, decode_one_of, e
 from fullgraph_engine.protocol.files import FileState, file_state
 
 TOPIC = "fullgraph"
-"""Dask topic of messages about the progress of a check. Each is a tuple of the check, the number of
-the request and the packed event; the event is empty when a worker begins with the request."""
+"""Dask topic of messages about the progress of a check. Each message is a tuple: the check, the
+number of the request, and the packed event. The event is empty when a worker begins with the
+request."""
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,8 @@ class _Unable(Exception):
 
 
 class WarmEngine:
-    """An engine that stays ready for later files, and ends ``IDLE`` seconds after the last one."""
+    """An engine that stays ready for later files, and ends ``IDLE`` seconds after the last
+    request."""
 
     def __init__(self, launch: EngineLaunch) -> None:
         self._engine = Engine(
@@ -100,9 +101,9 @@ class WarmEngine:
 _ENGINES: dict[EngineLaunch, WarmEngine] = {}
 """Engines of this worker process."""
 _RUNNING: dict[str, set[AnalysisRequest]] = {}
-"""Requests that the engines work on, by check."""
+"""Requests on which the engines of this process are working, by the name of the check."""
 _CANCELLED: set[str] = set()
-"""Checks that ended before their tasks did."""
+"""Names of checks that ended before all of their tasks did."""
 _DIGESTS = FileDigests()
 
 
@@ -169,9 +170,8 @@ def _complete_request(task: TraceTask, worker: str) -> Analyze | None:
 async def _collect_events(
     asked: AnalysisRequest, check: str, number: int, worker: Worker
 ) -> list[Event]:
-    """Return the events of a request; publish events that only show its progress, with the
-    ``number`` of the request in the check.
-    """
+    """Return the events of a request, except for events that only show its progress. Publish these
+    at once, with the ``number`` of the request in the check."""
     running = _RUNNING.setdefault(check, set())
     running.add(asked)
     events: list[Event] = []

@@ -17,7 +17,7 @@ from fullgraph.cli.diff.difference import (
 from fullgraph.render.json import dump_json
 
 VERSION = 1
-"""Number of the JSON format; it increases when keys change."""
+"""Version of the JSON format; it increases when keys change."""
 
 
 def difference_json(difference: CheckDifference) -> str:

@@ -78,7 +78,8 @@ def extent_words(difference: CheckDifference) -> str:
 
 
 def count_remarks(difference: CheckDifference) -> Iterator[str]:
-    """Yield a sentence for each count, such as graph breaks, that one torch cannot report."""
+    """Yield a sentence for each count, such as graph breaks, that the torch of one side cannot
+    report."""
     for missing in difference.missing_counts:
         name = _COUNT_WORDS.get(missing.count, missing.count)
         torch = difference.side_check(missing.side).torch

@@ -341,7 +341,7 @@ class BackgroundEngine(AnyEngine):
             self._asked.pop(asked.request.request, None)
 
     def _fail_requests(self, reason: str) -> None:
-        """End all open requests with a failure, for which the sentence ``reason`` is the cause."""
+        """End all open requests with a failure; the sentence ``reason`` is its cause."""
         for number, asked in list(self._asked.items()):
             failed = Failed(number, reason, "Try again.")
             self._put_event(asked, asked.cancellation_event() if asked.cancelled else failed)

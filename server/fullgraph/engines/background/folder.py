@@ -155,9 +155,8 @@ def socket_inode(path: Path) -> tuple[int, int] | None:
 
 
 def remove_socket(path: Path, own: tuple[int, int] | None) -> None:
-    """Remove a socket file unless another process has replaced it, so that its device and inode
-    differ from ``own``.
-    """
+    """Remove a socket file, unless its device and inode differ from ``own`` because another process
+    has replaced it."""
     with contextlib.suppress(OSError, BackgroundUnavailable), _lock_folder(path.parent):
         if socket_inode(path) == own:
             path.unlink(missing_ok=True)

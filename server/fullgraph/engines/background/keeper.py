@@ -29,9 +29,7 @@ from fullgraph_engine.protocol import Shutdown, from_plain, to_plain
 LOOK = 5.0
 """Interval in seconds at which the background process checks whether its socket still exists."""
 LOOKS = 12
-"""Number of socket checks between two checks whether the files of torch have changed, which take
-longer.
-"""
+"""Number of checks of the socket between two checks of torch's files, which take longer."""
 FRESH = 10.0
 """Maximum seconds for checking whether the files of torch have changed."""
 UNUSED = 60.0

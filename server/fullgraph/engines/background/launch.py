@@ -110,9 +110,8 @@ def _hash_parts(parts: object) -> str:
 
 
 def _inherited_state() -> Iterator[object]:
-    """Yield the properties that a child process inherits from this process, other than environment
-    variables.
-    """
+    """Yield the properties of this process, other than environment variables, that its child
+    processes inherit."""
     yield os.geteuid(), os.getegid(), os.getgroups()
     for namespace in _NAMESPACES:
         try:

@@ -36,11 +36,10 @@ from fullgraph_engine.protocol import (
 )
 
 _MOST_LOGS = 8 << 20
-"""Maximum number of bytes sent to a client that it has not read; beyond it, output of user code is
-dropped.
-"""
+"""Maximum number of bytes that were sent to a client but not read by it; beyond it, output of user
+code is dropped."""
 _MOST_WAITING = 64 << 20
-"""Number of bytes sent to a client that it has not read, at which it is disconnected."""
+"""Number of bytes, sent to a client but not read by it, at which the client is disconnected."""
 
 
 class EngineService:

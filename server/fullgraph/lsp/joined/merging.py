@@ -38,7 +38,7 @@ def merge_capabilities(own: Mapping[str, Any], other: Mapping[str, Any]) -> dict
     merged["textDocumentSync"] = _merge_sync(
         own.get("textDocumentSync"), other.get("textDocumentSync")
     )
-    # Diagnostics are pushed: an answer to a pull would have to wait for both servers.
+    # Servers push diagnostics: the answer to a pull would have to wait for both servers.
     merged.pop("diagnosticProvider", None)
     return merged
 
@@ -175,5 +175,5 @@ RESOLVED: Mapping[str, str] = {
     "codeLens/resolve": "codeLensProvider",
     "inlayHint/resolve": "inlayHintProvider",
 }
-"""Requests about an item of an earlier answer, by their method: the capability whose option
-``resolveProvider`` the server of the item needs."""
+"""Capabilities whose option ``resolveProvider`` a server needs to answer a request about an item of
+an earlier answer, by the method of the request."""

@@ -40,8 +40,8 @@ class ServerProxy:
         self._servers: dict[ServerName, JoinedServer] = {}
         self._numbers = itertools.count(1)
         self._of_servers: dict[str, tuple[JoinedServer, object]] = {}
-        """Requests of the servers to the client, by the id for the client: the server and its own
-        id."""
+        """Requests of the servers to the client, by the id that the client sees: the server and the
+        id that it chose."""
         self._diagnostics: dict[str, dict[ServerName, list[Any]]] = {}
         """Last diagnostics of each server, by URI."""
         self._registered: dict[str, ServerName] = {}
@@ -145,7 +145,7 @@ class ServerProxy:
         task.add_done_callback(self._tasks.discard)
 
     def _owner(self, method: str, params: Any) -> JoinedServer:
-        """Return the server that answers a request which only one server can answer."""
+        """Return the server that answers a request if only one of the two servers can answer it."""
         own, other = self._servers["fullgraph"], self._servers["other"]
         if method.startswith("fullgraph/") or method == "workspace/textDocumentContent":
             return own
@@ -162,7 +162,8 @@ class ServerProxy:
         futures: Mapping[ServerName, asyncio.Future[Any]],
         join: Callable[[Mapping[ServerName, Any]], Any] | None,
     ) -> None:
-        """Answer a request after all servers have; an error only if no server has a result."""
+        """Answer a request after all servers have answered; send an error only if no server has a
+        result."""
         answers: dict[ServerName, Any] = {}
         error: Any = {
             "code": _METHOD_NOT_FOUND,
@@ -245,7 +246,7 @@ class ServerProxy:
 
 
 def _marking(name: ServerName) -> Callable[[Mapping[ServerName, Any]], Any]:
-    """Return the function that marks a resolved item with its server."""
+    """Return the function that stores the name of its server in a resolved item."""
 
     def mark(answers: Mapping[ServerName, Any]) -> Any:
         item = answers.get(name)
@@ -269,12 +270,13 @@ def _params_for(name: ServerName, method: str, params: Any) -> Any:
 
 
 def _without_pull_diagnostics(params: dict[str, Any]) -> dict[str, Any]:
-    """Return ``initialize`` parameters of a client to which servers push diagnostics."""
+    """Return ``initialize`` parameters without support for pulled diagnostics, so that servers push
+    them."""
     return _change_capabilities(params, "textDocument", drop=("diagnostic",))
 
 
 def _with_encoding(params: dict[str, Any], encoding: str) -> dict[str, Any]:
-    """Return ``initialize`` parameters of a client with one position encoding."""
+    """Return ``initialize`` parameters that offer only one position encoding."""
     return _change_capabilities(params, "general", positionEncodings=[encoding])
 
 

@@ -28,7 +28,7 @@ class RequestFailed(Exception):
 class JoinedServer:
     """One of the two language servers that answer together: fullgraph's, or the one of ``--with``.
 
-    ``capabilities`` come from its answer to ``initialize``; they are empty before.
+    ``capabilities`` come from its answer to ``initialize``, and are empty until then.
     """
 
     name: ServerName

@@ -76,8 +76,8 @@ def bind_handlers(context: ServerContext) -> Iterator[tuple[str, Callable[[Any],
 def _bind_handler(
     method: str, handle: Callable[[ServerContext, Any], Any], context: ServerContext
 ) -> Callable[[Any], Any]:
-    # pygls must see a real ``async`` function, so neither a partial nor one wrapper for both kinds
-    # works.
+    # pygls only recognizes real ``async`` functions, so a partial, or one wrapper for both kinds of
+    # handlers, does not work.
     if inspect.iscoroutinefunction(handle):
 
         async def handle_async(params: Any) -> Any:

@@ -84,7 +84,7 @@ def _file_lens(context: ServerContext, unit: AnalysisUnit) -> Iterator[types.Cod
 
 
 class _BreakLines:
-    """The lines with the graph breaks that the editor shows, by run."""
+    """The lines on which the editor shows graph breaks, for each run."""
 
     def __init__(self, unit: AnalysisUnit) -> None:
         self._findings: dict[str, list[tuple[int, Finding]]] = defaultdict(list)

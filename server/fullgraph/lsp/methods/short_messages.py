@@ -1,4 +1,4 @@
-"""Handlers of short messages about the life of the server, open texts and the workspace."""
+"""Handlers of short messages about the shutdown of the server, open texts and the workspace."""
 
 from __future__ import annotations
 

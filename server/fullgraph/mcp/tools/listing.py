@@ -52,8 +52,8 @@ def list_target(subject: Subject, report: TargetReport) -> ListedTarget:
 
 
 def advise_first(checked: Checked) -> str:
-    """Return a sentence on the finding to change first; empty without a graph break that costs
-    something."""
+    """Return a sentence on the graph break to change first; empty if changing the first finding is
+    not worthwhile."""
     ranked = order_findings(checked.file.findings)
     first = next(iter(ranked), None)
     if first is None or first.finding.cost is None or not first.finding.cost.worth_fixing:

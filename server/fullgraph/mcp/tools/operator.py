@@ -17,8 +17,8 @@ from fullgraph.mcp.subjects import require_trust
 
 
 async def look_up(analyzer: Analyzer, name: str, file: str, paging: Paging) -> OperatorAnswer:
-    """Return the pages of a torch name, in the torch of the project of ``file``, or of the current
-    folder if ``file`` is empty.
+    """Return the documentation pages of a torch name, in the torch of the project of ``file``, or
+    of the current folder if ``file`` is empty.
 
     Raises:
         Refused: The user does not trust the folder, or torch does not have the name.

@@ -1,4 +1,5 @@
-"""The tool ``verify``: say what an edit of the caller does to findings, results and gradients."""
+"""The tool ``verify``: find out how an edit of the caller changes findings, results and
+gradients."""
 
 from __future__ import annotations
 
@@ -139,7 +140,8 @@ def _reach_all_lines(compared: Sequence[Compared]) -> bool:
 def _describe(name: str, compared: tuple[Compared, ...], *, covered: bool) -> ComparedBehavior:
     """Describe the comparisons of a function in eager mode and compiled.
 
-    ``covered``: other functions reach the changed lines that this one does not.
+    ``covered`` is true if other functions reach the changed lines that this function does not
+    reach.
     """
     eager, *compiled = compared
     if covered and eager.equal_where_reached:
