@@ -55,8 +55,8 @@ took."""
 
 
 class NothingToReproduce(Exception):
-    """Raised if the requested finding or target does not exist; the message lists the existing
-    ones."""
+    """Raised if the requested finding or target does not exist; the message says what exists, or
+    how to list it."""
 
 
 @dataclass(frozen=True)
