@@ -91,7 +91,8 @@ for line in incoming:
         hanging = 0
     if isinstance(request, protocol.Analyze):
         limits, parts = request.limits, ",".join(request.parts)
-        note(f"parts {parts} search={limits.search_seconds:g} file={limits.file_seconds:g}")
+        search, file = limits.search_seconds, limits.file_seconds
+        note(f"parts {parts} search={search:g} file={file:g} nested={request.nested}")
         if request.without:
             note(f"without {','.join(request.without)}")
         jobs = f"jobs={request.jobs} keep={request.keep}"

@@ -96,10 +96,12 @@ def settings_by_effort(*values: dict[str, Any]) -> Settings:
 def test_effort_sets_defaults_that_each_source_can_override() -> None:
     quick = settings_by_effort({"effort": "quick"})
     assert not quick.try_dynamic and not quick.try_paths
-    assert (quick.search_seconds, quick.file_timeout) == (1.0, 30.0)
+    assert not quick.trace_nested
+    assert (quick.search_seconds, quick.file_timeout, quick.timeout) == (1.0, 30.0, 20.0)
     normal = settings_by_effort()
     assert normal.try_dynamic and normal.try_paths
-    assert (normal.search_seconds, normal.file_timeout) == (6.0, 0.0)
+    assert normal.trace_nested
+    assert (normal.search_seconds, normal.file_timeout, normal.timeout) == (6.0, 0.0, 60.0)
     own = settings_by_effort({"try-paths": True, "file-timeout": 5}, {"effort": "quick"})
     assert own.try_paths and not own.try_dynamic
     assert own.file_timeout == 5.0
@@ -117,14 +119,17 @@ def test_only_thorough_checks_forecast_without_an_option() -> None:
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (["--effort", "quick"], "parts first search=1 file=30"),
-        ([], "parts first,second,paths search=6 file=0"),
-        (["--effort", "thorough"], "parts first,second,paths,forecast search=6 file=0"),
+        (["--effort", "quick"], "parts first search=1 file=30 nested=False"),
+        ([], "parts first,second,paths search=6 file=0 nested=True"),
+        (["--effort", "thorough"], "parts first,second,paths,forecast search=6 file=0 nested=True"),
         (
             ["--effort", "quick", "--try-dynamic", "--search-seconds", "2", "--file-timeout", "9"],
-            "parts first,second search=2 file=9",
+            "parts first,second search=2 file=9 nested=False",
         ),
-        (["--effort", "thorough", "--no-forecast"], "parts first,second,paths search=6 file=0"),
+        (
+            ["--effort", "thorough", "--no-forecast"],
+            "parts first,second,paths search=6 file=0 nested=True",
+        ),
     ],
 )
 def test_effort_decides_what_the_engine_does(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from fullgraph.domain.file_summary import FileSummary, FindingCounts, Gap, NotTr
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.phrases import line_blocks
 from fullgraph.render.file_summary import finding_words, summary_lines, summary_title
-from fullgraph.render.summary import ShownBreaks, lens_title, lens_tooltip
+from fullgraph.render.summary import ShownBreaks, lens_title, lens_tooltip, target_line
 from fullgraph.session.definitions import is_switched_off, list_definitions
-from fullgraph_engine.protocol import Finding, Position, ProbeInfo, Range, TargetReport
+from fullgraph_engine.protocol import Coverage, Finding, Position, ProbeInfo, Range, TargetReport
 
 NET = "class Net(nn.Module):\n    call()  # break: A break\n"
 OTHER = "class Other(nn.Module):  # stub: no-probe\n    pass\n"
@@ -118,6 +119,16 @@ def test_the_lens_of_a_function_inside_compiled_code_does_not_hide_its_breaks() 
     # The finding on its line is one of the function that is compiled.
     assert lens_title(report, shown=ShownBreaks(0)) == "1 break · inside compiled code"
     assert "hides" not in lens_tooltip(report, shown=ShownBreaks(0))
+
+
+def test_the_lens_of_a_target_within_a_trace_names_the_traced_target() -> None:
+    place = Range(Position(0, 0), Position(0, 1))
+    probe = ProbeInfo("harvest", inputs="", source="as called by Net")
+    lines = Coverage.from_ranges([Range(Position(2, 0), Position(2, 5))], ())
+    report = TargetReport("Block", "module", place, "traced", probe=probe, within="Net")
+    report = replace(report, coverage=lines)
+    assert lens_title(report, shown=ShownBreaks(0)) == "traced as part of Net"
+    assert target_line(report) == "traced as part of Net · lines traced 1 of 1"
 
 
 # -- definitions --------------------------------------------------------------------------------

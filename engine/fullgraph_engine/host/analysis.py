@@ -50,6 +50,7 @@ from .tasks import (
     ReportRun,
     ReportSkipped,
     ReportUnstarted,
+    ReportWithin,
     StopRun,
     Task,
 )
@@ -301,6 +302,8 @@ class Analysis:
                     reporter.report_lost_target(task.attempt, task.lost)
             case ReportSkipped():
                 reporter.report_skipped(task.plan)
+            case ReportWithin():
+                reporter.report_within(task.plan, task.caller)
             case ReportMissingForecast():
                 reporter.report_missing_forecast(task.plan, task.note)
             case ReportLostRun():

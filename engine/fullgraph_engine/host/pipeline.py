@@ -61,6 +61,14 @@ class PipelineTarget(Protocol):
     def range(self) -> Range: ...
     @property
     def body(self) -> Range: ...
+    @property
+    def body_of_call(self) -> Range | None:
+        """Source range of the function that a call of the target executes; None if it is not
+        defined in ``body``."""
+
+    @property
+    def used_by(self) -> Sequence[str]:
+        """Names of the targets whose code mentions this one, directly or indirectly."""
 
 
 class PipelineProbe(Protocol):
@@ -85,6 +93,10 @@ class PipelineProbe(Protocol):
 
         Executing these callers once shows the arguments of every target that they call.
         """
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether the user did not state the inputs for this target."""
 
 
 class DiscoveredTargets(Protocol):

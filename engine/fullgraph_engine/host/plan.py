@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from .. import devices, texts
-from ..protocol import Analyze, FoundProbe, GivenCalls, Mode, Part
+from ..protocol import Analyze, FoundProbe, GivenCalls, Mode, Part, Range, TargetReport
 from . import syntax
 from .attempts import ADDING, OBSERVING, Attempt, RunEnd, RunResult
 from .found import FoundProbes
@@ -32,6 +32,7 @@ from .tasks import (
     ReportRun,
     ReportSkipped,
     ReportUnstarted,
+    ReportWithin,
     StopRun,
     Task,
 )
@@ -110,6 +111,8 @@ class RunPlan:
         self._waiting: dict[int, list[PlannedRun]] = {}
         """Planned runs, by target number, which start only after an earlier run of the same target
         requests them."""
+        self._callers: dict[int, frozenset[int]] = {}
+        """Numbers of the targets whose traces may include a target, by the target's number."""
         self._settled: dict[int, str] = {}
         """Names of the targets whose first run has ended, by target number."""
         self._given_up: dict[tuple[int, int], RunResult] = {}
@@ -142,6 +145,7 @@ class RunPlan:
         parts, observe = self._request.parts, self._request.observe
         nearest = sorted(runs, key=lambda planned: syntax.line_distance(planned.body, *self._lines))
         last = observe.last_probe if observe is not None else -1
+        self._callers = _callers_by_target(nearest)
         waiting = [one for one in nearest if one.waits and one.probe > last]
         needed = [one for one in nearest if not one.waits or one.probe <= last]
         for planned in waiting:
@@ -269,7 +273,7 @@ class RunPlan:
         """
         firsts = "first" in self._request.parts
         for attempt in self._pending:
-            before = set(attempt.plan.after)
+            before = {*attempt.plan.after, *self._callers.get(attempt.plan.target, ())}
             tried = attempt.plan.probe_info.origin in ("synthesis", "harvest")
             if firsts and tried and attempt.part != "first":
                 before.add(attempt.plan.target)
@@ -561,6 +565,7 @@ class RunPlan:
                 calls.further.add(plan.target)
                 self._queue_recorded(calls)
             self._firsts[plan.at] = end.result
+            tasks += self._end_traced_within(plan.target, done.report)
             # If fake tensors raised an exception, use real ones in later runs. Otherwise use the
             # requested mode; in fake mode the engine chooses values that the code reads.
             raised = before is not None and before.done is not None and before.done.raised
@@ -573,6 +578,27 @@ class RunPlan:
         if is_first:
             self._speculations.forget(attempt)
             tasks += self._stop_speculation(attempt)
+        return tasks
+
+    def _end_traced_within(self, caller: int, report: TargetReport) -> list[Task]:
+        """Drop the runs of the targets whose calls the trace of a caller includes; return the tasks
+        that report them.
+
+        ``caller`` is the number of the caller, ``report`` the result of its trace.
+        """
+        if report.status != "traced" or report.coverage is None:
+            return []
+        traced = report.coverage.traced
+        tasks: list[Task] = []
+        for plan in {one.plan.target: one.plan for one in self._pending}.values():
+            body = plan.body_of_call
+            if body is None or plan.target in self._touched:
+                continue
+            if caller in self._callers.get(plan.target, ()) and _is_any_within(traced, body):
+                self._pending = [one for one in self._pending if one.plan.target != plan.target]
+                self._waiting.pop(plan.target, None)
+                self._settled[plan.target] = plan.info.name
+                tasks.append(ReportWithin(plan, report))
         return tasks
 
     def _remember_search(self, done: RunDone) -> None:
@@ -636,6 +662,26 @@ def _first_mode(request: Analyze, planned: PlannedRun, part: Part) -> Mode:
         return "real" if request.mode == "real" else "fake"
     needs_real = request.mode == "auto" and planned.info.name in request.real
     return "real" if needs_real else request.mode
+
+
+def _callers_by_target(runs: Iterable[PlannedRun]) -> dict[int, frozenset[int]]:
+    """Return the numbers of the targets whose traces may include a target, by its number.
+
+    Of two targets that mention each other, only the later one in the file counts as the caller:
+    files usually define the parts of a model before the model.
+    """
+    callers = {one.target: one.callers for one in runs}
+    return {
+        target: frozenset(
+            one for one in others if one in callers and (one > target or target not in callers[one])
+        )
+        for target, others in callers.items()
+    }
+
+
+def _is_any_within(lines: Iterable[int], place: Range) -> bool:
+    """Whether any of the zero-based lines is in the range."""
+    return any(place.start.line <= line <= place.end.line for line in lines)
 
 
 def _mode_after(request: Analyze, attempt: Attempt, done: RunDone) -> Mode | None:

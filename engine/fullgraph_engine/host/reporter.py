@@ -14,6 +14,7 @@ from ..protocol import (
     Analyze,
     CalledAgain,
     Compilation,
+    Coverage,
     DocumentsWritten,
     Event,
     Finding,
@@ -24,6 +25,7 @@ from ..protocol import (
     Measured,
     NumericsJudged,
     PathReport,
+    ProbeInfo,
     Range,
     RunId,
     RunLost,
@@ -209,6 +211,20 @@ class Reporter:
         of the file is reached."""
         info = planned.info
         self._send_report(TargetReport(info.name, info.kind, info.range, "skipped"))
+
+    def report_within(self, planned: PlannedRun, caller: TargetReport) -> None:
+        """Report that a target is not traced separately, because the trace of ``caller``, another
+        target, includes it."""
+        info, body = planned.info, planned.body
+        places = caller.coverage.unpack_ranges() if caller.coverage is not None else ((), ())
+        traced, others = (
+            [one for one in side if body.start.line <= one.start.line <= body.end.line]
+            for side in places
+        )
+        report = TargetReport(info.name, info.kind, info.range, "traced", caller.mode)
+        probe = ProbeInfo("harvest", "", source=f"as called by {caller.name}")
+        coverage = Coverage.from_ranges(traced, others)
+        self._send_report(replace(report, probe=probe, coverage=coverage, within=caller.name))
 
     def report_lost_target(self, attempt: Attempt, cause: str) -> None:
         """Send a finding that a target (a function or module class) could not be traced.

@@ -111,6 +111,9 @@ class TargetPlanner:
         number of the process that executes these callers to record inputs; new ones are added.
         """
         target = self.targets[index]
+        callers: tuple[int, ...] = ()
+        if not self._reporter.analyze.nested and all(one.is_guess for one in self.probes[index]):
+            callers = tuple(numbers[name] for name in target.used_by if name in numbers)
         return [
             PlannedRun(
                 index,
@@ -123,6 +126,8 @@ class TargetPlanner:
                 shared.setdefault(probe.users, len(shared))
                 if self._forks and probe.users
                 else None,
+                callers,
+                target.body_of_call,
             )
             for number, probe in enumerate(self.probes[index])
         ]

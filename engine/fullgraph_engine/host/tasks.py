@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
-from ..protocol import Compilation, GivenCall
+from ..protocol import Compilation, GivenCall, TargetReport
 from ..protocol.paths import PathStatus
 from .attempts import Attempt, RunEnd, RunResult
 from .wire import LaunchEnclosingRun, LaunchRun, PlannedRun, RunDone
@@ -79,6 +79,15 @@ class ReportUnstarted:
     attempt: Attempt
     error: str
     lost: str = ""
+
+
+@dataclass(frozen=True)
+class ReportWithin:
+    """Task: report that a target is not traced separately, because the trace of ``caller``, another
+    target, includes it."""
+
+    plan: PlannedRun
+    caller: TargetReport
 
 
 @dataclass(frozen=True)
@@ -166,6 +175,7 @@ Task = Union[
     ReportObservation,
     ReportUnstarted,
     ReportSkipped,
+    ReportWithin,
     ReportMissingForecast,
     ReportLostRun,
     ReportPaths,

@@ -76,6 +76,11 @@ class PlannedRun:
     waits: bool = False
     after: tuple[int, ...] = ()
     shared: Union[int, None] = None
+    callers: tuple[int, ...] = ()
+    """Indices of the targets whose traces may include this one; empty if its own inputs must be
+    traced."""
+    body_of_call: Union[Range, None] = None
+    """Source range of the function that a call of the target executes; None if unknown."""
 
     @property
     def at(self) -> tuple[int, int]:

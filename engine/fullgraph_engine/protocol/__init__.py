@@ -312,6 +312,9 @@ class TargetReport:
     uncalled: bool = False
     """True if code that uses the target, such as a test, was executed but did not call the
     target."""
+    within: str = ""
+    """Name of the target whose trace includes the code of this one, which was therefore not traced
+    separately; empty for a separate trace."""
     region: Region | None = None
     """Callable that a program compiled and that this report describes; None if no program was
     run."""
@@ -326,7 +329,7 @@ class TargetReport:
     def is_inside_region(self) -> bool:
         """Whether Dynamo traced the target as a part of another compiled function, which counts its
         graphs and lines."""
-        return self.region is None and self.compiled is True
+        return bool(self.within) or (self.region is None and self.compiled is True)
 
     @property
     def needs_program(self) -> bool:
@@ -438,6 +441,9 @@ class Analyze:
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     """Names of targets to find but not to trace, because their earlier results are still valid."""
+    nested: bool = True
+    """False to trace a target with guessed inputs only if the traces of its callers in the file do
+    not include it."""
     real: tuple[str, ...] = ()
     """Names of targets to trace with real tensors at once. Other targets are traced with fake
     tensors first, in mode "auto"."""

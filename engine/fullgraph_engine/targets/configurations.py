@@ -97,7 +97,8 @@ def _smaller_arguments(kind: type, default: Any) -> dict[str, Configuration]:
     made without arguments."""
     smaller: dict[str, Configuration] = {}
     for one in _parameters(kind):
-        value = getattr(default, one.name, None)
+        # A property may raise any exception, so only stored values are read.
+        value = inspect.getattr_static(default, one.name, None)
         if type(value) is int and value > FEW and is_depth(one.name):
             words = f"`{one.name}` is {FEW} instead of {value:,}"
             smaller[one.name] = Configuration(FEW, str(FEW), (words,))

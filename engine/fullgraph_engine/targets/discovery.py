@@ -75,6 +75,9 @@ class Target:
     get_module: bool = False
     repeated: bool = False
     """True if a later definition in the file has the same name, so that this one is overwritten."""
+    body_of_call: Range | None = None
+    """Source range of the function that a call of the target executes: the function itself, or the
+    class's own ``forward``; None if the file does not define it in the target's body."""
     used_by: tuple[str, ...] = ()
     definition: str = ""
     """Name of the file's function or class that a call or assignment refers to; empty for other
@@ -243,6 +246,7 @@ class _TargetFinder:
                 written=tuple(sorted(written, key=lambda one: one.line)),
                 parameters=self.parameters(forward, method=True),
                 init=self.init_parameters(node, init),
+                body_of_call=body_range(forward) if forward in node.body else None,
                 sites=tuple(site for site in self.sites if site.owner == node.name),
                 inputs_from=(self._function_if_defined("get_inputs") or example) if inputs else "",
                 init_from=self._function_if_defined("get_init_inputs") if inputs else "",
@@ -304,6 +308,7 @@ class _TargetFinder:
                 written=tuple(written),
                 parameters=found,
                 method="",
+                body_of_call=body_range(node),
                 sites=called,
                 repeated=node.name in self.repeated,
                 definition=node.name,

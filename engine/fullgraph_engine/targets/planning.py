@@ -129,7 +129,7 @@ def _called_probes(
     own = [(user.name, one) for user in users for one in _own_probes(user, namespace, recording)]
     found = [Enclosing(name, probe) for name, probe in own[:_MOST_ENCLOSING]]
     for name, probe in own[:_MOST_ENCLOSING]:
-        full = probes.in_full_size(probe, namespace)
+        full = probes.in_full_size(probe)
         if full is not None:
             found.append(Enclosing(name, full, if_uncalled=True))
     shown = [one for one in target.examples if one.kind in kinds][:_MOST_EXAMPLES]

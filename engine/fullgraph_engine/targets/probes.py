@@ -151,9 +151,14 @@ class Probe:
     waits: bool = False
     after: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
+    from_attribute: bool = False
+    """True if the inputs are an attribute of the module instance, such as ``dummy_inputs``."""
     written: WrittenProbe | None = None
     """Comment in the file that states the inputs; None if they have another origin."""
     _enclosing: Callable[[], Sequence[Enclosing]] | None = field(default=None, repr=False)
+    _full: Callable[[Namespace], Call] | None = field(default=None, repr=False)
+    """Function that makes the call of a model with its default number of layers; None if the call
+    has them anyway."""
 
     def build(self, namespace: Namespace) -> Call:
         """Make the callable and its inputs, with the globals ``namespace`` of the executed file.
@@ -171,6 +176,12 @@ class Probe:
         Runs user code; an exception that it raises ends the count.
         """
         return self._further(namespace) if self._further is not None else 0
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether the user did not state the inputs for this target, so that the calls that other
+        targets make of it are examples of the same quality."""
+        return bool(self.users) or self.from_attribute or self.info.origin == "synthesis"
 
     def enclosing(self) -> Sequence[Enclosing]:
         """Callers (other targets or programs) to execute in order to observe the target's inputs;
@@ -676,7 +687,10 @@ def _from_conventions(
     if able:
         for attribute in _input_attributes(target, namespace):
             info = ProbeInfo("convention", attribute, shown, attribute)
-            return [Probe(info, _Attribute(target, attribute, init))]
+            build = _Attribute(target, attribute, init)
+            may_be_small = build.has_default_configuration(namespace)
+            full = replace(build, full=True) if may_be_small else None
+            return [Probe(info, build, from_attribute=True, _full=full)]
     if init is None and target.sites:
         explicit = [site for site in target.sites if site.explicit] or list(target.sites)
         unique = {(site.form, site.subject, site.arguments): site for site in reversed(explicit)}
@@ -707,19 +721,15 @@ def _input_attributes(target: Target, namespace: Namespace) -> list[str]:
     return found
 
 
-def in_full_size(probe: Probe, namespace: Namespace) -> Probe | None:
-    """Return a probe with the default numbers of layers if those of ``probe`` may be smaller; else
-    None."""
-    build = probe._build
-    if isinstance(build, _Attribute) and build.has_default_configuration(namespace):
-        return replace(probe, _build=replace(build, full=True))
-    return None
+def in_full_size(probe: Probe) -> Probe | None:
+    """Return a probe with the default numbers of layers if ``probe`` may have fewer; else None."""
+    return replace(probe, _build=probe._full) if probe._full is not None else None
 
 
 def are_from_attributes(found: Sequence[Probe]) -> bool:
     """Whether the example inputs are attributes of the module instance, such as
     ``dummy_inputs``."""
-    return any(isinstance(one._build, _Attribute) for one in found)
+    return any(one.from_attribute for one in found)
 
 
 @dataclass(frozen=True)

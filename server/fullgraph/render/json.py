@@ -113,6 +113,7 @@ def _target_json(file: CheckedFile, report: TargetReport) -> dict[str, Any]:
         "compilation": _compilation_json(report.compilation),
         "error": report.error,
         "compiled": report.compiled,
+        "within": report.within or None,
         "region": _region_json(file, report.region) if report.region is not None else None,
         "forecast": [
             _forecast_json(file, forecast)

@@ -32,6 +32,8 @@ def target_line(report: TargetReport) -> str:
     from get_inputs · fake · 0.52 s``."""
     if report.status == "no-probe":
         return _untraced_words(report)
+    if report.within:
+        return SEPARATOR.join(filter(None, (_within_words(report), lines_words(report))))
     facts = list(_outcome_words(report))
     if report.status == "traced" and report.is_inside_region:
         facts += _break_words(report)
@@ -91,6 +93,10 @@ def _untraced_words(report: TargetReport) -> str:
     return "not traced: fullgraph doesn't know this function's inputs"
 
 
+def _within_words(report: TargetReport) -> str:
+    return f"traced as part of {report.within}"
+
+
 def lens_title(
     report: TargetReport, *, with_probe: bool = True, shown: ShownBreaks | None = None
 ) -> str:
@@ -105,6 +111,8 @@ def lens_title(
         return _untraced_words(report)
     if report.status == "skipped":
         return "not traced: time limit of the file · trace it now"
+    if report.within:
+        return _within_words(report)
     facts = [cut_message(words) for words in _outcome_words(report)]
     if report.status == "traced":
         graphs = [] if report.is_inside_region else [amount(report.graphs, "graph")]

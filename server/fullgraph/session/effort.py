@@ -10,10 +10,12 @@ from fullgraph.session.settings import Effort, Resolved, Settings
 
 _DEFAULTS: Mapping[Effort, Mapping[str, Any]] = {
     "quick": {
+        "trace_nested": False,
         "try_dynamic": False,
         "try_paths": False,
         "search_seconds": 1.0,
         "file_timeout": 30.0,
+        "timeout": 20.0,
     },
     "normal": {"file_timeout": 0.0},
     "thorough": {"file_timeout": 0.0},

@@ -104,6 +104,7 @@ def analyze_request(
         text=text,
         mode=settings.mode,
         only=tuple(only),
+        nested=settings.trace_nested,
         focus=focus,
         roots=tuple(dict.fromkeys(roots)),
         cwd=str(project) if project is not None else "",

@@ -342,6 +342,15 @@ class Settings:
         option=CommandOption(_FILES),
         retraces=True,
     )
+    trace_nested: bool = _setting(
+        True,
+        FlagKind(),
+        "Trace each function and module separately, even if the trace of another one in the same "
+        "file calls it. Otherwise this is only done for example inputs that you state, and for "
+        "code that the other traces do not reach.",
+        option=CommandOption(_CHECKS),
+        retraces=True,
+    )
     try_dynamic: bool = _setting(
         True,
         FlagKind(),

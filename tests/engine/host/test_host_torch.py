@@ -82,6 +82,7 @@ class Engine:
         examples: tuple[protocol.ExampleKind, ...] = ("main", "docstring"),
         *,
         tentative: bool = False,
+        nested: bool = True,
     ) -> tuple[dict[str, TargetReport], list[Finding]]:
         self.requests += 1
         self.printed = ""
@@ -96,6 +97,7 @@ class Engine:
             parts=self.parts,
             examples=examples,
             tentative=tentative,
+            nested=nested,
         )
         os.write(self.write, protocol.encode(request))
         reports: dict[str, TargetReport] = {}
@@ -998,3 +1000,51 @@ def test_what_was_refused_before_an_error_is_in_its_notes(
     assert {finding.code for finding in errors} == {"trace/eager-error"}
     words = "lets it start no processes: subprocess.Popen"
     assert any(words in note for finding in errors for note in finding.notes)
+
+
+NESTED = """
+    import torch
+    from torch import nn
+
+    class Config:
+        def __init__(self, num_layers: int = 9):
+            self.num_layers = num_layers
+
+    class Layer(nn.Module):
+        def forward(self, x: torch.Tensor):
+            print("layer")
+            return x + 1
+
+    class Head(nn.Module):
+        def forward(self, x: torch.Tensor):
+            return x * 2
+
+    class Model(nn.Module):
+        dummy_inputs = {"x": torch.ones(2, 3)}
+
+        def __init__(self, config: Config):
+            super().__init__()
+            self.layers = nn.ModuleList([Layer() for _ in range(config.num_layers)])
+            self.head = Head() if config.num_layers > 5 else None
+
+        def forward(self, x: torch.Tensor):
+            for layer in self.layers:
+                x = layer(x)
+            return x if self.head is None else self.head(x)
+"""
+
+
+def test_targets_within_the_trace_of_a_model_with_few_layers(engine: Engine) -> None:
+    reports, findings = engine.analyze(NESTED, nested=False)
+    model, layer, head = (reports[name] for name in ("Model", "Layer", "Head"))
+    assert model.probe is not None
+    assert model.probe.init == "config=Config(num_layers=2)"
+    assert model.probe.shortened == "`num_layers` is 2 instead of 9"
+    assert (layer.status, layer.within, layer.is_inside_region) == ("traced", "Model", True)
+    assert layer.lines_traced == 2
+    # With two layers the model does not call it, so its inputs are those of the full model.
+    assert (head.status, head.within) == ("traced", "")
+    assert head.probe is not None and head.probe.source.startswith("as called by Model.forward")
+    assert {one.target for one in findings if one.code.startswith("graph-break/")} == {"Model"}
+    separate, _ = engine.analyze(NESTED)
+    assert [one.within for one in separate.values()] == ["", "", ""]

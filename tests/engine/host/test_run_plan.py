@@ -29,6 +29,7 @@ from fullgraph_engine.host.tasks import (
     ReportRun,
     ReportSkipped,
     ReportUnstarted,
+    ReportWithin,
     StopRun,
     Task,
 )
@@ -43,6 +44,7 @@ from fullgraph_engine.host.wire import (
 from fullgraph_engine.protocol import (
     Analyze,
     Compilation,
+    Coverage,
     FoundProbe,
     GivenCall,
     GivenCalls,
@@ -53,6 +55,7 @@ from fullgraph_engine.protocol import (
     ProbeInfo,
     ProbeOrigin,
     Range,
+    Status,
     TargetInfo,
     TargetReport,
 )
@@ -734,3 +737,64 @@ def test_nothing_is_computed_in_advance_while_runs_wait() -> None:
     played.end(other, done(planned(1)))
     assert played.launch().command.speculative
     played.end(first, done(planned()))
+
+
+# -- targets that the traces of others include --------------------------------------------------
+
+
+def body(target: int) -> Range:
+    """The lines of a target's function: ten for each target."""
+    return Range(Position(10 * target, 0), Position(10 * target + 9, 0))
+
+
+def nested(target: int, *callers: int) -> PlannedRun:
+    return planned(target, origin="synthesis", callers=callers, body_of_call=body(target))
+
+
+def traced_lines(launch: Launch, *lines: int, status: Status = "traced") -> RunDone:
+    """The end of a run that traced these lines."""
+    places = [Range(Position(line, 0), Position(line, 5)) for line in lines]
+    ended = done(launch.attempt.plan)
+    coverage = Coverage.from_ranges(places, ())
+    return replace(ended, report=replace(ended.report, status=status, coverage=coverage))
+
+
+def test_a_target_within_the_trace_of_a_caller_is_not_traced_again() -> None:
+    inner, called, outer = nested(0, 2), nested(1, 2), nested(2)
+    played = Played(inner, called, outer, nested=False)
+    first = played.launch()
+    assert place_of(first) == (2, 0, "first")
+    ended = traced_lines(first, 21, 15)
+    report, within = played.end(first, ended)
+    assert isinstance(report, ReportRun)
+    assert within == ReportWithin(called, ended.report)
+    # The trace has no line of the other target, which is therefore traced.
+    assert play(played) == [(0, 0, "first")]
+
+
+def test_all_targets_are_traced_if_the_trace_of_the_caller_fails() -> None:
+    played = Played(nested(0, 1), nested(1), nested=False)
+    first = played.launch()
+    assert place_of(first) == (1, 0, "first")
+    played.end(first, traced_lines(first, 11, 5, status="failed"))
+    assert play(played) == [(0, 0, "first")]
+
+
+def test_of_targets_that_mention_each_other_the_later_one_is_the_caller() -> None:
+    played = Played(nested(0, 1, 2), nested(1, 0, 2), nested(2, 0, 1), nested=False)
+    first = played.launch()
+    assert place_of(first) == (2, 0, "first")
+    tasks = played.end(first, traced_lines(first, 25, 14, 3))
+    assert [type(task) for task in tasks] == [ReportRun, ReportWithin, ReportWithin]
+    assert played.is_over()
+
+
+def test_a_target_waits_for_its_callers_while_one_of_them_runs() -> None:
+    played = Played(nested(0, 1, 2), nested(1), nested(2), nested=False, jobs=3)
+    running = [played.launch(), played.launch()]
+    assert [place_of(one)[0] for one in running] == [1, 2]
+    assert played.plan.next_task(0.0) is None
+    played.end(running[0], traced_lines(running[0], 11))
+    assert played.plan.next_task(0.0) is None
+    _, within = played.end(running[1], traced_lines(running[1], 21, 1))
+    assert isinstance(within, ReportWithin) and within.plan.target == 0
