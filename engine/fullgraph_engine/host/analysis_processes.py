@@ -113,6 +113,7 @@ class LaunchedRun(OwnedProcess):
             module_end if module_end and watched.cause is None else cause,
             blackbox.read_last_words(watched.box, request.path),
             seconds=round(time.monotonic() - watched.started, 4),
+            waited=watched.waiting,
             late=watched.cause == "timeout",
             repeats=watched.is_slow_by_itself,
             killed=was_ended_outside(code, watched),

@@ -90,6 +90,8 @@ class RunEnd:
     words: LastWords
     seconds: float
     """Seconds from the start of the run (a trace of one target) to the end of its process."""
+    waited: float = 0.0
+    """Part of ``seconds`` in which the process waited for a processor; 0 if unknown."""
     late: bool = False
     """True if the engine ended the process at its time limit."""
     repeats: bool = False

@@ -103,6 +103,9 @@ class RunPlan:
         launched."""
         self._began: float | None = None
         """Time at which the first task was requested; None before it."""
+        self._waited = 0.0
+        """Seconds that the processes of ended runs waited for a processor, because other programs
+        kept the machine busy."""
         self._touched: set[int] = set()
         """Numbers of the targets for which at least one run was launched."""
         self._number = 0
@@ -247,8 +250,9 @@ class RunPlan:
         """
         if self._began is None:
             self._began = now
-        most = self._request.limits.file_seconds
-        if not most or self._request.only or now - self._began < most:
+        limits, most = self._request.limits, self._request.limits.file_seconds
+        waited = min(self._waited / max(1, self._request.jobs), most * (limits.stretch - 1))
+        if not most or self._request.only or now - self._began < most + waited:
             return None
         late = next((one.plan for one in self._pending if self._is_untouched(one)), None)
         if late is None:
@@ -505,6 +509,7 @@ class RunPlan:
         later.
         """
         launch = self._running.pop(end.number)
+        self._waited += end.waited
         attempt, done = launch.attempt, end.result.done
         if attempt.speculative:
             self._end_speculation(attempt, end.result.answer)

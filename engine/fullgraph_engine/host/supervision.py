@@ -90,6 +90,9 @@ class WatchedProcess:
     waited: float | None = None
     """Processor waiting time in seconds of the current stage when the process exceeded its time
     limit; None if it did not, or if unknown."""
+    waiting: float = 0.0
+    """Processor waiting time in seconds of the current stage when it was last measured; 0 if
+    unknown."""
     cpu: float | None = None
     """Processor time in seconds that the process had used when it was last measured; None if it was
     not, or if unknown."""
@@ -103,6 +106,7 @@ class WatchedProcess:
         self.cause, self.kill_at, self.is_timed = None, float("inf"), True
         self.stage, self.seconds, self.started, self.deadline = stage, seconds, now, now + seconds
         self.waited_before = self.measure_processor_time().waited or 0.0
+        self.waiting = 0.0
 
     @property
     def is_slow_by_itself(self) -> bool:
@@ -113,10 +117,12 @@ class WatchedProcess:
         return self.waited is not None and self.waited < _MOST_WAITED * self.seconds
 
     def measure_processor_time(self) -> processes.ProcessorTime:
-        """Return the processor time that the process has used, and store it in ``cpu``."""
+        """Return the processor time that the process has used, and store it in ``cpu`` and
+        ``waiting``."""
         measured = processes.read_processor_time(self.pid) if self.pid else None
         if measured is not None:
             self.cpu = max(measured.used, self.cpu or 0.0)
+            self.waiting = max((measured.waited or 0.0) - self.waited_before, 0.0)
         return measured or processes.ProcessorTime()
 
 

@@ -385,8 +385,8 @@ class Limits:
     targets: int = 200
     processes: int = 32
     stretch: float = 1.0
-    """Maximum factor by which ``seconds`` and ``module_seconds`` are extended if other programs
-    keep the machine busy, so that a process waits for a processor."""
+    """Maximum factor by which the limits in seconds are extended if other programs keep the machine
+    busy, so that a process waits for a processor."""
     file_seconds: float = 0.0
     """Maximum wall time in seconds until the first trace of a target starts; 0 for no limit. Later
     targets get the status "skipped". The limit does not apply to requests for named targets."""

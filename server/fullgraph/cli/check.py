@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from fullgraph.fixes.numerics import FileNumerics
 
 
+BUSY_STRETCH = 4.0
+"""Maximum factor by which time limits grow while other programs keep the machine busy."""
 MOST_KEPT = 10
 """Maximum number of files in a check for which the engine keeps one process per file. Such a
 process has executed the file's imports, and traces later versions of the file faster."""
@@ -388,7 +390,9 @@ class FileCheck:
         request = with_programs(request, self._programs, root, settings.program_files, self._shown)
         # Divide the parallel processes among all files checked at the same time.
         jobs = max(1, settings.parallel // self._parallel)
-        limits = dataclasses.replace(request.limits, file_seconds=settings.file_timeout)
+        limits = dataclasses.replace(
+            request.limits, file_seconds=settings.file_timeout, stretch=BUSY_STRETCH
+        )
         keep = len(self._files) <= MOST_KEPT
         request = dataclasses.replace(
             request, jobs=jobs, keep=keep, timings=self._timings, limits=limits

@@ -170,6 +170,29 @@ def test_when_the_time_of_the_file_is_up_no_further_target_is_traced() -> None:
     assert played.is_over()
 
 
+def test_the_time_of_the_file_does_not_count_what_runs_waited_for_a_processor() -> None:
+    limits = replace(FILE_LIMITS, stretch=2.0)
+    played = Played(*map(planned, range(4)), limits=limits, jobs=2)
+    first, second = played.launch(now=100.0), played.launch(now=100.0)
+    played.end(first, done(first.attempt.plan), waited=6.0)
+    # Half of it counts, because two runs at once wait at the same time.
+    third = played.launch(now=107.9)
+    assert played.plan.next_task(108.0) == ReportSkipped(planned(3))
+    played.end(second, done(second.attempt.plan), waited=100.0)
+    played.end(third, done(third.attempt.plan))
+    assert played.plan.next_task(109.9) == Finish()
+
+
+def test_the_time_of_the_file_grows_at_most_by_the_factor_of_the_request() -> None:
+    limits = replace(FILE_LIMITS, stretch=2.0)
+    played = Played(*map(planned, range(3)), limits=limits)
+    first = played.launch(now=100.0)
+    played.end(first, done(first.attempt.plan), waited=50.0)
+    second = played.launch(now=109.9)
+    played.end(second, done(second.attempt.plan))
+    assert played.plan.next_task(110.0) == ReportSkipped(planned(2))
+
+
 def test_targets_that_are_named_have_no_time_of_the_file() -> None:
     played = Played(*map(planned, range(2)), limits=FILE_LIMITS, only=("f0", "f1"))
     first = played.launch(now=100.0)
