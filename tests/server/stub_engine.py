@@ -130,7 +130,11 @@ class Stub:
             if isinstance(message, p.Analyze):
                 without = [f"-{name}" for name in message.without]
                 what = " ".join([",".join((*message.only, *without)), *message.documents])
-                own = {"forecast": self.forecast, "measure": self.measure}
+                own = {
+                    "forecast": self.forecast,
+                    "prepare": self.prepare,
+                    "measure": self.measure,
+                }
                 work = own.get(message.parts[0], self.analyze)
                 self.count(f"{work.__name__} {message.generation} {what}")
                 threading.Thread(target=work, args=(message,), daemon=True).start()
@@ -302,6 +306,9 @@ class Stub:
                     self.say(p.Timings(number, p.RunId(info.name), 0.25, phases, (frame,)))
             self.say(p.Timings(number, None, seconds, (PhaseTime("module", seconds / 2),)))
         self.say(p.Analyzed(number, request.generation, seconds))
+
+    def prepare(self, request: p.Analyze) -> None:
+        self.say(p.Analyzed(request.request, request.generation, 0.0))
 
     def measure(self, request: p.Analyze) -> None:
         """One call takes 2 ms eagerly; compiled 1 ms, or if there is a ``print`` 4 ms."""

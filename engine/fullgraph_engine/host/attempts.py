@@ -9,7 +9,14 @@ from ..protocol import Finding, GivenCall, Mode, Part, TargetReport, TraceMode
 from .blackbox import LastWords
 from .wire import BranchAnswer, BranchBegun, PlannedRun, RunDone
 
-OBSERVING: tuple[Part, ...] = ("cases", "behavior", "behavior-again", "measure", "numerics")
+OBSERVING: tuple[Part, ...] = (
+    "cases",
+    "behavior",
+    "behavior-again",
+    "prepare",
+    "measure",
+    "numerics",
+)
 """Kinds of runs that execute a target instead of tracing it. They report only whether the execution
 succeeded."""
 

@@ -360,6 +360,14 @@ class RunPipeline(Protocol):
         named programs, such as a C++ compiler, and returns whether it does.
         """
 
+    def prepare_compiler(self, let_start: Callable[[frozenset[str]], bool]) -> None:
+        """Fill the caches that Inductor needs before its first compilation, such as precompiled
+        headers, so that later processes of the engine find them.
+
+        ``let_start`` allows this process to start the named programs, such as a C++ compiler, and
+        returns whether it does.
+        """
+
     def measure(self, tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
         """Measure how long eager and compiled calls of a target take.
 

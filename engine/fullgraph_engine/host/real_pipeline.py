@@ -197,6 +197,11 @@ class _Run:
 
         return backend.check_compiled(tracee, order, probe, let_start)
 
+    def prepare_compiler(self, let_start: Callable[[frozenset[str]], bool]) -> None:
+        from ..behavior import backend
+
+        backend.prepare_inductor(let_start)
+
     def measure(self, tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
         from ..behavior import speed
 

@@ -123,6 +123,9 @@ class Run:
                 done = self.extract()
             elif self.launch.part in ("cases", "behavior", "behavior-again"):
                 done = self.run_behavior()
+            elif self.launch.part == "prepare":
+                self.pipeline.prepare_compiler(self.refusals.let_start)
+                done = self.untraced_result()
             elif self.launch.part == "measure":
                 done = self.measure()
             elif self.launch.part == "numerics":

@@ -49,7 +49,7 @@ _PACKET = 1 << 16
 def starts_programs(request: Analyze) -> bool:
     """Whether processes of the request may start programs, such as the C++ compiler of a
     ``torch.compile`` backend."""
-    return bool({"measure", "numerics"} & {*request.parts}) or bool(
+    return bool({"prepare", "measure", "numerics"} & {*request.parts}) or bool(
         request.observe and request.observe.compiled_by == "inductor"
     )
 

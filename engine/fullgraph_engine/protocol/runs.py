@@ -15,6 +15,7 @@ Part = Literal[
     "forecast",
     "export",
     "backend",
+    "prepare",
     "measure",
     "numerics",
     "candidates",
@@ -30,6 +31,7 @@ Part = Literal[
 - ``forecast``: call the target again with changed inputs to see what recompiles.
 - ``export``: export it with ``torch.export``.
 - ``backend``: compile its graphs with AOTAutograd and Inductor.
+- ``prepare``: fill the caches that Inductor needs before its first compilation.
 - ``measure``: measure the time of its calls.
 - ``numerics``: compare compiled and eager results with float64.
 - ``candidates``: write programs that may reproduce one of its findings.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -105,7 +106,12 @@ async def measured(
             grades=APPLICABLE,
             tell=lambda finding: tell(f"looking for fixes, {finding}"),
         )
-        changed = await find()
+        preparing = asyncio.ensure_future(_prepare_compiler(tracer, request, last_probes))
+        try:
+            changed = await find()
+            await preparing
+        finally:
+            preparing.cancel()
         text, applied = changed.text, changed.applied
     before = await _measure_targets(tracer, request, last_probes, tell)
     if applied:
@@ -176,6 +182,18 @@ def _missing_measurement(probe: ProbeInfo) -> Measurement:
     measured, because the program would have to run again.
     """
     return Measurement(reason=_OF_PROGRAM if probe.origin == "program" else _NOTHING)
+
+
+async def _prepare_compiler(
+    tracer: Tracer, request: Analyze, last_probes: Mapping[str, int]
+) -> None:
+    """Let the engine prepare its first compilation, which takes many seconds, while fixes are
+    sought."""
+    for name, last_probe in last_probes.items():
+        only = {name: last_probe}
+        async for _ in observe_targets(tracer, request, "prepare", only, lambda _: None):
+            pass
+        return
 
 
 async def _measure_targets(

@@ -367,6 +367,7 @@ def test_the_report_of_a_repeated_run_replaces_what_the_first_attempt_found() ->
         ("second", [ReportLostRun]),
         ("forecast", [ReportMissingForecast]),
         ("export", [ReportLostRun]),
+        ("prepare", [ReportUnstarted]),
         ("measure", [ReportUnstarted]),
         ("candidates", [ReportRun]),
         ("cases", [ReportUnstarted]),
@@ -381,7 +382,7 @@ def test_what_is_reported_of_a_run_that_crashes(part: Part, reports: list[type])
 
 
 def test_what_is_reported_of_complete_runs() -> None:
-    for part in ("measure", "cases", "behavior", "behavior-again"):
+    for part in ("prepare", "measure", "cases", "behavior", "behavior-again"):
         played = Played(planned(), parts=(part,))
         (task,) = played.end(played.launch(), done(planned()))
         assert isinstance(task, ReportObservation)
