@@ -76,7 +76,7 @@ class CheckPrinter:
         elif self._format == "github":
             self._print_lines(file_github(file))
 
-    # -- at the end ---------------------------------------------------------------------------
+    # -- the end of a check -------------------------------------------------------------------
 
     def finish(self, checked: CheckResults, shard: ShardReport | None = None) -> None:
         """Print the end of the output, after the last file: problems, and a summary or the whole

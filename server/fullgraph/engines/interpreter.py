@@ -34,8 +34,8 @@ _HOW: Mapping[InterpreterOrigin, str] = {
     "PATH": "from PATH",
 }
 
-# A Python started without site-packages does not have fullgraph installed: an editor extension uses
-# the first Python that it finds.
+# An editor extension may start its bundled server with any Python, without site-packages. Such a
+# Python does not have fullgraph installed.
 OWN = Path(sys.executable) if sys.executable and not sys.flags.no_site else None
 """The Python that fullgraph is installed in."""
 
