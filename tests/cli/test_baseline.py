@@ -141,7 +141,7 @@ def test_a_baseline_that_is_not_there_or_would_be_overwritten(command_line: Comm
     assert missing.err == "error: Cannot read known.json: No such file or directory.\n"
     known = command_line.write("known.json", '{"version": 1, "files": []}')
     same = command_line.check("--baseline", "known.json", "--output", "./known.json", "model.py")
-    assert same.status == 2 and "would keep only what is new" in " ".join(same.err.split())
+    assert same.status == 2 and "would then contain only new findings" in " ".join(same.err.split())
     assert known.read_text() == '{"version": 1, "files": []}'
 
 

@@ -430,7 +430,7 @@ def test_an_engine_that_dies_fails_that_file_alone(command_line: CommandLine) ->
 
 def test_a_syntax_error_is_a_finding_not_a_failure(command_line: CommandLine) -> None:
     finding = Finding("trace/syntax-error", "'(' was never closed", on(0, 5, 6))
-    failed = Failed(0, "The file does not parse.", "Findings follow once it does.")
+    failed = Failed(0, "The file does not parse.", "Correct the syntax error to get findings.")
     command_line.write("a.py", "def f(x:\n" + script(FindingFound(0, finding), failed))
     ran = command_line.check("a.py")
     assert (ran.status, ran.err) == (1, "")

@@ -73,7 +73,7 @@ def test_a_compiler_that_does_not_end_loses_no_finding_of_the_trace(real: Comman
     found = {one["code"]: one["message"] for one in file["findings"]}
     assert "graph-break/GB0059" in found
     assert (
-        "did not compile `scaled` to the end: it did not end within 8 seconds"
+        "did not finish compiling `scaled`: it did not end within 8 seconds"
         in found["backend/incomplete"]
     )
     (target,) = file["targets"]

@@ -353,7 +353,7 @@ def test_a_worker_without_the_file_or_with_another(tmp_path: Path, line: Command
         errors["m4.py"],
     )
     assert re.fullmatch(
-        rf"src/m5.py could not be traced. {worker} has other content in .*/m5.py. {step}",
+        rf"src/m5.py could not be traced. {worker} has different content in .*/m5.py. {step}",
         errors["m5.py"],
     )
     assert command.returncode == 2 and sorted(errors) == ["bad.py", "m4.py", "m5.py"]
@@ -422,9 +422,9 @@ class OneAnswer(Cluster):
     ("own", "other", "words"),
     [
         ("a = 1\n", "a = 1\n", ""),
-        ("a = 1\n", "a = 2\n", "has other content in"),
+        ("a = 1\n", "a = 2\n", "has different content in"),
         ("a = 1\n", None, "lacks"),
-        (None, "a = 1\n", "has other content in"),
+        (None, "a = 1\n", "has different content in"),
         (None, None, ""),
     ],
 )
@@ -464,7 +464,7 @@ async def test_an_imported_file_that_differs_on_the_worker(
         ),
         (
             "raise ImportError('no dask 5')",
-            "Dask cannot be imported (no dask 5); install fitting versions by `pip install "
+            "Dask cannot be imported (no dask 5); install compatible versions with `pip install "
             "'fullgraph[distributed]'`.",
         ),
     ],

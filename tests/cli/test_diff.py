@@ -227,7 +227,10 @@ def test_numbers_that_one_torch_cannot_tell() -> None:
     assert not any(target.runs for _, target in unknown.each_target())
     assert unknown.missing_counts == (MissingCount("new", "breaks", 1),)
     text = difference_text(unknown)
-    assert "note: torch 2.13.0 (new) does not show breaks: not compared in 1 target." in text
+    assert (
+        "note: torch 2.13.0 (new) does not let fullgraph see breaks: not compared in 1 target."
+        in text
+    )
     more = compare(report(ran(ops=3)), blind)
     assert "  f: ops 3 → 9 · breaks 1 → unknown\n" in difference_text(more) + "\n"
 

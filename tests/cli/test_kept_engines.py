@@ -80,7 +80,7 @@ def test_a_note_says_why_no_engine_is_kept(
     # The scripted engine's interpreter has no files of torch.
     ran = command_line.check("-v", "model.py", **variables)
     expected = (
-        "note: The engine is not shared: The files of the torch of "
+        "note: The engine is not shared: The torch files of "
         f"{command_line.interpreter} were not found.\n"
     )
     assert expected in ran.err

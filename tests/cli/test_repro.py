@@ -259,7 +259,8 @@ def test_nothing_is_there(command_line: CommandLine) -> None:
         "`fullgraph check model.py` lists all findings.\n"
     )
     ran = repro(command_line, "model.py:9")
-    assert ran.status == 1 and "could not show `probe/missing` on line 9 of model.py" in ran.err
+    assert ran.status == 1
+    assert "`probe/missing` on line 9 of model.py cannot be reproduced" in ran.err
     ran = repro(command_line, "model.py:3", "--code", "op")
     assert ran.status == 1 and "There is no `op` in model.py; " in ran.err
     assert not any(line.startswith("reproduce") for line in command_line.engine_log())
@@ -350,7 +351,7 @@ def test_what_cannot_be_done(command_line: CommandLine) -> None:
     ran = repro(command_line, "model.py:3", SCRIPTED_UNUSABLE="There is no torch.")
     assert ran.status == 2 and "There is no torch." in ran.err
     syntax = FindingFound(0, finding(0, "trace/syntax-error", target=""))
-    failed = Failed(0, "The file does not parse.", "Findings follow once it does.")
+    failed = Failed(0, "The file does not parse.", "Correct the syntax error to get findings.")
     command_line.write("broken.py", script(syntax, failed))
     ran = repro(command_line, "broken.py:1")
     assert ran.status == 1 and "broken.py could not be traced. The file does not parse." in ran.err

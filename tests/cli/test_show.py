@@ -102,7 +102,7 @@ def test_nothing_to_show(command_line: CommandLine) -> None:
     assert ran.err == "There is no target `Gone` in this file.\n"
     command_line.write("empty.py", script(TargetsFound(0, ())))
     ran = show(command_line, "graph", "empty.py")
-    assert (ran.status, ran.err) == (1, "empty.py has no target.\n")
+    assert (ran.status, ran.err) == (1, "empty.py has no function or class to trace.\n")
 
 
 def test_what_cannot_be_done(command_line: CommandLine) -> None:
@@ -113,7 +113,9 @@ def test_what_cannot_be_done(command_line: CommandLine) -> None:
     assert ran.status == 2 and ran.err.startswith("error: Cannot read absent.py")
     ran = show(command_line, "graph", "model.py", SCRIPTED_UNUSABLE="There is no torch.")
     assert ran.status == 2 and "There is no torch." in ran.err
-    failed = Failed(0, "The file does not parse: invalid syntax.", "Findings follow once it does.")
+    failed = Failed(
+        0, "The file does not parse: invalid syntax.", "Correct the syntax error to get findings."
+    )
     command_line.write("broken.py", script(failed))
     ran = show(command_line, "graph", "broken.py")
     assert ran.status == 1 and ran.err.startswith("The file does not parse")
@@ -175,7 +177,7 @@ def test_a_file_that_holds_no_events(
 
 def test_only_events_are_saved_and_compared(command_line: CommandLine) -> None:
     ran = show(command_line, "graph", "model.py", "--save", "events.json")
-    assert ran.status == 2 and "--save and --compare are about events." in ran.err
+    assert ran.status == 2 and "--save and --compare work only with events." in ran.err
 
 
 def test_a_file_that_cannot_be_written(command_line: CommandLine) -> None:

@@ -99,9 +99,9 @@ def test_events_are_compared_with_those_of_an_earlier_run() -> None:
     ]
     same, other, unreadable = asyncio.run(_drafts(compared))
     assert (same.differs, other.differs, unreadable.differs) == (False, True, True)
-    assert re.search(r"The same as the saved events: \d+ events lead", same.build_text("halves.py"))
+    assert re.search(r"The same as the saved events: \d+ events with", same.build_text("halves.py"))
     text = other.build_text("halves.py")
-    assert re.search(r"Event \d+ has changed; before it was: evaluate_expr\(s\d+ > 3", text)
+    assert re.search(r"Event \d+ has changed; the saved event was: evaluate_expr\(s\d+ > 3", text)
     assert "line 6: y = x * 2 if x.shape[1] > 5 else x" in text
     assert re.search(r"guards: s\d+ > 3 before, s\d+ > 5 now", text)
     assert "Cannot compare with the saved events: " in unreadable.build_text("halves.py")

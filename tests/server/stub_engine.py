@@ -198,7 +198,11 @@ class Stub:
         if any("def broken(" in line for line in lines):
             row = next(row for row, line in enumerate(lines) if "def broken(" in line)
             self.say(p.FindingFound(number, self.syntax(row)))
-            self.say(p.Failed(number, "The file does not parse.", "Findings follow once it does."))
+            self.say(
+                p.Failed(
+                    number, "The file does not parse.", "Correct the syntax error to get findings."
+                )
+            )
             return
         names = [
             p.TargetInfo(match[1], "module", self.name(row, lines[row], match[1]))

@@ -416,7 +416,8 @@ async def test_a_process_of_another_fullgraph_is_not_used(commands: Commands) ->
     await engine.start()
     assert messages(await events(engine.analyze(asked(NET)))) == ["Call to print"]
     assert commands.notes == [
-        f"The engine is not shared: The process at {commands.path} is that of another fullgraph."
+        f"The engine is not shared: The process at {commands.path} belongs to another version or "
+        "installation of fullgraph."
     ]
 
 
@@ -432,7 +433,7 @@ async def test_who_speaks_otherwise_is_not_used(commands: Commands) -> None:
     assert (await engine.ready()).state is EngineState.READY
     (note,) = commands.notes
     assert note.startswith(
-        "The engine is not shared: The process of the engine breaks the protocol"
+        "The engine is not shared: The process of the engine sent an invalid message"
     )
     listening.close()
 
@@ -637,7 +638,7 @@ def test_a_change_of_a_package_is_another_launch(tmp_path: Path) -> None:
     python.parent.mkdir()
     python.touch()
     launch = EngineLaunch(str(python))
-    with pytest.raises(BackgroundUnavailable, match="files of the torch"):
+    with pytest.raises(BackgroundUnavailable, match="torch files of"):
         launch.engine_name({})
     (packages / "torch" / "version.py").touch()
     name, state = launch.engine_name({}), launch.torch_state({})

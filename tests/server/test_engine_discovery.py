@@ -115,7 +115,7 @@ def test_the_first_that_has_torch_is_used_and_the_others_are_named(
     found = find("", root, env, own)
     assert (found.path, found.origin) == (own, "own")
     assert found.remark == (
-        f"The torch of {own} (the Python that fullgraph is installed in) is used, since {active} "
+        f"The torch of {own} (the Python that fullgraph is installed in) is used, because {active} "
         f"(the active environment, from VIRTUAL_ENV) has no torch and {beside} (from .venv of "
         f"the project) has no torch and {tmp_path / 'gone'} (conda's active environment, from "
         "CONDA_PREFIX) has no Python that can be executed here."

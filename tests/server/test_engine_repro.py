@@ -76,7 +76,8 @@ async def test_a_request_from_before_torch_is_there(start: Callable[..., Any]) -
     waiting, withdrawn = engine.reproduce(asked("12 verified")), engine.reproduce(asked("12"))
     withdrawn.cancel()
     ended = await outcome(withdrawn)
-    assert ended.cancelled and ended.found is None and "before a program was found" in ended.reason
+    assert ended.cancelled and ended.found is None
+    assert "before a script that shows the finding was found" in ended.reason
     assert (await outcome(waiting)).verified
 
 
@@ -144,5 +145,5 @@ async def test_one_that_does_not_end_in_time_is_ended(
     ended = await outcome(engine.reproduce(request))
     assert not ended.cancelled and ended.found is not None
     assert ended.reason == (
-        "There was no time left to run the script in a fresh Python; allow it more time."
+        "There was no time left to run the script in a fresh Python; raise the time limit."
     )

@@ -521,7 +521,7 @@ def test_a_rewrite_of_code_that_only_a_program_calls_is_not_traced() -> None:
     found = break_at(0, "break_ = 2")
     after = traced("fine = 2\n", done=report(status="no-probe", target="Trainer.step"))
     judgment = judge_rewrite(traced("break_ = 2\n", found, done=of_program), after, found)
-    assert judgment.why.startswith("Only the run of a program calls Trainer.step")
+    assert judgment.why.startswith("Only a running program calls Trainer.step")
     after = traced("fine = 2\n", done=report(status="failed", target="Trainer.step"))
     before = traced("break_ = 2\n", found, done=report(target="Trainer.step"))
     judgment = judge_rewrite(before, after, found)
@@ -955,7 +955,7 @@ def test_a_fix_may_bring_a_guard_but_is_not_safe_then(
     verifier = Verifier(Guarding(code), request_of("break_ = 2\nguard_a\n"))
     search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
     assert [fix.grade for fix in search.fixes] == grades
-    words = "The newly compiled code has a guard: It is pinned."
+    words = "Code that is now compiled has a guard: It is pinned."
     assert all(fix.doubt == words for fix in search.fixes)
 
 
@@ -1200,7 +1200,7 @@ def test_a_break_of_a_library_that_nothing_ends_comes_with_the_command_for_an_is
     plain = json.loads(fixed_json((file,), "", ()))["files"][0]["left"][0]["upstream"]
     command = "fullgraph repro 'my model.py:5' --issue"
     if kind in ("library", "hook") and grade != "unsafe":
-        assert f"  The text of an issue for it: {command}" in words.split("\n")
+        assert f"  Text for a bug report: {command}" in words.split("\n")
         assert plain == {
             "path": "einops/einops.py",
             "line": 510,

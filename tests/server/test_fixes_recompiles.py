@@ -237,4 +237,4 @@ async def test_compiled_layers_are_compared_with_the_compiled_model(engine: Engi
     text = text.replace("(4,)) * 2", "(4,)) * 2.01")
     wrong = await verifier.verify(Candidate("w", "w", text, uncompiles_target=True), finding)
     assert isinstance(wrong, Refused)
-    assert wrong.why == "The result 1 of Net has other numbers."
+    assert wrong.why == "The result 1 of Net has different values."

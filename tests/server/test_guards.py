@@ -141,7 +141,7 @@ def test_the_tree_goes_by_frame_and_line() -> None:
         "    TRUE_MATCH: self.training == True\n"
         '  line 7: y = y + CFG["k"]\n'
         "    EQUALS_MATCH: CFG['k'] == 3\n"
-        "  in library code alone: 1 guard\n"
+        "  only in library code: 1 guard\n"
         "    ID_MATCH: a.b.c\n"
         "  from no line: 1 guard\n"
         "    GLOBAL_STATE: ___check_global_state()\n"

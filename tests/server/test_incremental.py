@@ -544,7 +544,7 @@ def test_a_line_between_backticks_is_one_of_the_file() -> None:
     moved = move.relocate_value(Finding("x", "Of `f` at line 1.", place))
     assert moved.message == "Of `f` at line 1."
     with pytest.raises(LineLost):
-        move.relocate_value(Finding("x", "It had to hold in `x = f([` (f of 1).", place))
+        move.relocate_value(Finding("x", "It had to be true in `x = f([` (f of 1).", place))
 
 
 LAYOUTS = [

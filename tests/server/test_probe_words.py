@@ -95,8 +95,8 @@ def test_what_words_mean() -> None:
     scope = scope_at(TEXT, LINES, 7)
     said = {one.text: explain_word(comment.text, one, scope) for one in probe_tokens(comment.text)}
     assert said["f32"].startswith("`f32[…]`: a tensor of `torch.float32`")
-    assert said["b"].endswith("It is 4 in the run.")
-    assert said["Config"].startswith("`Config(layers)`: an object of the file")
+    assert said["b"].endswith("It is 4 in the trace.")
+    assert said["Config"].startswith("`Config(layers)`: an object of a class")
     assert said["init"] == "`init(…)`: the arguments of the constructor."
     assert said["16"] == ""
 

@@ -343,7 +343,7 @@ async def test_the_lens_and_the_hover_of_a_target_tell_of_it(editor: Any) -> Non
     uri = editor.open("model.py", TEXT)
     await editor.until_seen(uri, BREAK, X, Y)
     titles = await editor.titles(uri)
-    assert titles[0].endswith(" · recompiles with every other x.shape[0]")
+    assert titles[0].endswith(" · recompiles on each new value of x.shape[0]")
     hover = await editor.hover(uri, "class ", "Net")
     assert "x.shape[0]" in hover.contents.value
     assert "4 → 5, 6: " in hover.contents.value
@@ -362,10 +362,10 @@ def row(verdict: Any, name: str = "x.shape[0]", kind: Any = "size", **more: Any)
 def test_a_lens_tells_only_what_compiles_again_each_time() -> None:
     assert forecast_clause([row("stays"), row("once"), row("conditional")]) == ""
     assert forecast_clause([row("always"), row("always", "n")]) == (
-        "recompiles with every other x.shape[0], n"
+        "recompiles on each new value of x.shape[0], n"
     )
     five = forecast_clause([row("always", name) for name in "abcde"])
-    assert five.endswith("other a, b, c and 2 more")
+    assert five.endswith("of a, b, c and 2 more")
     assert forecast_clause([row("always"), row("always", "the same inputs", "call")]) == (
         "recompiles at every call"
     )

@@ -178,8 +178,8 @@ def test_outcomes_and_messages(project: Project) -> None:
     }
     assert len(session.outcomes) == TESTS.count("def test_") and not wrong, session.output
     one = session.section("test_fails_for_one_element")
-    assert one.startswith("Compiled code computes other values than eager mode:\n")
-    assert "output: 1 of 1600 elements differ (error 0.001 against float64" in one
+    assert one.startswith("Compiled code computes different values than eager mode:\n")
+    assert "output: 1 of 1600 elements differ (largest error 0.001 compared with float64" in one
     assert "    [0, 3] compiled " in one
     nan = session.section("test_fails_for_nan")
     assert "output: elements that are NaN: compiled 8, eager 0 of 8" in nan

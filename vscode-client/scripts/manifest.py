@@ -29,14 +29,14 @@ CLIENT: dict[str, dict[str, Any]] = {
         "type": "boolean",
         "default": True,
         "markdownDescription": "Mark beside the line numbers which lines of traced functions no "
-        "trace has reached, so that nothing is known about their graph breaks.",
+        "trace has reached, so their graph breaks are unknown.",
         "scope": "window",
     },
     "fullgraph.trace.server": {
         "type": "string",
         "enum": ["off", "messages", "verbose"],
         "default": "off",
-        "markdownDescription": "What of the messages between the editor and the server is logged.",
+        "markdownDescription": "Which messages between the editor and the server are logged.",
         "scope": "window",
     },
 }

@@ -172,7 +172,7 @@ async function pickInterpreter(
   const items = installedPythons(folder, current).then((found) => pythonItems(found, current));
   const chosen = await vscode.window.showQuickPick(items, {
     title,
-    placeHolder: current ? `Now: ${current}` : "fullgraph uses no Python yet",
+    placeHolder: current ? `Now: ${current}` : "No Python is used yet",
     matchOnDetail: true,
     matchOnDescription: true,
   });

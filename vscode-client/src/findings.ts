@@ -81,7 +81,7 @@ export class Texts implements vscode.TextDocumentContentProvider, vscode.Disposa
   readonly onDidChange = this.#changed.event;
 
   provideTextDocumentContent(uri: vscode.Uri): string {
-    return this.#texts.get(uri.path) ?? "The finding is gone.\n";
+    return this.#texts.get(uri.path) ?? "This finding does not exist any more.\n";
   }
 
   async show(uri: vscode.Uri, position: vscode.Position): Promise<void> {

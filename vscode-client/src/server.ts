@@ -264,7 +264,7 @@ export class Server implements vscode.Disposable {
     const now = Date.now();
     this.#ends = [...this.#ends.filter((end) => now - end < SPAN), now];
     if (this.#ends.length >= MOST_ENDS) {
-      const words = "The server ended several times, and is not started again.";
+      const words = "The server ended several times and is not restarted.";
       this.status.stopped(words);
       void this.#tell(MessageType.Error, words, "Restart Server");
       return { action: CloseAction.DoNotRestart, handled: true };

@@ -150,7 +150,7 @@ def _first_difference(tracee: Tracee, case: Case, left: list[Any], right: list[A
     if they agree.
     """
     if len(left) != len(right):
-        return f"gives {len(right)} tensors in place of {len(left)}"
+        return f"returns {len(right)} tensors instead of {len(left)}"
     references: list[list[Any]] = []
     for number, (eager_value, compiled_value) in enumerate(zip(left, right, strict=True)):
         if equal_tensors(eager_value, compiled_value):
@@ -162,5 +162,5 @@ def _first_difference(tracee: Tracee, case: Case, left: list[Any], right: list[A
         exact, near = (one[number:] for one in references) if references else ([], [])
         difference = describe_deviation(eager_value, compiled_value, exact, near)
         if difference:
-            return f"gives other results than without it: {difference}"
+            return f"returns results that differ from eager mode: {difference}"
     return ""

@@ -130,7 +130,7 @@ class ProbeObservations:
                 how = "returns" if seen.calls[0].outcome == "returned" else "raises"
                 why = ended or "its process ended"
                 return (
-                    f"{_inputs_prefix(seen.inputs)}the original {how} and the changed code does "
+                    f"{_inputs_prefix(seen.inputs)}the original {how}, but the changed code does "
                     f"not: {why}."
                 )
         return ""
@@ -266,10 +266,10 @@ def _explain_no_cases(probes: Sequence[ProbeObservations], ended: str) -> str:
     for observations in probes:
         for begun in observations.original.begun.values():
             if begun.reason:
-                return f"The original was not observed: {begun.reason}."
+                return f"The original code could not be run for comparison: {begun.reason}."
     if ended:
-        return f"The changed code was not observed: {ended}."
-    return "No test call ended within the time limit; raise it."
+        return f"The changed code could not be run for comparison: {ended}."
+    return "No test call ended within the time limit; raise the limit."
 
 
 def _describe_unreached(lines: Sequence[int], text_name: str) -> str:
@@ -282,7 +282,7 @@ def _describe_unreached(lines: Sequence[int], text_name: str) -> str:
     )
     return (
         f"{subject} not executed, or always took the same branch, with all inputs that were tried; "
-        "write a probe comment with inputs that reach it."
+        "write a probe comment with inputs that reach all branches."
     )
 
 
@@ -316,7 +316,7 @@ def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
     if changed is None:
         begun = sides.changed.begun.get(number)
         if begun is not None and begun.reason:
-            verdict.doubtful = f"the changed code is called differently: {begun.reason}."
+            verdict.doubtful = f"the changed code could not be called: {begun.reason}."
             return verdict
         return None
     _compare_inputs(original, changed, verdict)
@@ -329,8 +329,8 @@ def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
     unsteady = _find_unsteady_fact(original, again) if again is not None else ""
     if unsteady:
         verdict.doubtful = (
-            f"two runs of the original differ in {unsteady}, although they are given the same "
-            "random numbers, so that nothing can be compared."
+            f"two runs of the original with the same random state differ in {unsteady}, so a "
+            "comparison is not possible."
         )
         return verdict
     for call, (original_call, changed_call) in enumerate(
@@ -356,7 +356,7 @@ def _compare_inputs(original: ObservedCase, changed: ObservedCase, verdict: _Cas
         if other is not None and _equal_facts(fact, other):
             continue
         if fact.aspect == "input":
-            verdict.doubtful = "the probe of the changed code makes other inputs."
+            verdict.doubtful = "the probe of the changed code creates different inputs."
             return
         is_constant = other is not None and _is_constant(fact) and _is_constant(other)
         if not is_constant and not path.startswith(("self", "memory of self")):
@@ -364,13 +364,13 @@ def _compare_inputs(original: ObservedCase, changed: ObservedCase, verdict: _Cas
         other_words = f"{other.words}" if other is not None else "not there"
         words = f"{path} is {fact.words} in the original and {other_words} in the changed code"
         if other is not None and other.words == fact.words:
-            words = f"{path} has other values in the changed code"
+            words = f"{path} has different values in the changed code"
         verdict.differences.append(_CaseDifference("state", f"{words} before the call."))
         return
     for path, fact in after.items():
         is_tensor = fact.data is not None and fact.words not in ("float", "complex")
         if path not in before and path.startswith("self") and is_tensor:
-            words = f"{path}, {fact.words}, is only in the changed code."
+            words = f"{path}, {fact.words}, exists only in the changed code."
             verdict.differences.append(_CaseDifference("state", words))
             return
 
@@ -431,7 +431,9 @@ class _CallComparison:
         for key, fact in left.items():
             other = right.get(key)
             if other is None:
-                words = f"{self._fact_name(fact)}, {_short_words(fact)}, is only in the original"
+                words = (
+                    f"{self._fact_name(fact)}, {_short_words(fact)}, exists only in the original"
+                )
                 self._add_difference(fact, words)
             elif fact.words != other.words:
                 if not (
@@ -445,7 +447,8 @@ class _CallComparison:
         for key, fact in right.items():
             if key not in left and not self._is_zero_gradient(fact):
                 words = (
-                    f"{self._fact_name(fact)}, {_short_words(fact)}, is only in the changed code"
+                    f"{self._fact_name(fact)}, {_short_words(fact)}, exists only in the changed "
+                    "code"
                 )
                 self._add_difference(fact, words)
 
@@ -496,7 +499,7 @@ class _CallComparison:
             words = f"the original {fact.words} and the changed code {other.words}"
             words += " when called a second time" if self._call else ""
         elif fact.aspect == "random":
-            words = "the changed code leaves the random number generator in another state"
+            words = "the changed code leaves the random number generator in a different state"
         else:
             words = (
                 f"{self._fact_name(fact)} is {_short_words(fact)} in the original and "
@@ -520,7 +523,7 @@ class _CallComparison:
         ):
             return False
         self._verdict.exact = False
-        self._verdict.notes.append(f"{fact.path} is zero in one and `None` in the other")
+        self._verdict.notes.append(f"{fact.path} is zero in one version and `None` in the other")
         return True
 
     def _requires_more(self, fact: CallFact, other: CallFact) -> bool:

@@ -52,11 +52,12 @@ _MANY_ROUNDINGS = 32.0
 the last bits of the inputs makes in eager mode.
 """
 _NO_MEMORY = (
-    "Memory ran out during the comparison; raise the setting `memory`, or use a smaller input."
+    "Memory ran out during the comparison; raise the setting `memory-limit`, or use a smaller "
+    "input."
 )
 _NO_REFERENCE = (
-    "Float64 cannot decide which one is right, for example because the code draws other random "
-    "numbers in it."
+    "A float64 run does not show which result is right, for example because the code draws "
+    "different random numbers in it."
 )
 Graph = torch.fx.GraphModule
 
@@ -144,7 +145,7 @@ def _compare_calls(tracee: Tracee) -> JudgedNumerics:
             stack = nodes.parse_stack_text(wrong.stack_trace or "")
             return JudgedNumerics(verdict, operation_name(wrong), stack)
     if not number:
-        return _no_verdict(raised or "The target was not called.")
+        return _no_verdict(raised or "No call could be compared.")
     outcome: Any = "equal" if errors.are_equal else "rounding"
     return JudgedNumerics(NumericsVerdict(outcome, number, errors.eager, errors.compiled))
 
@@ -242,7 +243,7 @@ def _first_deviation(
         if not words or (is_rounded and references.explain_by_rounding(number, left, right)):
             continue
         known = any(is_comparable(left, one, scale) for one in same if is_floating(one))
-        return _Deviation(f"gives another result: it {words}", known or not is_rounded)
+        return _Deviation(f"returns a different result: it {words}", known or not is_rounded)
     return None
 
 

@@ -213,7 +213,9 @@ class CaseObserver:
             inputs = prepare_case(call, case, self._alter).words
         except Exception as error:  # the changed code may still accept these inputs
             return ObservedCase(
-                number, "", reason=f"its object cannot be created: {texts.type_and_message(error)}"
+                number,
+                "",
+                reason=f"its object or inputs cannot be created: {texts.type_and_message(error)}",
             )
         self._out.write_case(ObservedCase(number, inputs))
         with self._coverage.trace() as reached:
@@ -267,7 +269,7 @@ class CaseObserver:
                 for one in state_tensors
                 if f"{one[0]} afterwards" in changed and not one[1].is_leaf
             ]
-            words = "by what is kept, the gradient of"
+            words = "through the kept state, the gradient of"
             facts += self._collect_gradients(prepared_call, ends, store, words, retain=True)
             # Free the graph as in training: the next call cannot backpropagate through this call.
             facts += self._collect_gradients(
@@ -410,7 +412,7 @@ def _output_facts(output: CapturedOutput) -> list[CallFact]:
         CallFact("stderr", "stderr", output.stderr),
         CallFact("warning", "the warnings", "\n".join(output.warnings)),
         CallFact("log", "the log", "\n".join(output.logs)),
-        CallFact("files", "the changes of files", "\n".join(output.files)),
+        CallFact("files", "the changes to files", "\n".join(output.files)),
     ]
     return [
         replace(fact, words=shorten_words(without_addresses(fact.words)))

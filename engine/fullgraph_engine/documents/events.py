@@ -34,7 +34,8 @@ def timeline_text(timeline: Timeline, places: PlaceFormatter) -> str:
     if hidden_count := len(timeline.events) - len(shown):
         lines += [
             "",
-            f"{hidden_count:,} more events are not shown, because they concern no symbolic size.",
+            f"{hidden_count:,} more events are not shown, because they do not involve a symbolic "
+            "size.",
         ]
     if timeline.note:
         lines += ["", timeline.note]
@@ -86,9 +87,11 @@ def comparison_text(saved: str, tape: Tape, places: PlaceFormatter) -> tuple[str
     notes = [f"Before: {before.note}"] if before.note else []
     notes += [f"Now: {now.note}"] if now.note else []
     if before.torch != now.torch:
-        notes.append(f"The saved events are of torch {before.torch}, this run is of {now.torch}.")
+        notes.append(
+            f"The saved events come from torch {before.torch}, the new ones from torch {now.torch}."
+        )
     if found is None:
-        words = f"The same as the saved events: {len(now.events):,} events lead to the same guards."
+        words = f"The same as the saved events: {len(now.events):,} events with the same guards."
         return "\n".join([words, *notes]) + "\n", False
     lines = [_DIFFERENCE[found.kind].format(index=found.index, event=found.event)]
     if found.kind in ("added", "changed") and found.index < len(tape.places):
@@ -102,10 +105,10 @@ def comparison_text(saved: str, tape: Tape, places: PlaceFormatter) -> tuple[str
 
 
 _DIFFERENCE = {
-    "dropped": "Event {index} is no longer there: {event}",
+    "dropped": "The saved event {index} is missing now: {event}",
     "added": "Event {index} is new: {event}",
-    "changed": "Event {index} has changed; before it was: {event}",
-    "same": "The events are the same, and lead to a different state:",
+    "changed": "Event {index} has changed; the saved event was: {event}",
+    "same": "The events are the same, but their final state differs:",
 }
 
 
@@ -113,9 +116,7 @@ def _event_lines(events: list[TimelineEvent], places: PlaceFormatter) -> Iterato
     last, operator = "", ""
     for event in events:
         frame = places.innermost_frame(event.stack)
-        where = (
-            places.describe_line(frame) if frame is not None else "outside of the program's lines"
-        )
+        where = places.describe_line(frame) if frame is not None else "not at a line of the program"
         if where != last:
             if last:
                 yield ""

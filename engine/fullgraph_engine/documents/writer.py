@@ -136,7 +136,7 @@ class DocumentWriter:
         if self._request.wants_kind("graph"):
             self._request.write_part("graph", title, "\n".join([f"# {title}", *ends]) + "\n")
         if frame.outcome != "compiled" and self._request.wants_kind("bytecode"):
-            self._request.write_part("bytecode", title, "Its bytecode runs as it is.\n")
+            self._request.write_part("bytecode", title, "Dynamo did not change its bytecode.\n")
 
     def _describe_function(self, frame: int) -> str:
         code = self._codes.get(frame)
@@ -180,7 +180,9 @@ class DocumentWriter:
         register = frames.BYTECODE_HOOK.get()
         if register is None:
             self._request.write_part(
-                "bytecode", "Not available", f"This torch has no {frames.BYTECODE_HOOK.name}.\n"
+                "bytecode",
+                "Not available",
+                f"This torch does not have `{frames.BYTECODE_HOOK.name}`, which shows bytecode.\n",
             )
             return
         handle = register(self._write_bytecode)
@@ -253,7 +255,7 @@ class DocumentWriter:
             if words not in self._mistakes:
                 self._mistakes.add(words)
                 mark = "# " if kind == "graph" else ""
-                text = f"{mark}Left out, because fullgraph failed on it: {words}"
+                text = f"{mark}Left out, because of an error in fullgraph: {words}"
                 self._request.write_part(kind, "Left out", text.replace("\n", f"\n{mark}") + "\n")
 
 

@@ -102,7 +102,7 @@ def runtime_finding(failure: Failure, source: SourceText, fallback: Range) -> Fi
         place = replace(place, range=_line_naming("create_graph", source, place.range))
     return _finding(
         "backend/error",
-        f"The compiled code raises here, and the same code does not without AOTAutograd: {words}",
+        f"The compiled code raises here, but the same code without AOTAutograd does not: {words}",
         place,
         BackendEvidence("error", "execution", exception=failure.kind),
         explanation=failure.message if "\n" in failure.message else "",
@@ -130,7 +130,7 @@ def incomplete_finding(reason: str, target: str, where: Range) -> Finding:
     code = "backend/incomplete"
     return Finding(
         code=code,
-        message=f"AOTAutograd and Inductor did not compile `{target}` to the end: {reason}",
+        message=f"AOTAutograd and Inductor did not finish compiling `{target}`: {reason}",
         range=where,
         identity=finding_identity(code, where),
         evidence=BackendEvidence("incomplete"),
@@ -170,7 +170,7 @@ def _error_finding(error: CompilerError, source: SourceText, fallback: Range) ->
     where = " in the backward pass" if error.backward else ""
     message = f"{error.stage} cannot compile this{where}: {words}"
     if error.stage == "execution":
-        message = f"The compiled code raises here{where}, and the same code does not: {words}"
+        message = f"The compiled code raises here{where}, but uncompiled code does not: {words}"
     made = _finding(
         "backend/error",
         message,
@@ -225,7 +225,7 @@ def _changed_input_finding(one: ChangedInput, source: SourceText, fallback: Rang
             f"{subject} is changed in place and needs gradients, so the new value is copied back "
             "after the compiled graph"
         )
-        hint = "Compute a new tensor in place of the change, such as `y = x * 2` for `x.mul_(2)`."
+        hint = "Compute a new tensor instead, such as `y = x * 2` for `x.mul_(2)`."
     else:
         message = (
             f"{subject} comes from outside and is changed in place, so "

@@ -70,7 +70,7 @@ class CompilerConditions:
         related = (Related(self._source.path, code, f"runs {words}") for code, words in cut)
         return Finding(
             code=CODE,
-            message=f"`{check.function}()` is true under `{tool}`, which takes another branch",
+            message=f"`{check.function}()` is true under `{tool}`, so another branch is taken",
             range=choice.condition,
             explanation=" ".join(f"{self._code_subject(code)} {words}." for code, words in cut),
             stack=place.stack,

@@ -17,14 +17,14 @@ _SYMBOL = re.compile(r"\b[a-z]+\d+\b")
 _SIZE = re.compile(r"^(?P<tensor>.+?)\.size\(\)\[(?P<axis>\d+)\]$")
 
 
-_STATED = "The probe gives this size as symbolic."
-_RETRACED = "Traced again with a variable batch size: this line {}."
+_STATED = "The probe makes this size symbolic."
+_RETRACED = "In a second trace with a variable batch size, this line {}."
 """First sentence of an explanation: ``_STATED`` if the user made the size dynamic, ``_RETRACED`` if
 the engine made it dynamic to test it.
 """
 
 _STATED_HINTS = (
-    "If the size really is fixed, write the number in the probe and this goes away.",
+    "If the size is fixed, write the number in the probe to remove this finding.",
     "If it should vary, avoid comparing it with constants or converting it here.",
 )
 _RETRACED_HINTS = (
@@ -86,8 +86,8 @@ def limit_finding(
         code=code,
         message=f"`{name}` is limited to {event.low} to {event.high}: other sizes recompile",
         range=place.range,
-        explanation=f"{_limited_in_words(event, tried)} The compiled code is only for sizes for "
-        f"which `{condition}` holds.",
+        explanation=f"{_limited_in_words(event, tried)} The compiled code is only valid for "
+        f"sizes for which `{condition}` holds.",
         hints=(
             "If only these sizes occur, ignore this finding.",
             "If any size may occur, replace numbers that fit only some sizes: write `-1` in a "

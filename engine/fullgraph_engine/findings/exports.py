@@ -35,13 +35,13 @@ def export_findings(
     if made.failure is not None:
         yield _failure_finding("failed", "torch.export fails here", made.failure, source, fallback)
     if made.strict is not None:
-        words = "torch.export fails here with `strict=True`, and not without"
+        words = "torch.export fails here with `strict=True`, but not without it"
         yield _failure_finding("strict", words, made.strict, source, fallback)
     if made.shapes:
         code = "export/dynamic-shapes"
         yield Finding(
             code=code,
-            message=f"torch.export takes these sizes as dynamic: dynamic_shapes={made.shapes}",
+            message=f"torch.export treats these sizes as dynamic: dynamic_shapes={made.shapes}",
             range=fallback,
             href=_HREF,
             identity=finding_identity(code, fallback),
@@ -78,7 +78,7 @@ def _refusal_finding(
     check = refusal.check if problem.stack and problem.stack[-1].path == source.path else ""
     if problem.kind == "data-dependent":
         message = f"torch.export cannot decide `{words}`, which depends on data"
-        hints = ("Express both sides with `torch.cond` or `torch.where`.",)
+        hints = ("Express both branches with `torch.cond` or `torch.where`.",)
         if check:
             hints = (
                 f"If it always holds, write `torch._check({check})` before this line.",

@@ -39,7 +39,7 @@ def loss_finding(loss: str, where: Range) -> Finding:
     code = "trace/incomplete"
     return Finding(
         code=code,
-        message=f"Findings of this target may be missing: recording its trace failed: {loss}",
+        message=f"Findings may be missing: fullgraph could not record all of this trace: {loss}",
         range=where,
         identity=f"{finding_identity(code, where)} {loss}",
     )
@@ -100,21 +100,23 @@ def failure_finding(
     hints = _failure_hints(failure)
     if devices.is_missing_gpu_error(failure.message):
         code = "trace/sandboxed"
-        message = f"Code runs here without a GPU, and raises: {words}"
+        message = f"fullgraph runs code without a GPU, and this raises: {words}"
         hints = ()
     elif fake and (chosen or needs_data(failure)):
         code = "trace/needs-real-tensors"
         message = f"Fake tensors have no data, so the trace ends here: {words}"
         if not needs_data(failure):
             values = "a value" if chosen == 1 else f"{chosen} values"
-            message = f"The trace ends here, after {values} chosen for fake tensors: {words}"
+            message = (
+                f"The trace ends here, after fullgraph chose {values} for fake tensors: {words}"
+            )
         hints = (
             "Give the probe smaller sizes or the model fewer layers, so that it can be run with "
             'real tensors, or set `mode = "real"`.',
         )
     elif failure.phase == "tracer":
         code = "trace/compile-error"
-        message = f"torch.compile fails here, and the same code runs without it: {words}"
+        message = f"torch.compile fails here, but the same code runs without it: {words}"
     else:
         code = RAISES
         message = f"The code raises here, with or without torch.compile: {words}"

@@ -24,7 +24,7 @@ not recompile."""
 _SIZE_HINTS = (
     "Take the size from `x.shape` where it is used, and avoid `int(...)`, `range(...)` and Python "
     "branches on it.",
-    "If only a few sizes occur, pad to them.",
+    "If only a few sizes occur, pad the inputs to them.",
 )
 _VALUE_HINTS = ("Pass it as a tensor, or keep it the same in all calls.",)
 
@@ -48,7 +48,7 @@ def every_value_finding(
     code = "recompile/every-size" if of_size else "recompile/value"
     calls = " and ".join((", ".join(change_.tried[:-1]), change_.tried[-1]))
     explanation = (
-        f"It was called with {change_.first}, then with {calls}, and recompiled each time."
+        f"The code was called with {change_.first}, then with {calls}, and recompiled each time."
     )
     if of_size and pinned:
         explanation += " Dynamo made the size dynamic, and this line needs the number."
@@ -87,7 +87,8 @@ def every_call_finding(
         message=f"Every call recompiles `{recompile.function}`: {describe_change(failed)}",
         range=place.range,
         explanation=(
-            f"It was called {SETTLING + 1} times with the same inputs, and compiled each time."
+            f"The code was called {SETTLING + 1} times with the same inputs, and compiled each "
+            "time."
         ),
         hints=("Keep values that change between calls in a tensor, or outside the compiled code.",),
         context=failed.expression.replace("FakeTensor", "Tensor"),

@@ -9,8 +9,8 @@ from ..tracing.recording import CustomOp
 from .places import SourceText, finding_identity, related_to
 
 _HOW = {
-    "overload": "It was called as this overload.",
-    "single overload": "It has only this overload.",
+    "overload": "The code calls this overload directly.",
+    "single overload": "The operator has only this overload.",
     "resolved packet": "The arguments of this call chose this overload.",
 }
 
@@ -35,7 +35,7 @@ def operator_finding(op: CustomOp, source: SourceText, fallback: Range) -> Findi
         message=f"Operator `{op.name}` is not PT2-compliant",
         range=place.range,
         explanation=(
-            "It is not tagged `pt2_compliant_tag`, so nothing says that it works with fake "
+            "The operator is not tagged `pt2_compliant_tag`, so it may not work with fake "
             f"tensors, functionalization and autograd under torch.compile. {_HOW[op.resolution]}"
         ),
         hints=_OF_TORCH if op.name.partition(".")[0] in _TORCH else _OF_OTHERS,

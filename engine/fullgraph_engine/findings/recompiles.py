@@ -140,7 +140,7 @@ def limit_finding(recompile: Recompile, source: SourceText, fallback: Range) -> 
         code=code,
         message=_limit_words(recompile),
         range=where,
-        explanation=f"What changed the last time: {always}." if always else "",
+        explanation=f"Change before the last recompile: {always}." if always else "",
         hints=(
             "Keep values that change between calls in a tensor, or outside the compiled code.",
             f"If you need this many versions, raise `torch._dynamo.config.{limit}`.",
@@ -262,7 +262,7 @@ def describe_change(failed: FailedGuard) -> str:
         return "`torch.compile` was called with a different backend object"
     if failed.source.startswith(_STACK):
         values = f": {failed.was}, now {failed.now}" if failed.was and failed.now else ""
-        return f"the graph break before this line returns another value{values}"
+        return f"the call that breaks the graph before this line returns a different value{values}"
     if failed.was and failed.now:
         return f"`{name}` was {failed.was}, now {failed.now.replace('FakeTensor', 'Tensor')}"
     match failed.kind:
@@ -277,7 +277,7 @@ def describe_change(failed: FailedGuard) -> str:
         case "DELETED":
             return f"an object that the code was compiled for was deleted: {failed.expression}"
         case "TENSOR_MATCH":
-            return f"`{name}` is a tensor of another kind"
+            return f"the properties of the tensor `{name}` changed"
     return f"`{user_condition(failed.expression)}` is no longer true"
 
 

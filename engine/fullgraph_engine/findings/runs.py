@@ -534,7 +534,9 @@ class _TargetRun:
                 raise
             except BaseException as error:
                 words = _one_line(tracing.failure_of(error))
-                return ForecastResult(note=f"The call could not be built: {words}")
+                return ForecastResult(
+                    note=f"The object or its inputs could not be created: {words}"
+                )
             real = self.auto and _fits_real_tensors(call)
             if mode is not None:
                 mode.prefer_real = real

@@ -222,13 +222,13 @@ class _Unsteady:
         words = in_user_words(guard.source)
         ending = f"is specialized to {value}; any other value recompiles"
         if scope == "global":
-            why = f"A function of this file assigns `{words}`, or what it is in."
+            why = f"A function of this file assigns `{words}` or the object that contains it."
             return self._make_finding(
                 "guard/global", guard, frame, f"The global `{words}` {ending}", why
             )
         later = (
-            "Dynamo specializes to the first value of a Python number; at another one it "
-            "recompiles and tries to make it symbolic."
+            "Dynamo specializes to the first value of a Python number; a second value "
+            "recompiles, and Dynamo then tries to make the number symbolic."
             if guard.type in _NUMBERS
             else "Each new string recompiles."
         )

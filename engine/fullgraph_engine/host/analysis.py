@@ -72,7 +72,7 @@ from .wire import (
     Upward,
 )
 
-_MODULE_ENDED = "the process that had executed the module ended"
+_MODULE_ENDED = "the process that executed the file ended"
 
 
 class Analysis:
@@ -253,7 +253,7 @@ class Analysis:
             self.begin()
             return
         status: Status = "timeout" if late else "crashed"
-        self._reporter.report_silent(f"The module could not be executed: {cause}", status)
+        self._reporter.report_silent(f"The file could not be executed: {cause}", status)
         self._finish()
 
     def _lose_runs(self, code: int | None, cause: str) -> None:
@@ -516,7 +516,7 @@ class Analysis:
             self._reporter.report_silent()
         if self._module_plan.unparsable is not None:
             reason = f"The file does not parse: {self._module_plan.unparsable}."
-            last = Failed(request.request, reason, "Findings follow once it does.")
+            last = Failed(request.request, reason, "Correct the syntax error to get findings.")
         if request.timings:
             phases = (PhaseTime("waiting", round(self._waited, 6)), *self._phases)
             self._host.send(Timings(request.request, None, seconds + self._waited, phases))

@@ -115,4 +115,8 @@ class RunEnd:
     def reason(self) -> str:
         """Clause for the user that explains why the run's result is incomplete or an error."""
         done = self.result.done
-        return self.cause if done is None else done.report.error or "it reported nothing"
+        return (
+            self.cause
+            if done is None
+            else done.report.error or "its process ended without a result"
+        )

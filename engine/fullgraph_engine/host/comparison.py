@@ -203,11 +203,8 @@ class ComparisonSession:
 
     def _original_end_reason(self) -> str:
         ended = self._original.ended
-        ended = ended or (
-            "the target was not called, because tracing it failed; `fullgraph check` shows "
-            "the error"
-        )
-        return f"The original could not be observed: {ended.rstrip('.')}."
+        ended = ended or ("its trace failed; `fullgraph check` shows the error")
+        return f"The original code could not be run for comparison: {ended.rstrip('.')}."
 
     # -- the process that compares ------------------------------------------------------------
 
@@ -217,7 +214,7 @@ class ComparisonSession:
             return
         left = self._changed
         if not left.ended and not any(left.folder.iterdir()):
-            left.ended = f"there is no target {self.request.target} in it that could be called"
+            left.ended = f"it has no function or class {self.request.target} that could be called"
         order = ComparisonOrder(
             self.request,
             self._packed_cases(),
@@ -254,7 +251,7 @@ class ComparisonSession:
         self._deadline = float("inf")
         judged, self._judged = self._judged, None
         if judged is None:
-            self._end_unverified("The process that compares ended before it had an answer.")
+            self._end_unverified("The process that compares results ended before it finished.")
             return
         compared, seconds = judged.compared, 2 * self.request.seconds
         again = any(judged.needs_again) and not self._again
@@ -300,7 +297,9 @@ class ComparisonSession:
         if original is not None and original.outcome == "same":
             self._finish(Compared(0, "differs", reason=changed.reason))
         else:
-            self._end_unverified(f"{changed.reason} Nor is it known whether the original compiles.")
+            self._end_unverified(
+                f"{changed.reason} Whether the original compiles could not be determined."
+            )
 
     # -- interface to the event loop ----------------------------------------------------------
 

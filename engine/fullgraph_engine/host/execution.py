@@ -275,21 +275,21 @@ class Execution:
         if isinstance(error, ModuleTimeIsUp):
             self.clock.over = True
             code = "trace/timeout"
-            message = "This statement reached the time limit for executing the module"
+            message = "This statement reached the time limit for executing the file"
             notes = ("Statements after it were executed only if they define or import something.",)
         elif isinstance(error, SystemExit):
-            message = f"The module exits here: {why}"
-            notes = ("fullgraph went on with the next statement.",)
+            message = f"The file exits here: {why}"
+            notes = ("fullgraph continued with the next statement.",)
         elif self._is_refusal(error):
             code = "trace/sandboxed"
-            message = f"Refused while the module was executed: {why}"
+            message = f"Refused while the file was executed: {why}"
         elif _wants_gpu(error) or _asks_for_gpu(node):
             code = "trace/sandboxed"
-            message = f"Code runs here without a GPU, and this statement fails: {why}"
+            message = f"fullgraph runs code without a GPU, and this statement fails: {why}"
         elif texts.is_out_of_memory(error):
-            message = f"Out of memory while the module was executed: {why}"
+            message = f"Out of memory while the file was executed: {why}"
         else:
-            message = f"The module fails here: {why}"
+            message = f"This statement fails: {why}"
         finding = Finding(
             code=code,
             message=message,

@@ -29,7 +29,7 @@ _DISTRIBUTIONS = {
     "yaml": "PyYAML",
 }
 
-TIME_USED_UP = "the module's time was used up"
+TIME_USED_UP = "the time limit for executing the file was reached"
 
 
 class ModuleTimeIsUp(BaseException):
@@ -150,7 +150,7 @@ def _import_hints(error: BaseException) -> tuple[str, ...]:
         return ()
     top = missing.partition(".")[0]
     if top != missing and _module_exists(top):
-        return (f"`{top}` is there, but has no `{missing}`: check its version.",)
+        return (f"`{top}` was found, but does not have `{missing}`: check its version.",)
     distribution = _DISTRIBUTIONS.get(top, top)
     return (
         f"Install it into the interpreter that fullgraph uses: "

@@ -477,7 +477,7 @@ class EngineLoop:
             try:
                 request = protocol.decode(line)
             except ProtocolError as error:
-                self.send(Log(0, "engine", f"A request was not understood: {error}\n"))
+                self.send(Log(0, "engine", f"The engine received an invalid request: {error}\n"))
                 continue
             self._handle_request(request)
 

@@ -579,8 +579,8 @@ class _ModuleExecutor:
         gc.freeze()
         if processes.count_threads() > 1:
             text = (
-                "The module started threads. Traces run in forked processes without these "
-                "threads, and may wait for locks that they held.\n"
+                "The file started threads. Traces run in forked processes without these threads, "
+                "and may hang on locks that they held.\n"
             )
             self.reporter.send(Log(self.analyze.request, "engine", text))
 

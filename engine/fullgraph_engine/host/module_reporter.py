@@ -123,7 +123,7 @@ class ModuleReporter:
         try:
             operators = self._pipeline.registered_operators()
         except Exception as error:
-            words = f"Registered operators are not known: {texts.type_and_message(error)}\n"
+            words = f"Could not list the registered operators: {texts.type_and_message(error)}\n"
             self.send(Log(request, "engine", words))
             return
         if operators:

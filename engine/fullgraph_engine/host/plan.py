@@ -385,7 +385,10 @@ class RunPlan:
     def _skip(self, attempt: Attempt) -> Task:
         """Return the task that reports a run as skipped, because the time for all runs with its
         purpose is used up."""
-        reason = f"others had taken {self._times.limit(attempt.part):g} seconds"
+        reason = (
+            f"the file's time limit for such runs, {self._times.limit(attempt.part):g} "
+            "seconds, was reached"
+        )
         if attempt.part == "forecast":
             return ReportMissingForecast(attempt.plan, f"Not tried: {reason}.")
         return ReportMissingPaths(self._firsts[attempt.plan.at], "late", reason)
@@ -420,7 +423,9 @@ class RunPlan:
         if attempt.speculative:
             self._end_speculation(attempt, None)
             return []
-        return [self._report_unstarted(attempt, f"No process could be started for it: {error}")]
+        return [
+            self._report_unstarted(attempt, f"No process could be started to trace it: {error}")
+        ]
 
     def refuse_enclosing(self, key: EnclosingKey) -> None:
         """Record that the enclosing run ``key`` (a run of callers that records inputs) could not be
@@ -548,7 +553,7 @@ class RunPlan:
                 return [ReportMissingCompilation(first, attempt, end.reason)]
             return [ReportCompilation(first, done.report.compilation)]
         if attempt.part == "forecast" and not end.result.forecast_sent:
-            return [ReportMissingForecast(attempt.plan, f"It was stopped: {end.reason}.")]
+            return [ReportMissingForecast(attempt.plan, f"The forecast was stopped: {end.reason}.")]
         if attempt.part in ADDING and done is None:
             return [ReportLostRun(attempt)]
         return []  # the run has reported its findings, so its exit status does not matter

@@ -308,14 +308,17 @@ class _ProgramProcess:
         said = finding.message.partition(": ")[2]
         if any(words in said for words in _OUT_OF_LIMIT):
             most = self.order.analyze.limits.memory
-            words = f"The program reached the limit of {most} MiB here: {said}"
+            words = f"The program reached the limit of {most} MiB for memory and files here: {said}"
             hint = "Raise the setting `memory-limit`, or give the program smaller sizes."
             return replace(finding, code="program/limit", message=words, hints=(hint,))
         if said.startswith("EOFError"):
             words = "The program reads standard input here, which is empty when fullgraph runs it"
             return replace(finding, code="program/no-input", message=words)
         if any(words in said for words in _NO_NETWORK):
-            words = f"Refused while the program ran: fullgraph gives it no network: {said}"
+            words = (
+                "Refused while the program ran, because fullgraph gives it no network access: "
+                f"{said}"
+            )
             refused = Allowance("network")
             return replace(
                 finding,
@@ -332,7 +335,9 @@ class _ProgramProcess:
         asserted = said.startswith("AssertionError") and _ASKS_FOR_FILE.search("".join(line))
         if said.startswith(_DATA) or asserted:
             words = f"The program stops here, because data is missing on this machine: {said}"
-            hint = "Provide the data, or pass arguments that need none: `# fullgraph: run(…)`."
+            hint = (
+                "Provide the data, or pass arguments that do not need them: `# fullgraph: run(…)`."
+            )
             local = asserted or said.startswith("FileNotFound")
             network = None if local else Allowance("network")
             return replace(

@@ -34,7 +34,7 @@ def replacement_finding(names: tuple[str, ...], lines: list[str]) -> Finding:
         code="trace/replaced-builtins",
         message=f"This file replaces builtin functions that torch needs: {shown}",
         range=Range(Position(number, 0), Position(number, len(text.encode()))),
-        notes=("They are put back before anything is traced.",),
+        notes=("fullgraph restores them before it traces code.",),
         mode="real",
         identity="trace/replaced-builtins",
     )

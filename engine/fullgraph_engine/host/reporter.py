@@ -174,7 +174,7 @@ class Reporter:
         self._send_finding(
             Finding(
                 code=code,
-                message=f"The run of `{planned.info.name}` stopped here: {end.cause}",
+                message=f"Tracing `{planned.info.name}` stopped here: {end.cause}",
                 range=where,
                 target=planned.info.name,
                 stack=words.stack,
@@ -235,7 +235,7 @@ class Reporter:
         self._send_finding(
             Finding(
                 code="trace/crashed",
-                message=f"The run of `{target.name}` could not begin: {cause}",
+                message=f"`{target.name}` could not be traced: {cause}",
                 range=target.range,
                 target=target.name,
                 mode=attempt.trace_mode,
@@ -291,7 +291,7 @@ class Reporter:
         self._send_finding(
             Finding(
                 code="backend/incomplete",
-                message=f"AOTAutograd and Inductor did not compile `{target.name}` to the end: "
+                message=f"AOTAutograd and Inductor did not finish compiling `{target.name}`: "
                 f"{reason}",
                 range=target.range,
                 target=target.name,
@@ -338,7 +338,7 @@ class Reporter:
         self._send_finding(
             Finding(
                 code=code,
-                message=f"Executing the module stopped here: {cause}",
+                message=f"Executing the file stopped here: {cause}",
                 range=where,
                 stack=words.stack,
                 notes=_restart_notes(words.statement),
@@ -349,7 +349,7 @@ class Reporter:
 
     def report_silent(
         self,
-        error: str = "The process that executed the module has reported nothing of it",
+        error: str = "The process that executed the file ended without a result",
         status: Status = "crashed",
     ) -> None:
         """Send a report with ``status`` and ``error`` for each target without a report.
@@ -408,5 +408,5 @@ def _restart_notes(statement: int | None) -> tuple[str, ...]:
     if statement is None:
         return ()
     if statement == PACKAGES:
-        return ("fullgraph executes the module again without the packages that it is in.",)
-    return ("fullgraph executes the module again without this statement.",)
+        return ("fullgraph executes the file again without importing its parent packages.",)
+    return ("fullgraph executes the file again without this statement.",)

@@ -107,8 +107,9 @@ class ReproSession:
             name = self.request.wanted.target
             if name not in {target.name for target in message.targets}:
                 self._trouble = (
-                    f"No repro can be made of {name}, which only the run of a program calls: move "
-                    "the code into a function with a probe comment, as `# fullgraph: x=f32[8, 16]`."
+                    f"No repro can be made of {name}, because only a running program calls it: "
+                    "move the code into a function with a probe comment, such as `# fullgraph: "
+                    "x=f32[8, 16]`."
                 )
         elif isinstance(message, TargetDone):
             report = message.report
@@ -132,7 +133,8 @@ class ReproSession:
             if made is None and time.monotonic() >= self._deadline:
                 reason = _TOO_LATE
             self._end(
-                reason or "The target was not traced again; run its analysis and look at its error."
+                reason
+                or "The code was not traced again; `fullgraph check` on the file shows the error."
             )
             return
         with contextlib.suppress(OSError):  # most runs write no data
@@ -177,7 +179,7 @@ class ReproSession:
 
     def _reducer_ended(self) -> None:
         words = "it took too long" if self._deadline == 0.0 else "it crashed"
-        rest = "The best result so far is kept." if self._found else "No program was found by then."
+        rest = "The best result so far is kept." if self._found else "No script was found by then."
         self._end(f"Minimization was stopped: {words}. {rest}")
 
     # -- interface to the event loop ----------------------------------------------------------

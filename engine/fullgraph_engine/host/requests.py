@@ -106,7 +106,7 @@ class Requests:
         try:
             session = self._make_session(request, waited)
         except OSError as error:
-            reason = f"The engine has no folder for its work: {error.strerror or error}."
+            reason = f"The engine could not create a working folder: {error.strerror or error}."
             next_step = "Free some space, then try again."
             self._host.send(Failed(request.request, reason, next_step))
             return

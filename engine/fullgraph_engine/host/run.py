@@ -206,7 +206,7 @@ class Run:
         if finding.code == "trace/eager-error":
             error = finding.message
             if self.refusals.is_explained(error):
-                message = f"Refused while the target was traced: {error.partition(': ')[2]}"
+                message = f"Refused while this code was traced: {error.partition(': ')[2]}"
                 finding = replace(finding, code="trace/sandboxed", message=message)
             finding = self.refusals.explain_refusal(finding, error)
         if finding.code.startswith("graph-break/"):
@@ -379,8 +379,8 @@ class Run:
         gave it other inputs than the first."""
         target, probe = self.tracee.target, self.tracee.probe
         reason = (
-            f"Executed a second time, the module gives `{target.name}` other inputs; give it a "
-            "probe comment."
+            f"A second execution of the file gave `{target.name}` different inputs; write a "
+            "probe comment for it."
         )
         return TargetReport(
             target.name, target.kind, target.range, "failed", probe=probe.info, error=reason

@@ -205,14 +205,14 @@ class Sandbox:
         allowance, notes = None, list(finding.notes)
         if variable is not None:
             allowance = Allowance("read-env", variable)
-            notes.append(f"{variable} looks like a secret, so this code does not get to see it.")
+            notes.append(f"{variable} looks like a secret, so fullgraph hides it from this code.")
         elif self.refusal is not None:
             words = " ".join(self.refusal.words.split())
             if words in " ".join(error.split()):
                 allowance = self.refusal.allowance
             elif not is_refusal(error):
                 allowance = self.refusal.allowance
-                notes.append(f"Something was refused before: {REFUSED} and {words}.")
+                notes.append(f"An earlier operation was refused: {REFUSED} and {words}.")
         if allowance is not None:
             finding = replace(finding, hints=(*finding.hints, allowance_hint(allowance)))
         return replace(finding, notes=tuple(notes), allowance=allowance)
@@ -270,9 +270,9 @@ class Sandbox:
             return
         for folder in caches.allowed_folders(self._allowed):
             if caches.is_below(real, _realpath(folder.path)):
-                why = "allows it to write there only if that is a folder of the workspace"
-                raise self._make_refusal(f"{why}, and was there when this began", name)
-        raise self._make_refusal("lets it change no files", name, self._write_allowance(real))
+                why = "allows it to write there only if the folder is in the workspace"
+                raise self._make_refusal(f"{why} and existed before the run", name)
+        raise self._make_refusal("does not let it change files", name, self._write_allowance(real))
 
     def _write_allowance(self, real: str) -> Allowance | None:
         """Return the permission that would allow user code to write to the path ``real``; None if
@@ -288,7 +288,7 @@ class Sandbox:
             return
         if not self._may_start(event, arguments[0] if arguments else ""):
             kind: AllowanceKind = "cpp-extensions" if _builds_extension() else "subprocess"
-            raise self._make_refusal("lets it start no processes", event, Allowance(kind))
+            raise self._make_refusal("does not let it start processes", event, Allowance(kind))
 
     def _may_start(self, event: str, program: Any) -> bool:
         if event != "subprocess.Popen" or not self._startable:
@@ -309,7 +309,9 @@ class Sandbox:
         if self._allowed.network:
             return
         where = arguments[0] if arguments else ""
-        raise self._make_refusal("gives it no network", str(where), Allowance("network"))
+        raise self._make_refusal(
+            "does not give it network access", str(where), Allowance("network")
+        )
 
     def _check_signal(self, event: str, arguments: tuple[Any, ...]) -> None:
         # If user code may start programs, they could signal other processes anyway; the kernel then
@@ -318,7 +320,7 @@ class Sandbox:
             return
         own = _getpid() if event == "os.kill" else _getpgrp()
         if arguments[0] != own and arguments[1] != 0:
-            raise self._make_refusal("lets it signal no other process")
+            raise self._make_refusal("does not let it signal other processes")
 
 
 _NO_FOLDER = 99

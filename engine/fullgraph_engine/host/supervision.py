@@ -409,7 +409,7 @@ def explain_end(code: int | None, process: WatchedProcess, limits: Limits) -> st
     words: dict[Cause, str] = {
         "timeout": f"it did not end within {seconds:g} seconds",
         "memory": f"it used more than {limits.memory} MiB of memory",
-        "talk": f"it reported more than {_MOST_REPORTED // MIB} MiB",
+        "talk": f"its results are larger than {_MOST_REPORTED // MIB} MiB",
         "stopped": "it was stopped by a signal",
         "files": f"files of more than {limits.memory} MiB were written",
         "processes": f"it started more than {limits.processes} processes",
@@ -425,8 +425,8 @@ def explain_end(code: int | None, process: WatchedProcess, limits: Limits) -> st
         return f"it {closed}"
     if code == run.BROKEN:
         return (
-            "code of fullgraph failed in it, perhaps because the file replaced something that "
-            "this code uses"
+            "fullgraph's own code failed in it, perhaps because the file replaced something that "
+            "fullgraph uses"
         )
     end = processes.describe_exit(code)
     if process.stage == "start":

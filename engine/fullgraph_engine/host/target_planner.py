@@ -44,7 +44,7 @@ class TargetPlanner:
             )
             self._note = (
                 f"Of the {len(wanted)} targets in this file only the {most} nearest to the last "
-                "edit are traced."
+                "edit are traced (setting `max-targets`)."
             )
             wanted = sorted(near[:most])
         self._report_targets(wanted)

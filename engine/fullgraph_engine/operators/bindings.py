@@ -60,7 +60,7 @@ def collect_bindings(functions: list[Any], deprecated: Path) -> Bindings:
     for holder, predicate, pairs in tables:
         selects: Callable[[Any], bool] | None = getattr(upstream, predicate, None)
         if selects is None:
-            notes.append(f"This torchgen binds nothing to {holder}.")
+            notes.append(f"This torchgen has no Python functions for {holder}.")
             continue
         converter = _SignatureConverter(upstream, holder)
         for name, overloads in upstream.group_filter_overloads(pairs, selects).items():
@@ -73,7 +73,7 @@ def collect_bindings(functions: list[Any], deprecated: Path) -> Bindings:
             except Exception:
                 unclear += 1
     if unclear:
-        notes.append(f"The signatures of {unclear} Python functions are not understood.")
+        notes.append(f"Could not read the signatures of {unclear} Python functions.")
     return Bindings(found, tuple(dict.fromkeys(notes)))
 
 

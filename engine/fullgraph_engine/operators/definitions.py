@@ -95,8 +95,8 @@ def _check_qualified_name(definition: OperatorDefinition) -> LocatedFault | None
         fault = Fault(
             0,
             len(name.value),
-            f"`{name.value}` is no name of an operator: it has to be `namespace::name`",
-            (f"Such as `mylib::{parts[-1] or 'op'}`, with a namespace that is your project's.",),
+            f"`{name.value}` is not an operator name: write `namespace::name`",
+            (f"For example `mylib::{parts[-1] or 'op'}`, with your project's own namespace.",),
         )
         return name.range_between(fault.start, fault.stop), fault
     if parts[0] in getattr(torch.library, "_reserved_namespaces", ()):
@@ -297,14 +297,16 @@ def _check_mutates_args(
         return None
     if marked - mutates:
         name = next(a.name for a in schema.arguments if a.name in marked - mutates)
-        message = f"The schema marks `{name}` as written, and `mutates_args` does not name it"
+        message = f"The schema marks `{name}` as written to, but `mutates_args` does not name it"
     else:
         name = min(mutates - marked)
-        message = f"`mutates_args` names `{name}`, which the schema does not mark as written"
+        message = f"`mutates_args` names `{name}`, which the schema does not mark as written to"
         if not any(a.name == name for a in schema.arguments):
-            message = f"`mutates_args` names `{name}`, which is no argument of the schema"
+            message = f"`mutates_args` names `{name}`, which is not an argument of the schema"
     start, stop = _argument_span(text.value, schema, name)
-    fault = Fault(start, stop, message, ("An argument that is written is `Tensor(a!) x`.",))
+    fault = Fault(
+        start, stop, message, ("Mark an argument that the operator writes to as `Tensor(a!) x`.",)
+    )
     not_found = start == 0 and stop == len(text.value)
     if not_found and definition.mutates_range is not None:
         return definition.mutates_range, fault
@@ -389,7 +391,10 @@ def _check_fake_exists(definition: OperatorDefinition, operator: Any) -> Finding
         "schema/no-fake-kernel",
         definition,
         f"`{name}` has no fake kernel: torch.compile and torch.export cannot trace calls of it",
-        (f"Say what the results look like, with a function under `{how}`.",),
+        (
+            "Return empty tensors of the right shape, dtype and device from a function decorated "
+            f"with `{how}`.",
+        ),
         "register_fake",
         notes,
     )
@@ -473,8 +478,8 @@ def _check_mutation_marks(definition: OperatorDefinition, operator: Any) -> Find
         return _operator_finding(
             code,
             definition,
-            f"`{name}` returns nothing and marks nothing as written: torch.compile may remove "
-            "calls of it",
+            f"`{name}` returns nothing and marks no argument as written to: torch.compile may "
+            "remove its calls",
             (_mutation_hint(definition),),
             definition.api,
         )
@@ -483,8 +488,8 @@ def _check_mutation_marks(definition: OperatorDefinition, operator: Any) -> Find
         return _operator_finding(
             code,
             definition,
-            f"The name of `{name}` ends in `_`, as of operators that write to their first "
-            "argument, and its schema marks nothing as written",
+            f"`{name}` ends in `_` like an in-place operator, but its schema marks no argument "
+            "as written to",
             (_mutation_hint(definition),),
             definition.api,
         )

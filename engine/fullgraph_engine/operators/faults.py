@@ -97,7 +97,7 @@ def _locate_error(schema: str, error: str) -> Fault:
 
 
 SCHEMA_HINT = "A schema has arguments and returns: `(Tensor x, int n) -> Tensor`."
-_RETURNS_HINT = "Behind `->` is what it returns: `-> Tensor`, or `-> ()` for nothing."
+_RETURNS_HINT = "After `->` comes what it returns: `-> Tensor`, or `-> ()` for nothing."
 _ARGUMENT_HINT = "An argument is a type and then a name: `Tensor x`, `int n=1`."
 
 
@@ -169,7 +169,7 @@ def _type_hints(name: str) -> tuple[str, ...]:
     if close:
         return (f"Did you mean `{by_case[close[0]]}`?",)
     types = ", ".join(f"`{type_name}`" for type_name in valid)
-    return (f"Types are {types}, and `T[]` and `T?` of them.",)
+    return (f"Types are {types}, and of each a list `T[]` and an optional `T?`.",)
 
 
 _TYPE_NAMES = (
@@ -198,7 +198,7 @@ def _invalid_default(schema: str, stop: int) -> Fault:
     if value[0] in ("true", "false", "none", "null", "NULL", "nullptr"):
         python = {"true": "True", "false": "False"}.get(value[0], "None")
         hints = (f"Did you mean `{python}`?",)
-    return Fault(value.start(), value.end(), f"`{value[0]}` is no default value", hints)
+    return Fault(value.start(), value.end(), f"`{value[0]}` is not a valid default value", hints)
 
 
 def _missing_default(schema: str, error: str) -> Fault:

@@ -44,23 +44,29 @@ def build_complete_index(static: Path | None) -> bytes:
     counted: Counter[str] = attempt_or_note(
         lambda: uses.count_uses(Path(torch.__file__).parent),
         Counter(),
-        "Uses are not counted",
+        "Could not count how often names are used",
         notes,
     )
     nothing: dict[str, tree.LiveName] = {}
     live_names = attempt_or_note(
-        lambda: tree.collect_live_names(names), nothing, "Only names from files are known", notes
+        lambda: tree.collect_live_names(names),
+        nothing,
+        "Could not read the names of the running torch",
+        notes,
     )
     if live_names:
         names = _merge_names(names, live_names)
         attempt_or_note(
             lambda: _apply_documentation(names, live_names),
             None,
-            "References are not followed",
+            "Could not read the documentation of names",
             notes,
         )
     operators = attempt_or_note(
-        lambda: _merge_operators(operators), operators, "Only operators from files are known", notes
+        lambda: _merge_operators(operators),
+        operators,
+        "Could not read the operators of the running torch",
+        notes,
     )
     _set_caller_names(names, operators)
     for key, raw in (*names.items(), *operators.items()):
@@ -86,12 +92,15 @@ def _read_static_index(
     names: dict[str, _Raw] = {}
     operators: dict[str, _Raw] = {}
     if static is None:
-        notes.append("The binding YAML was not read, so signatures and derivatives are missing.")
+        notes.append(
+            "The YAML files of torch's operators were not read, so signatures and "
+            "derivatives are missing."
+        )
         return names, operators
     try:
         header, entries = decode_index(static.read_bytes())
     except (OSError, IndexUnreadable) as error:
-        notes.append(f"What the binding YAML says is lost: {error}.")
+        notes.append(f"What torch's YAML files say about operators could not be read: {error}.")
         return names, operators
     notes += header.notes
     for entry in entries:

@@ -56,14 +56,16 @@ def parse_native_functions(entries: Iterable[Any], tags: frozenset[str]) -> Nati
             functions.append(function)
     notes = []
     if refused:
-        notes.append(f"native_functions.yaml has entries that torchgen refuses: {refused}.")
+        notes.append(f"native_functions.yaml has entries that torchgen cannot read: {refused}.")
     declared = len(functions)
     try:
         generate = import_module("torchgen.native_function_generation")
         generate.add_generated_native_functions(functions, indices)
     except Exception as error:
         del functions[declared:]
-        notes.append(f"Generated variants are not listed: {type(error).__name__}: {error}.")
+        notes.append(
+            f"Generated operator variants are not listed: {type(error).__name__}: {error}."
+        )
     return NativeFunctions(functions, _kernel_keys(functions, indices), tuple(notes))
 
 

@@ -46,7 +46,7 @@ class TorchSources:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         found = yaml.load((self.yaml_folder / path).read_text("utf-8"), Loader=loader)
         if not isinstance(found, list):
-            raise ValueError(f"{path} is no list")
+            raise ValueError(f"{path} is not a list")
         return found
 
 
@@ -66,7 +66,7 @@ def find_sources(yaml: Path | None) -> TorchSources:
     if importlib.util.find_spec("yaml") is None and (
         yaml is None or not make_yaml_importable(yaml)
     ):
-        notes.append("There is no PyYAML to read native_functions.yaml with.")
+        notes.append("PyYAML was not found, so native_functions.yaml was not read.")
     else:
         packaged, note = _find_packaged_yaml(torch)
         notes += [note] if note else []
@@ -87,13 +87,17 @@ def package_folder(name: str) -> Path | None:
 def _find_packaged_yaml(torch: Path) -> tuple[Path | None, str]:
     folder = package_folder("torchgen")
     if folder is None:
-        return None, "This torch comes without torchgen, so operators wait for the running torch."
+        return (
+            None,
+            "This torch comes without torchgen, so operators are listed only after "
+            "torch is imported.",
+        )
     if folder.parent.resolve() != torch.parent.resolve():
         return None, f"torchgen in {folder} does not belong to torch in {torch}, so it is not used."
     code = folder / "packaged" / "autograd" / "gen_python_functions.py"
     packaged = folder / "packaged"
     if not code.exists() or not (packaged / "ATen" / "native" / "native_functions.yaml").exists():
-        return None, f"torchgen in {folder} comes without its YAML."
+        return None, f"torchgen in {folder} comes without its YAML files."
     return packaged, ""
 
 

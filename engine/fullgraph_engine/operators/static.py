@@ -45,19 +45,23 @@ def collect_static_index(
 
         tags = frozenset(
             entry["tag"]
-            for entry in read_list(_TAGS, "Tags are those that operators name")
+            for entry in read_list(_TAGS, "Could not read the list of tags")
             if isinstance(entry, dict) and isinstance(entry.get("tag"), str)
         )
         native_functions = parse_native_functions(
-            read_list(_NATIVE, "Operators wait for the running torch"), tags
+            read_list(
+                _NATIVE,
+                "Could not read the operators, so they are listed only after torch is imported",
+            ),
+            tags,
         )
         notes += native_functions.notes
-        formulas = read_list(_DERIVATIVES, "Derivatives are unknown")
+        formulas = read_list(_DERIVATIVES, "Could not read the derivatives")
         native = native_functions, Derivatives(formulas, native_functions.functions)
         bindings = attempt_or_note(
             lambda: collect_bindings(native_functions.functions, sources.yaml_folder / _DEPRECATED),  # type: ignore[operator]
             None,
-            "Signatures are those of the stubs",
+            "Could not read the signatures, so those of the type stubs are used",
             notes,
         )
         if bindings is not None:

@@ -16,7 +16,7 @@ import torch
 
 from ..torch_internals import releases
 
-_NAME = "GPU that fullgraph stands in for"
+_NAME = "Fake GPU of fullgraph"
 _MEMORY = 80 << 30
 
 _FAKES_WITHOUT_DEVICE = (2, 10)

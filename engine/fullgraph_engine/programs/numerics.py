@@ -207,7 +207,7 @@ def difference_text(found: Sequence[Difference], call: int, calls: int) -> str:
     ``call`` is the index of the call, ``calls`` the number of calls.
     """
     where = f" in call {call + 1} of {calls}" if calls > 1 else ""
-    lines = [f"Compiled code computes other values than eager mode{where}:"]
+    lines = [f"Compiled code computes different values than eager mode{where}:"]
     for one in found[:_MOST_DIFFERENCES]:
         lines += [f"  {one.name}: {one.words}"]
     if len(found) > _MOST_DIFFERENCES:
@@ -239,9 +239,9 @@ def _compare_floats(
     wrong = int((errors > allowed).sum())
     whole = f"{wrong} of {eager.numel()} elements differ"
     against = "float64" if exact is not None else "eager mode"
-    limit = f"error {largest:.3g} against {against}, at most {allowed:.3g} allowed"
+    limit = f"largest error {largest:.3g} compared with {against}, allowed {allowed:.3g}"
     if exact is not None:
-        limit += f"; eager mode has {float(eager_errors.max()):.3g}"
+        limit += f"; the error of eager mode is {float(eager_errors.max()):.3g}"
     shown = [
         f"    [{', '.join(map(str, index))}] compiled {_number(compiled[index])}, "
         f"eager {_number(eager[index])}"

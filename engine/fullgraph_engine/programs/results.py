@@ -427,7 +427,7 @@ class _File:
         if region.calls:
             code = "compile/no-graph"
             times = "once" if region.calls == 1 else f"{region.calls} times"
-            words = f"`{region.name}` was called {times}, and no graph of it was compiled"
+            words = f"`{region.name}` was called {times}, but no graph of it was compiled"
         elif self.whole.ending.how == "finished":
             code = "compile/never-called"
             words = f"`{region.name}` is compiled here, but the compiled object is never called"
@@ -536,7 +536,7 @@ class _File:
             code = "trace/compile-error"
             outer = type(error).__name__
             raises = "fails" if outer == failure.kind else f"raises {outer}"
-            words = f"{region.api} {raises} here, and the same call runs without it"
+            words = f"{region.api} {raises} here, but the same call runs without it"
         calls = self.calls_of(region, failed.number) if failed is not None else ()
         self.add(_of_failure(failure, code, words, self.source, fallback), "", calls)
 

@@ -97,7 +97,7 @@ def parse(text: str) -> Recorded:
         if isinstance(version, int) and version > VERSION:
             reason = f"has version {version}, which a newer fullgraph wrote; update fullgraph"
         else:
-            reason = "is no recording of this version of fullgraph; " + _AGAIN
+            reason = "is not a recording of this version of fullgraph; " + _AGAIN
         raise Unreadable(reason)
     try:
         return {
@@ -105,7 +105,7 @@ def parse(text: str) -> Recorded:
             for path, classes in sorted(raw["files"].items())
         }
     except (KeyError, TypeError, AttributeError):
-        raise Unreadable("is no recording that fullgraph can read; " + _AGAIN) from None
+        raise Unreadable("is not a recording that fullgraph can read; " + _AGAIN) from None
 
 
 def written(recorded: Recorded) -> str:

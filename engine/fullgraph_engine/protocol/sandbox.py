@@ -17,13 +17,13 @@ Layer = Literal[
 ]
 
 PURPOSES: dict[Layer, str] = {
-    "audit hook": "Python code writes no files outside of a scratch folder, starts no processes",
-    "Landlock": "the same for C code; no signals to, and no look into, other processes",
-    "seccomp": "no sockets, no shared memory that stays, no priorities or limits of others",
-    "pid namespace": "no process outlives the engine or sees others than the engine's",
-    "network namespace": "no network device",
-    "IPC namespace": "no System V shared memory of others",
-    "read-only mounts": "no modes, owners and times of files are changed",
+    "audit hook": "Python code cannot write files outside of a scratch folder or start processes",
+    "Landlock": "the same for C code, which also cannot signal or inspect other processes",
+    "seccomp": "no sockets, no lasting shared memory, no changes to limits of other processes",
+    "pid namespace": "processes end with the engine and see only the engine's processes",
+    "network namespace": "no network devices",
+    "IPC namespace": "no access to System V shared memory of other processes",
+    "read-only mounts": "modes, owners and times of files cannot be changed",
     "private /dev/shm": "shared memory is limited, and freed at the end",
 }
 """Protection that each sandbox layer provides, as a clause for the user."""

@@ -99,7 +99,9 @@ class ArgumentWriter:
 
     def write_items(self, values: Any) -> tuple[Value, ...]:
         if len(values) > _MOST_ITEMS:
-            raise InexpressibleArgument(f"a collection of {len(values):,} items")
+            raise InexpressibleArgument(
+                f"a collection of {len(values):,} items, too many to record"
+            )
         return tuple(self.write_value(value) for value in values)
 
     def write_text(self, value: str) -> Value:
@@ -142,7 +144,9 @@ class ArgumentWriter:
         elif kind in (argparse.Namespace, types.SimpleNamespace):
             given = Arguments((), tuple((k, self.write_value(v)) for k, v in vars(value).items()))
         if given is None:
-            raise InexpressibleArgument(f"an object of {kind.__qualname__}")
+            raise InexpressibleArgument(
+                f"an object of {kind.__qualname__}, which cannot be recorded"
+            )
         return Reference(self.write_name(kind), given)
 
     def write_name(self, value: Any) -> str:

@@ -158,7 +158,7 @@ def explain_symbol(
     steps = tuple(_describe_step(tape, number, names, values) for number in [*needed, fact_event])
     created = Step(
         created_at,
-        f"created at {words.place_in_words(source)}" if source else "made while it was traced",
+        f"created at {words.place_in_words(source)}" if source else "created during tracing",
         tape.places[created_at].frame,
         words.source_text(tape.places[created_at].frame),
         words.operator_in_words(tape.places[created_at].operator, _symbol_values(values)),
@@ -288,7 +288,10 @@ def _find_needed_events(
     kept = _minimize_items(decisions, is_enough, lambda: replays_left > 0)
     note = ""
     if replays_left <= 0:
-        note = f"The search ended after {_MAX_REPLAYS} replays: some steps may not be needed."
+        note = (
+            "Some steps may not be needed, because the search stopped at its limit of "
+            f"{_MAX_REPLAYS} replays."
+        )
     return [numbers[at] for at in kept], note
 
 
@@ -358,7 +361,7 @@ def _describe_step(tape: Tape, index: int, names: dict[str, str], values: dict[A
 def _describe_decision(
     tape: Tape, index: int, names: dict[str, str], values: dict[Any, Any]
 ) -> str:
-    """Describe what an event decided about sizes, such as "``x.shape[1] == 16`` had to hold".
+    """Describe what an event decided about sizes, such as "``x.shape[1] == 16`` had to be true".
 
     ``names`` are the user's expressions for symbols, and ``values`` their example values.
     """
@@ -373,10 +376,10 @@ def _describe_decision(
         return f"`{shown}` was checked"
     if method == "evaluate_expr":
         if not (expr.is_Boolean or expr.is_Relational):
-            return f"the value of `{shown}` was asked for"
+            return f"the value of `{shown}` was needed"
         if expr.xreplace(values) == sympy.false:
             return f"`{words.format_expression(sympy.Not(expr), names)}` was assumed"
-        return f"`{shown}` had to hold"
+        return f"`{shown}` had to be true"
     return f"`{shown}` was constrained"
 
 

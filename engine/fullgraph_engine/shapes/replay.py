@@ -81,7 +81,9 @@ class Player:
 
     def __init__(self, tape: Tape) -> None:
         if not tape.events or tape.events[0].f is not ShapeEnv:
-            raise ReplayError(0, "ShapeEnv", "the tape does not begin with making a ShapeEnv.")
+            raise ReplayError(
+                0, "ShapeEnv", "the recorded events do not begin with the creation of a ShapeEnv."
+            )
         self.tape = tape
         self.position = 1
         """Number of events replayed or skipped so far; the first one creates the ShapeEnv."""

@@ -519,8 +519,8 @@ _OF_COROUTINE = (
     "an `async def` is not traced; write the probe above a function that it calls to compute"
 )
 _CONTEXT_ALONE = (
-    "this under(…) belongs to no call, because another comment states the inputs; write it "
-    "after those"
+    "this under(…) has no effect, because another comment states the inputs; write it after "
+    "those inputs"
 )
 _HIDES_NOTHING = (
     "this comment hides nothing; write `# fullgraph: ignore[CODE]` at the end of the line that "

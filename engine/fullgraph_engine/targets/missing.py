@@ -10,8 +10,8 @@ from .first_probe import write_first_probe
 from .source import byte_lines
 
 _NOTHING = (
-    "There is no probe comment, no shape annotation on every input, and none of the "
-    "conventions (get_inputs, example_input_array, a call at module level) applies."
+    "fullgraph found no probe comment, no shape annotations for all inputs, and no other source "
+    "of inputs (get_inputs, example_input_array, a call at module level)."
 )
 
 
@@ -41,8 +41,8 @@ def missing_probe(target: Target, text: str, obstacle: str = "") -> Finding:
         target=target.name,
         explanation=obstacle or _NOTHING,
         hints=(
-            "Write its inputs above it, as `# fullgraph: init(dim=16) forward(f32[4, 16])`, or "
-            "trace what calls it.",
+            "Write its inputs in a comment above it, such as `# fullgraph: init(dim=16) "
+            "forward(f32[4, 16])`, or trace the code that calls it.",
         ),
         fixes=(*first, Fix(f"Do not trace {target.name}", comment("off"))),
         identity=f"probe/missing:{target.name}",

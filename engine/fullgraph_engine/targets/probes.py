@@ -482,7 +482,9 @@ def _check_context(context: CallContext, function: Any) -> CallContext:
     """
     if context.training is not None and _module_of(function) is None:
         word = "train" if context.training else "eval"
-        raise ProbeError(f"The probe has {word}, but what it calls is not an nn.Module.", word)
+        raise ProbeError(
+            f"The probe has {word}, but the function that it calls is not an nn.Module.", word
+        )
     from ..torch_internals import dynamo
 
     for name, _ in context.settings:

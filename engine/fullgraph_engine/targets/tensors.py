@@ -281,8 +281,8 @@ def _can_hold_data(device: torch.device) -> bool:
         return True
     if fake_mode() is None:
         raise ProbeError(
-            f"The probe asks for the device {device}, and code runs here without one; "
-            "trace in fake mode, or write another device."
+            f"The probe asks for the device {device}, but fullgraph runs code without it; set "
+            "`mode` to `fake`, or write another device."
         )
     return False
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .binding import internal
 
-_COMPILE_IN_FILE = "`torch.compile` in the file, without its backend"
+_COMPILE_IN_FILE = "calls of `torch.compile` in the file, traced without their backend"
 
 GET_COMPILER = internal("backends", _COMPILE_IN_FILE, "torch._dynamo.eval_frame", "get_compiler_fn")
 INDUCTOR_WRAPPER = internal("backends", _COMPILE_IN_FILE, "torch", "_TorchCompileInductorWrapper")

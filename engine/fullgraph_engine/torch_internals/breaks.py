@@ -63,7 +63,7 @@ USER_ERROR = internal("breaks", "breaks that are the user's errors", _EXC, "User
 
 FORMAT_MESSAGE = Internal(
     "breaks",
-    "the words of breaks that no exception is raised for",
+    "messages of breaks without an exception",
     (
         Spelling(
             _SC, "format_graph_break_message", "up to 2.10", "a jump on data raises no exception"

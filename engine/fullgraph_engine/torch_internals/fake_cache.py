@@ -24,7 +24,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from .binding import Internal, Spelling
 
-_PURPOSE = "what operators give for fake tensors, which later traces reuse"
+_PURPOSE = "results of operators for fake tensors, which later traces reuse"
 
 MAKE_CACHE_ENTRY = Internal(
     "fake tensors",

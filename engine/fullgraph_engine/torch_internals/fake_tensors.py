@@ -33,13 +33,13 @@ _SCALARS = "values of scalars that Dynamo reads, in runs with fake tensors"
 
 STATIC_SHAPE = internal(
     "fake tensors",
-    "what Dynamo spares parameters, in runs with fake tensors",
+    "whether Dynamo gives a tensor a static shape, in runs with fake tensors",
     "torch._dynamo.variables.builder",
     "tensor_always_has_static_shape",
 )
 STATIC_SHAPE_OF_GUARDS = Internal(
     "fake tensors",
-    "guards on marks of dimensions that parameters do without, in runs with fake tensors",
+    "guards on marked dimensions, which parameters do not need, in runs with fake tensors",
     (
         Spelling(
             "torch._dynamo.guards",
@@ -66,7 +66,7 @@ OPERATORS = internal(
 TRACKED_FAKE = internal("fake tensors", _SCALARS, "torch._dynamo.variables.builder", "TrackedFake")
 STATIC_REASON = internal(
     "fake tensors",
-    "what Dynamo spares parameters, in runs with fake tensors",
+    "whether Dynamo gives a tensor a static shape, in runs with fake tensors",
     "torch._dynamo.utils",
     "TensorStaticReason.PARAMETER",
 )

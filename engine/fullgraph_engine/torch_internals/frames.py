@@ -38,19 +38,24 @@ BYTECODE_HOOK = internal(
 TRANSLATOR = internal(
     "values", "symbolic interpreters of functions", _SC, "InstructionTranslatorBase.__init__"
 )
-OPCODES = internal("values", "their instructions", _SC, "InstructionTranslatorBase.dispatch_table")
+OPCODES = internal(
+    "values",
+    "instructions of symbolic interpreters",
+    _SC,
+    "InstructionTranslatorBase.dispatch_table",
+)
 ROOT_TRANSLATOR = internal(
     "shapes", "symbolic interpreters of frames", _SC, "InstructionTranslator.__init__"
 )
 SUMMARY = internal(
     "explanations",
-    "the columns of what stacks of Dynamo's lead to",
+    "columns of the code in Dynamo's stack traces",
     _SC,
     "InstructionTranslatorBase.frame_summary",
 )
 INNERMOST_SUMMARY = internal(
     "explanations",
-    "the columns of what stacks of Dynamo's lead to",
+    "columns of the code in Dynamo's stack traces",
     "torch._guards",
     "TracingContext._populate_loc_in_frame_summary",
 )

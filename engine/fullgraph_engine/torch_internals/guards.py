@@ -32,7 +32,10 @@ FUNCTION_NAME = internal(
     "get_funcname",
 )
 EXACT_TYPE = internal(
-    "fake tensors", "what Dynamo spares parameters, in runs with fake tensors", _GUARDS, "istype"
+    "fake tensors",
+    "whether Dynamo gives a tensor a static shape, in runs with fake tensors",
+    _GUARDS,
+    "istype",
 )
 
 ADD_GUARD = internal("guards", "the lines that guards come from", "torch._guards", "GuardsSet.add")

@@ -59,7 +59,10 @@ DEFER_ASSERT = internal(
 )
 REPLAY = (
     internal(
-        "explanations", "recording at a bearable cost", _SS, "ShapeEnv._snapshot_tracked_fakes"
+        "explanations",
+        "recording shape events at a low cost",
+        _SS,
+        "ShapeEnv._snapshot_tracked_fakes",
     ),
     internal("explanations", "replaying without leaving guards suppressed", _SS, "TLS"),
 )

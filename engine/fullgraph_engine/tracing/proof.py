@@ -105,7 +105,7 @@ def prove() -> tuple[Degraded, ...]:
                 if loss or not _is_seen(statement, recording):
                     found.setdefault(statement.fact, []).append(statement.what + suffix)
     return tuple(
-        Degraded(fact, f"not seen of a test program: {', '.join(what)}")
+        Degraded(fact, f"not seen in a test program: {', '.join(what)}")
         for fact, what in found.items()
     )
 

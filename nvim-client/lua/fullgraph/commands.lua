@@ -82,7 +82,7 @@ end
 ---@type table<string, fullgraph.Command>
 M.commands = {
   analyze = {
-    about = "trace the file again, or one target of it",
+    about = "trace the file again, or one function or class of it",
     of_text = true,
     run = function(on, words)
       client.execute(on, "analyze", { here().uri, words[1] }, function(result)

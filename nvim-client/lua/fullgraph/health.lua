@@ -100,7 +100,7 @@ local function engine(path)
   if asked.code == 0 then
     health.ok("`fullgraph doctor` finds nothing wrong")
   elseif asked.code == 1 then
-    health.warn("`fullgraph doctor` finds something to say", first)
+    health.warn("`fullgraph doctor` reports a problem", first)
     return
   elseif asked.signal ~= 0 or asked.code == 124 then
     health.error("`fullgraph doctor` did not end within 90 seconds")

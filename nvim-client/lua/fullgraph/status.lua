@@ -71,7 +71,7 @@ function M.explanation(client_id)
     if summary and not summary.tracing and summary.traced == 0 and #summary.lines > 0 then
       return table.concat(summary.lines, "\n")
     end
-    return "Nothing of this file was traced.\n`:Fullgraph analyze` traces it now, or says why not."
+    return "Nothing in this file was traced.\n`:Fullgraph analyze` traces it now, or says why not."
   end
   return vim.trim(status.message .. "\n" .. status.nextStep)
 end

@@ -200,7 +200,7 @@ async def _await_best(
     try:
         return await asyncio.shield(following)
     except asyncio.CancelledError:
-        show_progress("Ending it with the best so far")
+        show_progress("Stopping with the smallest script so far")
         reproduction.cancel()
     try:
         return await asyncio.shield(following)
@@ -300,7 +300,10 @@ class _FindingSearch:
     def _missing_target_message(self, names: Sequence[str]) -> str:
         request = self._request
         if not names:
-            return f"{request.place.file} has no target; `fullgraph check` says what could be one."
+            return (
+                f"{request.place.file} has no function or class to trace; `fullgraph check` "
+                "shows what it needs."
+            )
         if request.target:
             problem = f"There is no target `{request.target}` in {request.place.file}"
         elif request.place.line:
@@ -339,7 +342,7 @@ class _FindingSearch:
         codes_on_line = sorted({item.finding.code for item in self._findings_on_line()})
         if codes_on_line:
             names = listing([f"`{code}`" for code in codes_on_line])
-            return f"A separate script could not show {names} on {request.where}; {look}."
+            return f"{names} on {request.where} cannot be reproduced in a separate script; {look}."
         what = f"`{request.code}`" if request.code else "finding"
         reproducible_findings = filter(self._is_reproducible, self._merged_findings())
         lines = sorted({item.finding.range.start.line + 1 for item in reproducible_findings})

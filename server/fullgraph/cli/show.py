@@ -190,7 +190,7 @@ async def trace_documents(
         for draft in drafts.values():
             draft.apply_event(event)
     if not drafts:
-        raise NoTarget(problem or f"{chosen.file} has no target.")
+        raise NoTarget(problem or f"{chosen.file} has no function or class to trace.")
     if chosen.target and not drafts[chosen.target].found:
         raise NoTarget(drafts[chosen.target].problem)
     return ShownDocuments(

@@ -140,9 +140,10 @@ CODES: tuple[Code, ...] = (
     Code(
         "guard/limited-dimension",
         Severity.INFORMATION,
-        "A dynamic dimension fits between two sizes only",
-        "The probe makes a dimension dynamic, but this line has a number that fits only some "
-        "sizes: the kernel of a pooling, the length of parts, a count in a shape. Other sizes "
+        "A dynamic dimension is limited to a range of sizes",
+        "The probe makes a dimension dynamic, but a number on this line works only for some "
+        "sizes: the kernel size of a pooling layer, the length of chunks, a number in a shape. "
+        "Other sizes "
         "recompile, or raise in eager code as well. Compute the number from the size, or leave it "
         "to torch (`-1` in a shape, `chunk`, `adaptive_avg_pool2d`).",
     ),
@@ -172,8 +173,8 @@ CODES: tuple[Code, ...] = (
         Severity.INFORMATION,
         "An argument is specialized to a constant",
         "A Python number or string among the arguments of the target is part of the guards: a "
-        "call with another one recompiles. When a second number comes, Dynamo makes it a symbol "
-        "if the code allows it. Arguments left at their default, flags and `None` are not "
+        "call with another one recompiles. On a second number, Dynamo makes it symbolic if the "
+        "code allows it. Arguments left at their default, flags and `None` are not "
         "reported. If the value varies from call to call, read a size from the shape of a tensor "
         "argument, and pass another number as a tensor.",
         "If it varies from call to call: read a size from a tensor's shape; pass another number as "
@@ -351,7 +352,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "backend/incomplete",
         Severity.WARNING,
-        "A target was not compiled to the end",
+        "Compiling a function or module did not finish",
         "The process that compiled the target's graphs reached its time limit, ran out of memory, "
         "crashed, or could not compile for a device. The findings of the trace are complete, but "
         "errors of AOTAutograd and Inductor may be missing.",
@@ -375,7 +376,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "recompile/tensor",
         Severity.INFORMATION,
-        "Recompiled for a tensor of another kind",
+        "Recompiled for a tensor with other properties",
         "The data type, device, strides, `requires_grad` or class of a tensor changed. Convert "
         "inputs to one form before you call compiled code.",
     ),
@@ -428,7 +429,7 @@ CODES: tuple[Code, ...] = (
         Severity.WARNING,
         "Every call recompiles",
         "Called again with the same inputs, the target is recompiled each time: something that "
-        "it reads has changed since the call before, such as a counter that it keeps itself. After "
+        "it reads has changed since the previous call, such as its own counter. After "
         "`recompile_limit` (8) compilations Dynamo gives up.",
     ),
     Code(
@@ -442,7 +443,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "compile",
         Severity.INFORMATION,
-        "Something about a call that compiles",
+        "A finding about a call that compiles",
         "A finding about `torch.compile`, `Module.compile` or `torch.export.export` in a program.",
     ),
     Code(
@@ -480,7 +481,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "program",
         Severity.HINT,
-        "Something about the run of a program",
+        "A finding about the run of a program",
         "A finding about how a program ran, and not about what it compiles.",
     ),
     Code(
@@ -604,9 +605,9 @@ CODES: tuple[Code, ...] = (
         Severity.INFORMATION,
         "The file is too long to trace after each edit",
         "Tracing a file of megabytes takes minutes and gigabytes of memory, so the editor does "
-        "not do it after every edit. The command that analyzes a file traces it once, as "
-        "`fullgraph check` does.",
-        "Trace it with the command that analyzes a file, or split the file.",
+        "not do it after every edit. The editor's command `Analyze File` and `fullgraph check` "
+        "trace it once.",
+        "Trace it with the editor's command `Analyze File`, or split the file.",
     ),
     Code(
         "trace/disabled",
@@ -654,7 +655,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "probe",
         Severity.HINT,
-        "Something about the inputs that a target is traced with",
+        "A finding about the inputs that a target is traced with",
         "A finding about probes.",
     ),
     Code(
@@ -684,7 +685,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "ignore",
         Severity.HINT,
-        "Something about an ignore comment",
+        "A finding about an ignore comment",
         "A finding about a comment such as `# fullgraph: ignore[GB0059]`.",
     ),
     Code(
@@ -702,7 +703,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "schema",
         Severity.ERROR,
-        "Something about the definition of an operator",
+        "A finding about the definition of an operator",
         "A finding about operator schemas, and about operators of the file that lack something, "
         "such as a fake kernel.",
     ),

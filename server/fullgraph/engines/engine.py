@@ -400,9 +400,7 @@ class Engine(AnyEngine):
 
     def _end_silent(self, process: EngineProcess) -> None:
         if process is self._process and not self._status.python:
-            self._give_up(
-                f"{self.interpreter} has not started Python within {SILENCE:.0f} seconds.", CHOOSE
-            )
+            self._give_up(f"{self.interpreter} did not start within {SILENCE:.0f} seconds.", CHOOSE)
             process.kill()
 
     def _mention_long_import(self, process: EngineProcess) -> None:
@@ -460,7 +458,9 @@ class Engine(AnyEngine):
             message = f"The engine {manner}."
             if not imported:
                 message = f"The engine {manner} while it imported torch in {self.interpreter}."
-            next_step = "Restart the engine by command; the log has its last output."
+            next_step = (
+                "Restart the engine with the command of your editor; the log has its last output."
+            )
             self._set_status(EngineState.CRASHED, message, next_step)
             self._queue.fail_all(message, next_step)
         else:
@@ -525,10 +525,10 @@ def _describe_exit(process: EngineProcess) -> str:
 def _ready_message(event: Ready) -> str:
     hidden = [WORDS[one.fact] for one in event.degraded if one.fact in CODES]
     if hidden:
-        return f"torch {event.torch} is ready, but does not show {', '.join(hidden)}."
+        return f"torch {event.torch} is ready, but does not let fullgraph see {', '.join(hidden)}."
     if event.untested:
         return (
-            f"torch {event.torch} is ready. It is newer than any that fullgraph was tested with; "
-            "a test program was seen completely."
+            f"torch {event.torch} is ready. It is newer than the versions that fullgraph was "
+            "tested with, but a self-check with a test program passed."
         )
     return f"torch {event.torch} is ready."

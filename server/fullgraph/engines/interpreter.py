@@ -88,7 +88,9 @@ class Interpreter:
     def remark(self) -> str:
         """Sentence for the user if the choice may be unexpected; else empty."""
         reasons = self._unused_reasons()
-        return f"The torch of {self.path} ({self.how}) is used, since {reasons}." if reasons else ""
+        return (
+            f"The torch of {self.path} ({self.how}) is used, because {reasons}." if reasons else ""
+        )
 
     def _unused_reasons(self) -> str:
         # Leave out fullgraph's own Python: it often has a separate environment, so users do not

@@ -165,7 +165,7 @@ async def _compare_texts(
         0, request, target, changed, seconds=COMPARE_SECONDS, covering=False, last_probe=last_probe
     )
     found = [event async for event in events(tracer.compare(asked)) if isinstance(event, Compared)]
-    return found[-1] if found else Compared(0, "unverified", reason="The engine gave no answer.")
+    return found[-1] if found else Compared(0, "unverified", reason="The engine did not answer.")
 
 
 _NOTHING = "It was not called a second time."

@@ -48,8 +48,8 @@ def compare_values(
             shorter = min(len(old), len(new))
             old, new = old[:shorter], new[:shorter]
         if len(old) != len(new):
-            words = f"It has {len(new)} values of calls instead of {len(old)}"
-            reason = f"{words}, so that its {aspect}s cannot be compared."
+            words = f"The changed program has {len(new)} values from calls instead of {len(old)}"
+            reason = f"{words}, so its {aspect}s cannot be compared."
             return Compared(0, "unverified", reason=reason)
         scales = _scales_of_calls(old) if aspect == "gradient" else {}
         for one, other in zip(old, new, strict=True):
@@ -94,7 +94,7 @@ def _largest_element(value: ObservedValue) -> float:
 def _words(one: ObservedValue, other: ObservedValue) -> str:
     if one.words != other.words:
         return f"The {one.path} is {other.words} instead of {one.words}."
-    return f"The {one.path} has other numbers."
+    return f"The {one.path} has different values."
 
 
 def _difference(

@@ -198,8 +198,8 @@ def judge_rewrite(before: Traced, after: Traced, finding: Finding) -> Judgment:
         if region:
             return Judgment(
                 False,
-                problem=f"Only the run of a program calls {region}, and rewrites are traced "
-                "without it: move the code into a function with a probe comment, as "
+                problem=f"Only a running program calls {region}, and fixes are verified without "
+                "running programs: move the code into a function with a probe comment, such as "
                 "`# fullgraph: x=f32[8, 16]`.",
             )
         failed = next((report for report in after.reports if report.status != "traced"), None)

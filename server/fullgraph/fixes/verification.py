@@ -94,8 +94,8 @@ minutes.
 _NO_REWRITE = "No rewrite applies to this code."
 _NOT_REPEATED = "A second trace of the file did not show this finding."
 _NEEDS_PROGRAM = (
-    "Only the run of a program calls this code, and rewrites are traced without it: move the code "
-    "into a function with a probe comment, as `# fullgraph: x=f32[8, 16]`."
+    "Only a running program calls this code, and fixes are verified without running programs: "
+    "move the code into a function with a probe comment, such as `# fullgraph: x=f32[8, 16]`."
 )
 
 _T = TypeVar("_T")
@@ -380,7 +380,7 @@ class Verifier:
         pins = (*judgment.appeared, *further.appeared)
         grade, doubt = _grade_candidate(candidate, compared)
         if pins and grade != "suggestion":
-            grade, doubt = "unsafe", f"The newly compiled code has a guard: {pins[0].message}."
+            grade, doubt = "unsafe", f"Code that is now compiled has a guard: {pins[0].message}."
         if uncompiled and grade == "safe":
             grade, doubt = "unsafe", uncompiled
         ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
@@ -625,7 +625,7 @@ class Verifier:
             covering=covering,
             last_probe=self._last_probe(target),
         )
-        last = Compared(0, "unverified", reason="The engine gave no answer.")
+        last = Compared(0, "unverified", reason="The engine did not answer.")
         with self._times.measure("compile" if compiled_by else "compare"):
             async for event in events(self._tracer.compare(request)):
                 if isinstance(event, Compared):

@@ -216,7 +216,7 @@ async def explain_fixes(context: ServerContext, arguments: list[Any]) -> str:
     unit, _ = _unit_and_target(context, arguments)
     item = find_by_id(unit.view.findings(), _argument_object(arguments).get("finding"))
     words = fix_state_words(context, unit, item) if item is not None else ""
-    words = words or "The finding has changed."
+    words = words or "The finding has changed; select it again."
     context.connection.show_message(MessageLevel.INFORMATION, words)
     return words
 

@@ -71,7 +71,7 @@ class Measures:
         if not reports:
             return self._refuse(
                 f"Measuring does not run programs, and only a program calls {target or 'these'}. "
-                "Move it out of its function, with a probe comment above it."
+                "Move the code to the top level of the file, with a probe comment above it."
             )
         engine = self._session.engines.engine_on_demand(unit)
         if isinstance(engine, str):

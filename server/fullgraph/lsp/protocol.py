@@ -66,7 +66,7 @@ class Protocol(LanguageServerProtocol):
         try:
             return self.notebooks.translate_incoming(data)
         except (KeyError, TypeError, AttributeError) as error:
-            raise JsonRpcInvalidParams(f"Not a message about a notebook: {error!r}") from error
+            raise JsonRpcInvalidParams(f"Invalid message about a notebook: {error!r}") from error
 
     def _handle_request(self, msg_id: int | str, method_name: str, params: Any) -> None:
         self._open_requests.add(msg_id)
@@ -131,11 +131,11 @@ class Protocol(LanguageServerProtocol):
             if message.id is not None and message.method:
                 self._open_requests.add(message.id)
                 error = types.ResponseError(
-                    _INVALID_PARAMS, f"The parameters of {message.method} are not what it takes."
+                    _INVALID_PARAMS, f"The parameters of {message.method} are invalid."
                 )
                 self._send_response(message.id, error=error)
             else:
-                logger.warning("%r has parameters that it does not take.", message.method)
+                logger.warning("The parameters of %r are invalid.", message.method)
             return
         if self._shutdown and hasattr(message, "id") and hasattr(message, "method"):
             error = types.ResponseError(_INVALID_REQUEST, "The server is shutting down.")

@@ -62,7 +62,7 @@ def complete_probe(comment: ProbeComment, offset: int, scope: ProbeScope) -> Pro
     if before.endswith("@"):
         items: Iterable[ProbeItem] = (ProbeItem(name, "device") for name in DEVICES)
     elif (inside := open_brackets_at(text[:start], start)).sizes:
-        items = (ProbeItem(size, "size", "size of this file") for size in scope.sizes)
+        items = (ProbeItem(size, "size", "size that this file uses") for size in scope.sizes)
     elif inside.calls[-1:] in (("under",), (TENSOR,)):
         items = _context_items(before, inside.calls[-1])
     elif not inside.calls and before.endswith(("]", ")")):

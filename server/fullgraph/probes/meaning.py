@@ -21,7 +21,9 @@ def explain_word(text: str, token: ProbeToken, scope: ProbeScope) -> str:
         return f"`{word}[…]`: a tensor of `torch.{DTYPES[name]}`, of the sizes in the brackets."
     if token.kind == "size":
         hint = _size_hint(text, word)
-        run = f" It is {hint} in the run." if hint else " The run takes a small number for it."
+        run = (
+            f" It is {hint} in the trace." if hint else " fullgraph chooses a small number for it."
+        )
         return f"`{word}`: a symbolic size, the same wherever it has this name.{run}"
     if token.kind == "device":
         return (
@@ -46,7 +48,10 @@ def explain_word(text: str, token: ProbeToken, scope: ProbeScope) -> str:
     if token.kind == "class":
         known = next((one for one in scope.classes if one.name == word), None)
         fields = ", ".join(one.name for one in known.parameters) if known is not None else ""
-        return f"`{word}({fields or '…'})`: an object of the file, made before the run."
+        return (
+            f"`{word}({fields or '…'})`: an object of a class in this file, created before "
+            "the trace."
+        )
     if token.kind == "parameter":
         return f"`{word}=`: a keyword argument."
     return ""

@@ -76,10 +76,10 @@ def _result_lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]
         cause = upstream_cause(offered)
         if cause is not None:
             where = cause_words(cause, finding.range.start.line)
-            yield f"  It comes from {where}, which is not edited."
+            yield f"  It comes from {where}, which fullgraph does not edit."
             command = issue_command(file, finding)
             if command:
-                yield f"  The text of an issue for it: {command}"
+                yield f"  Text for a bug report: {command}"
         if verbose:
             for refused in offered.search.refused:
                 yield f"  refused: {refused.candidate.title}: {refused.why}"

@@ -30,7 +30,7 @@ def forecast_clause(rows: Iterable[ForecastRow]) -> str:
     if not names:
         return ""
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"recompiles with every other {', '.join(names[:_MOST_NAMES])}{more}"
+    return f"recompiles on each new value of {', '.join(names[:_MOST_NAMES])}{more}"
 
 
 def forecast_page(

@@ -72,7 +72,7 @@ def _frame_lines(frame: GuardedFrame, line_of: Callable[[int], str]) -> Iterator
             yield f"    in library code that is called here: {_guard_count(deep)}"
             yield from _guard_lines(deep, "      ")
     for title, guards in (
-        ("in library code alone", internal),
+        ("only in library code", internal),
         ("from no line", ambient),
     ):
         if guards:

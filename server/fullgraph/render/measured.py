@@ -59,7 +59,7 @@ def speed_verdict(target: Timed) -> str:
     if plain.compiled is None:
         return f"not measured: {plain.reason}"
     if fixed is not None and fixed.compiled is None:
-        return f"with {fixes_words(target)}, it was not measured: {fixed.reason}"
+        return f"not measured with {fixes_words(target)}: {fixed.reason}"
     if fixed is None or target.gain is None:
         return _as_compiled(plain) + _why_not_faster(plain)
     graphs = f"{plain.graphs} graph{'' if plain.graphs == 1 else 's'} → {fixed.graphs}"

@@ -33,7 +33,7 @@ def reduction_words(state: ReductionState) -> str:
     if last is None:
         return "Starting"
     if last.stage == "looking" or not last.lines:
-        words = ["looking for a program that shows the finding"]
+        words = ["looking for a script that shows the finding"]
     elif state.first_lines > last.lines:
         words = [f"{state.first_lines} → {amount(last.lines, 'line')}"]
     else:

@@ -134,9 +134,9 @@ def _explain_missing_script(outcome: ReproOutcome) -> str:
     explain it.
     """
     if outcome.cancelled and outcome.found is None:
-        return "It was cancelled before a program was found that shows the finding."
+        return "It was cancelled before a script that shows the finding was found."
     if outcome.cancelled:
         return "It was cancelled before the script was run in a fresh Python."
     if outcome.found is None:
-        return "No program was found in time that shows the finding; allow it more time."
-    return "There was no time left to run the script in a fresh Python; allow it more time."
+        return "No script that shows the finding was found in time; raise the time limit."
+    return "There was no time left to run the script in a fresh Python; raise the time limit."

@@ -479,9 +479,9 @@ class Settings:
                 ("inductor", "Also lower these graphs to kernels with Inductor."),
             )
         ),
-        "Compiler that the graphs of each function and module are compiled with after the trace. "
-        "Errors, operators without a kernel and changed inputs are reported at their lines. Code "
-        "of kernels is not built.",
+        "Compiler for the graphs of each function and module after the trace. Errors, operators "
+        "for which Inductor generates no kernel and inputs that are changed in place are "
+        "reported at their lines. Kernels are generated but not built.",
         option=CommandOption(_CHECK),
         retraces=True,
     )

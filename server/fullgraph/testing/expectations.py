@@ -85,7 +85,7 @@ class Place:
 
 NOTHING_COMPILED = (
     "Nothing was compiled. Call code that `torch.compile` compiles, or pass the function to "
-    "`fullgraph.check`. The marker does not observe fixtures."
+    "`fullgraph.check`. The marker does not cover fixtures."
 )
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _MARKER = (
     "fullgraph(breaks=0, recompiles=None, library_breaks=None, expected='', warmup=0): fail the "
-    "test if what it compiles has more graph breaks or recompiles, or others than in a file"
+    "test if code that it compiles has more graph breaks or recompiles, or others than the file "
+    "`expected` lists"
 )
 _UPDATE, _REPORT, _RECORD = "--fullgraph-update", "--fullgraph-report", "--fullgraph-record"
 _OUTCOMES = "fullgraph_outcomes"

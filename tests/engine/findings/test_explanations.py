@@ -24,7 +24,7 @@ def pinned(x):
     return y
 """
 PLAIN = "The code's conditions on `x.shape[0]` leave only the value 6."
-EXPLAINED = "became 6 at line 4 because `x.shape[0] == 6` had to hold"
+EXPLAINED = "became 6 at line 4 because `x.shape[0] == 6` had to be true"
 
 
 def run(text: str, path: str, emit: Callable[[Finding], None]) -> runs.RunOutcome:

@@ -127,7 +127,7 @@ def test_links_out_of_the_workspace_are_not_followed(tmp_path: Path) -> None:
         )
     assert not list(precious.iterdir())
     finding = result.trouble()
-    assert "only if that is a folder of the workspace" in finding.message
+    assert "only if the folder is in the workspace" in finding.message
     assert finding.allowance is None
 
 

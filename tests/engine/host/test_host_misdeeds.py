@@ -46,32 +46,36 @@ MISDEEDS = {
     "kill the parent": (
         "import os; os.kill(os.getppid(), 9)",
         "trace/sandboxed",
-        "signal no other process",
+        "not let it signal other processes",
     ),
-    "fork": ("import os; os.fork()", "trace/sandboxed", "start no processes"),
+    "fork": ("import os; os.fork()", "trace/sandboxed", "not let it start processes"),
     "subprocess": (
         "import subprocess; subprocess.run(['true'])",
         "trace/sandboxed",
-        "start no processes",
+        "not let it start processes",
     ),
-    "write": ("open('/tmp/fullgraph-must-not-be', 'w')", "trace/sandboxed", "change no files"),
-    "remove": ("import os; os.remove(__file__)", "trace/sandboxed", "change no files"),
+    "write": (
+        "open('/tmp/fullgraph-must-not-be', 'w')",
+        "trace/sandboxed",
+        "does not let it change files",
+    ),
+    "remove": ("import os; os.remove(__file__)", "trace/sandboxed", "does not let it change files"),
     "network": (
         "import socket; socket.create_connection(('127.0.0.1', 9))",
         "trace/sandboxed",
-        "no network",
+        "not give it network access",
     ),
     "socket": (
         "import socket; socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)",
         "trace/sandboxed",
-        "no network: a socket",
+        "not give it network access: a socket",
     ),
     "a path that claims to be a stream": (
         "Path = type('Path', (str,), {'__hash__': lambda p: hash('/dev/null'), "
         "'__eq__': lambda p, other: True})\n"
         "    open(Path('/tmp/fullgraph-must-not-be'), 'w')",
         "trace/sandboxed",
-        "change no files",
+        "does not let it change files",
     ),
     "recursion": (
         "import sys; sys.setrecursionlimit(10**9)\n"
@@ -183,7 +187,7 @@ def test_a_run_that_ends_with_the_module_process_says_so(engine: Engine, process
     )
     finding = result.trouble()
     assert finding.code == "trace/crashed"
-    assert "the process that had executed the module ended" in finding.message
+    assert "the process that executed the file ended" in finding.message
     assert "exited with status 5" in finding.message
 
 
@@ -214,7 +218,7 @@ def test_a_run_that_no_process_can_be_had_for_is_told() -> None:
     )
     told = sorted((report.status, report.error) for report in result.reports.values())
     assert told == [
-        ("crashed", "No process could be started for it: No such file or directory"),
+        ("crashed", "No process could be started to trace it: No such file or directory"),
         ("traced", None),
     ]
     assert engine.close() == 0
@@ -348,7 +352,7 @@ def test_code_of_the_engine_that_fails_is_told_as_such(engine: Engine) -> None:
     )
     finding = result.trouble()
     assert finding.code == "trace/crashed"
-    assert "code of fullgraph failed" in finding.message
+    assert "fullgraph's own code failed" in finding.message
 
 
 FORGING = """\

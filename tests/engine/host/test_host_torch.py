@@ -521,10 +521,10 @@ def test_a_text_that_is_only_tried_leaves_the_inputs_that_were_found(engine: Eng
     [
         (
             "import urllib.request; urllib.request.urlopen('http://example.org/weights')",
-            "gives it no network: example.org",
+            "does not give it network access: example.org",
         ),
-        ("open('/nowhere/x', 'w')", "lets it change no files: /nowhere/x"),
-        ("import os; os.system('true')", "lets it start no processes: os.system"),
+        ("open('/nowhere/x', 'w')", "does not let it change files: /nowhere/x"),
+        ("import os; os.system('true')", "does not let it start processes: os.system"),
         ("input('Which model? ')", "EOFError"),
     ],
 )
@@ -611,7 +611,7 @@ def measured(x):
 """
     )
     assert places(findings) == {("trace/sandboxed", line) for line in (2, 3, 5, 12)}
-    assert all(one.message.startswith("Code runs here without a GPU") for one in findings)
+    assert all(one.message.startswith("fullgraph runs code without a GPU") for one in findings)
     assert reports["Net"].status == "traced"
     assert reports["measured"].status == "failed"
 
@@ -738,7 +738,7 @@ class Net(nn.Module):
     assert (code, 5) in places(findings)
     if code == "trace/sandboxed":
         refused = [one.message for one in findings if one.code == code]
-        beginning = "Refused while the target was traced: PermissionError"
+        beginning = "Refused while this code was traced: PermissionError"
         assert all(words.startswith(beginning) for words in refused)
 
 
@@ -758,7 +758,7 @@ class Net(nn.Module):
     )
     assert kept.read_text() == "precious"
     assert places(findings) == {("trace/sandboxed", 2)}
-    assert "change no files" in findings[0].message
+    assert "does not let it change files" in findings[0].message
     assert reports["Net"].status == "traced"
 
 
@@ -946,7 +946,7 @@ def test_a_repro_goes_the_path_of_its_finding(hosts: dict[str, Host], branching:
     made = host.reproduce(branching, found[DATA], 90.0)
     assert made.found is None
     assert DATA in made.reason
-    assert "give the target a probe" in made.reason
+    assert "write a probe comment" in made.reason
 
 
 @pytest.mark.slow
@@ -998,7 +998,7 @@ def test_what_was_refused_before_an_error_is_in_its_notes(
     _, findings = traced(engine, before, "pass" if at_module_level else "build()")
     errors = [finding for finding in findings if "ninja is required" in finding.message]
     assert {finding.code for finding in errors} == {"trace/eager-error"}
-    words = "lets it start no processes: subprocess.Popen"
+    words = "does not let it start processes: subprocess.Popen"
     assert any(words in note for finding in errors for note in finding.notes)
 
 

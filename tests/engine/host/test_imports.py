@@ -338,7 +338,7 @@ def test_a_package_that_ends_the_process(engine: Engine, tmp_path: Path) -> None
     )
     finding = result.trouble()
     assert finding.code == "trace/crashed"
-    assert "without the packages" in finding.notes[0]
+    assert "without importing its parent packages" in finding.notes[0]
     assert result.value("f") == "4"
 
 

@@ -440,7 +440,7 @@ def test_what_cannot_be_answered_says_why(replayed: Callable[..., list[object]])
     _, raised = replayed(lambda: 1 // int("0"))
     assert raised.lost == "it raised ZeroDivisionError: integer division or modulo by zero"  # type: ignore[attr-defined]
     _, unspeakable = replayed(lambda: lambda: 1)
-    assert unspeakable.lost.startswith("its answer cannot be passed on")  # type: ignore[attr-defined]
+    assert unspeakable.lost.startswith("its result cannot be sent to the parent process")  # type: ignore[attr-defined]
 
 
 def test_the_last_attempt_asks_nothing() -> None:

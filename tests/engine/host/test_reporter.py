@@ -240,7 +240,7 @@ def test_a_lost_compilation_is_a_finding_and_leaves_the_report_of_the_trace() ->
     assert (compilation.status, again.report.status) == ("not-computed", "traced")
     assert compilation.reason == "It took longer than 5 seconds."
     assert (finding.finding.code, finding.finding.range) == ("backend/incomplete", PLACE)
-    assert finding.finding.message.endswith("to the end: it took longer than 5 seconds")
+    assert finding.finding.message.endswith("`: it took longer than 5 seconds")
 
 
 def test_a_target_starts_once() -> None:

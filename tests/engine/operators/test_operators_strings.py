@@ -259,7 +259,7 @@ def test_a_definition_is_wrong_if_and_only_if_torch_refuses_it(call: str) -> Non
             ),
         ),
         ("f(Tensor x\n) ->\nTensor", "\n", "Expected a name but found a line break"),
-        ("f(int[] x=[1, two]) -> ()", "two", "`two` is no default value"),
+        ("f(int[] x=[1, two]) -> ()", "two", "`two` is not a valid default value"),
         ("f(float x=-)->()", ")", "Expected a number but found `)`"),
         ("f(Tensor x, int x=1, Tensor y) -> ()", "y", "`y` has no default"),
     ],

@@ -194,9 +194,9 @@ def test_a_class_of_other_parameters_replaces_what_was_known() -> None:
         ("[" * 100_000, "is not valid JSON"),
         ('{\n<<<<<<< HEAD\n"version": 1\n=======\n>>>>>>> other\n}', "has conflict markers"),
         ('{"version": 2, "files": {}}', "update fullgraph"),
-        ("[]", "no recording of this version"),
-        ('{"version": 1}', "no recording that fullgraph can read"),
-        ('{"version": 1, "files": {"a.py": {"Net": {"init": 3}}}}', "no recording that"),
+        ("[]", "not a recording of this version"),
+        ('{"version": 1}', "not a recording that fullgraph can read"),
+        ('{"version": 1, "files": {"a.py": {"Net": {"init": 3}}}}', "not a recording that"),
     ],
 )
 def test_what_is_no_recording_is_refused_in_a_sentence(text: str, words: str) -> None:

@@ -97,7 +97,7 @@ def test_what_only_a_table_shows_has_the_table_beside_it(
     # The weights of the layer have nothing to do with it.
     (name,) = found.data
     assert (given / name).read_bytes() == torch.load(tmp_path / "counts.pt").numpy().tobytes()
-    assert f"It needs data/{name}, beside it (2.0 KiB)." in found.script
+    assert f"The script needs data/{name}, next to the script (2.0 KiB)." in found.script
 
     (repros / "data").mkdir(parents=True)
     script = repros / "script.py"

@@ -126,7 +126,7 @@ def test_what_is_verified_meanwhile_is_kept_where_no_time_is_left(
     assert (end.verified, end.reason, last.verified) == (True, "", True)
     assert [one.verified for one in scripts[:2]] == [False, True]
     assert "d = 4" in last.script
-    assert last.notes == ("A smaller program may show it too, but none was verified.",)
+    assert last.notes == ("A smaller script may show the finding too, but none was verified.",)
 
 
 def test_programs_that_do_not_end_are_left_when_the_time_is_up(
@@ -136,7 +136,8 @@ def test_programs_that_do_not_end_are_left_when_the_time_is_up(
     said, tried, took = minimized(tmp_path, monkeypatch, programs, 0.12, lambda text, since: False)
     end = said[-1]
     assert isinstance(end, Reproduced)
-    assert not end.verified and end.reason.startswith("No program that shows it was found within")
+    assert not end.verified
+    assert end.reason.startswith("No script that shows the finding was found within")
     assert took < SECONDS
     # Most of the time from the smallest on, then from the largest down as well.
     order = [programs.index(text) for text in tried]

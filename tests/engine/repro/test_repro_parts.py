@@ -270,7 +270,7 @@ def test_random_numbers_are_chosen_where_others_do_not_show_it(
 def test_the_header_holds_any_words_and_counts_as_no_code() -> None:
     flaky = candidates(BREAK, flaky="Flaky: 2 of 8.")
     text = assemble_script("import torch\nf()", flaky, ("A note.",))
-    for words in ("model.py:3", "Flaky: 2 of 8.", "A note.", "exits 1", "torch 2."):
+    for words in ("model.py:3", "Flaky: 2 of 8.", "A note.", "exit status is 1", "torch 2."):
         assert words in text
     compile(text, "script", "exec")
     assert comments.file_off(comments.read_comments(text), ast.parse(text)) is not None

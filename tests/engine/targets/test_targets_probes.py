@@ -220,7 +220,7 @@ def test_a_device_that_is_not_there() -> None:
     call = loaded.build(fake=True)
     assert call.args[0].device.type == "cuda"
     assert call.inputs == "f32[2]@cuda:0, i64[2]@cuda:0"
-    with pytest.raises(ProbeError, match="without one; trace in fake mode"):
+    with pytest.raises(ProbeError, match="without it; set `mode` to `fake`"):
         loaded.build(fake=False)
 
 

@@ -148,7 +148,7 @@ export class TraceView implements vscode.Disposable {
   async #refresh(): Promise<void> {
     const subject = this.#subject ?? subjectOf(vscode.window.activeTextEditor);
     if (!this.#panel || !subject) {
-      this.#post({ type: "nothing", words: "Put the cursor into a target of a Python file." });
+      this.#post({ type: "nothing", words: "Put the cursor into a function or class of a Python file." });
       return;
     }
     this.#subject = subject;

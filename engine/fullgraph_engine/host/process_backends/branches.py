@@ -170,7 +170,8 @@ class Replay:
         except Exception as error:
             packed = ""
             found = BranchResult(
-                lost=f"its answer cannot be passed on ({texts.error_message(error)})"
+                lost=f"its result cannot be sent to the parent process "
+                f"({texts.error_message(error)})"
             )
         self._tell(BranchAnswer(name, packed, found.lost, used=_process_time() - before))
         _exit(0)

@@ -45,7 +45,9 @@ def leave_out(parts: Iterable[str]) -> None:
     known = {str(part): part for part in get_args(Part)}
     for name in parts:
         if name not in known:
-            raise ValueError(f"no part of the sandbox: {name}; those are {', '.join(known)}")
+            raise ValueError(
+                f"{name} is not a part of the sandbox; the parts are {', '.join(known)}"
+            )
         _left_out.add(known[name])
 
 

@@ -46,7 +46,9 @@ def restrict_process(
         return _landlock_layer("only Linux has it")
     version = libc.syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)
     if version < 1:
-        return _landlock_layer("this kernel has none (Linux 5.13), or it is switched off")
+        return _landlock_layer(
+            "this kernel does not have it (it needs Linux 5.13), or it is switched off"
+        )
     files = _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE
     files |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
     net = _NET if version >= 4 and not network else 0
@@ -62,13 +64,13 @@ def restrict_process(
         for path in devices:
             _allow_path(libc, ruleset, path, on_files)
         if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-            return _landlock_layer("this kernel has no no_new_privs")
+            return _landlock_layer("this kernel does not support no_new_privs")
         if libc.syscall(_RESTRICT_SELF, ruleset, 0) != 0:
             return _landlock_layer("the kernel refuses it")
     finally:
         os.close(ruleset)
     if version < 6:
-        return _landlock_layer("it restricts no signals before Linux 6.12", partly=True)
+        return _landlock_layer("it restricts signals only since Linux 6.12", partly=True)
     return _landlock_layer()
 
 

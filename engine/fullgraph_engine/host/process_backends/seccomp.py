@@ -285,7 +285,7 @@ def restrict_calls(*, programs: bool, metadata: bool, network: bool = False) -> 
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-        return "this kernel has no no_new_privs"
+        return "this kernel does not support no_new_privs"
     flags = _ALL_THREADS | _SPEC_ALLOW
     if libc.syscall(_SECCOMP_CALL[machine], _SET_MODE_FILTER, flags, header) != 0:
         return f"the kernel refuses it ({errno.errorcode.get(ctypes.get_errno(), 'error')})"

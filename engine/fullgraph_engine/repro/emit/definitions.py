@@ -150,7 +150,7 @@ def describe_definition(thing: Any, found: ResolvedName | None) -> WantedDefinit
     if not isinstance(module, str) or not isinstance(qualified, str):
         if found is None or found.home is None:
             named = f"`{qualified}`" if qualified else f"a {type(thing).__name__}"
-            raise UnwritableValue(f"{named} has no source text")
+            raise UnwritableValue(f"{named} cannot be written as code")
         module, qualified = found.home.name, found.name
     if found is None or found.home is None:
         found = _module_level_name(thing, module, qualified) or found
@@ -238,7 +238,7 @@ def write_definition(program: ProgramBuilder, wanted: WantedDefinition) -> None:
         return
     if found is not None and copy_binding(program, found):
         return
-    raise UnwritableValue(f"`{wanted.hint}` has no source text")
+    raise UnwritableValue(f"`{wanted.hint}` cannot be written as code")
 
 
 def _copy_definition(
@@ -314,7 +314,7 @@ def _write_class(program: ProgramBuilder, wanted: WantedDefinition, cls: type) -
     if home is None or home.text is None or original is None:
         if wanted.found is not None and copy_binding(program, wanted.found):
             return
-        raise UnwritableValue(f"the class `{cls.__qualname__}` has no source text")
+        raise UnwritableValue(f"the class `{cls.__qualname__}` cannot be written as code")
     program.visit(home)
     functions = [
         inner
@@ -452,7 +452,7 @@ def _method_assignment(
 ) -> str:
     """Return a class-body assignment for a method that was defined outside its class."""
     if function is None:
-        raise UnwritableValue(f"the method `{name}` has no source text")
+        raise UnwritableValue(f"the method `{name}` cannot be written as code")
     path = program.refer_to(function)
     kind = type(value).__name__ if function is not value else ""
     return f"{name} = {kind}({path})" if kind else f"{name} = {path}"

@@ -48,14 +48,17 @@ def write_instance(printer: Printer, value: object, place: str | None) -> str:
     for base in (dict, list, set, int, float, str, tuple):
         if base in bases:
             if base not in (dict, list, set):
-                raise UnwritableValue(f"a {kind.__qualname__} is a {base.__name__} with attributes")
+                raise UnwritableValue(
+                    f"a {kind.__qualname__} is a {base.__name__} with attributes, which cannot "
+                    "be written as code"
+                )
             first.append(f"super().__init__({printer.expression(base(value), None)})")  # type: ignore[call-overload]
     return synthesize_instance(printer, kind, found, [*first, *filter(None, assignments)], bases)
 
 
 def _check_inlinable(kind: type) -> None:
     if "<locals>" in kind.__qualname__ and not user_classes(kind):
-        raise UnwritableValue(f"{kind.__qualname__} has no source text")
+        raise UnwritableValue(f"{kind.__qualname__} cannot be written as code")
     if kind.__flags__ & (1 << 9) == 0 and not any(
         isinstance(one, types.FunctionType) for one in vars(kind).values()
     ):

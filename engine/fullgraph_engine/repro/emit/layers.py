@@ -398,7 +398,9 @@ def _fill_contents(printer: Printer, item: torch.Tensor, where: str | None) -> N
     if printer.program.store is None:
         return
     if where is None:
-        printer.program.note("some weights of a module are random: there is no name for its place")
+        printer.program.note(
+            "some weights of a module are random, because the script cannot refer to the module"
+        )
         return
     text = tensor.refill_statement(printer, item)
     if text:

@@ -35,9 +35,9 @@ def write_module(printer: Printer, module: torch.nn.Module, place: str | None) -
     ``place`` is the path to the module, such as ``.layers[0]``; None if it cannot be assigned.
     """
     if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        raise UnwritableValue("a TorchScript module has no source text")
+        raise UnwritableValue("a TorchScript module cannot be written as code")
     if isinstance(module, torch.fx.GraphModule):
-        raise UnwritableValue("a torch.fx.GraphModule has no source text")
+        raise UnwritableValue("a torch.fx.GraphModule cannot be written as code")
     inner, around = _outer_calls(printer.outer, module, printer.program.store)
     with printer.within(outer=inner):
         text = _write_construction(printer, module, place)
@@ -89,7 +89,9 @@ def _write_construction(printer: Printer, module: torch.nn.Module, place: str | 
     if text is None and reachability.is_library(kind):
         text = layers.write_constructor_call(printer, module, place)
         if text is None:
-            raise UnwritableValue(f"a {kind.__module__}.{kind.__qualname__} has no source text")
+            raise UnwritableValue(
+                f"a {kind.__module__}.{kind.__qualname__} cannot be written as code"
+            )
     return _synthesize_module(printer, module, place) if text is None else text
 
 

@@ -25,7 +25,7 @@ def write_numpy_value(printer: Printer, value: Any, place: str | None) -> str:
         return f"{name}.dtype({value.str!r})"
     kind = str(value.dtype)
     if not hasattr(numpy, kind) or kind == "object":
-        raise UnwritableValue(f"an array of numpy's {kind} has no source text")
+        raise UnwritableValue(f"an array of numpy's {kind} cannot be written as code")
     if isinstance(value, numpy.generic):
         return f"{name}.{kind}({printer.expression(value.item(), None)})"
     dtype = f"dtype={name}.{kind}"
@@ -44,4 +44,4 @@ def write_numpy_value(printer: Printer, value: Any, place: str | None) -> str:
     if value.dtype.kind in "fc":
         text = f"{name}.random.randn({', '.join(map(str, value.shape))})"
         return text if kind == "float64" else f"{text}.astype({name}.{kind})"
-    raise UnwritableValue(f"a large array of numpy's {kind} has no source text")
+    raise UnwritableValue(f"a large array of numpy's {kind} cannot be written as code")

@@ -213,7 +213,7 @@ class Printer:
         known = [place for place in places if place is not None]
         if len(known) < len(places):
             raise UnwritableValue(
-                "an object inside a tuple or a set differs from how it is constructed"
+                "an object inside a tuple or a set was changed after it was constructed"
             )
         if not self._copies:
             self.after.append(Afterwards(template, tuple(known)))
@@ -276,7 +276,7 @@ class Printer:
                     return text
         finally:
             self._active.discard(id(value))
-        raise UnwritableValue(f"a {kind_name(type(value))} has no source text")
+        raise UnwritableValue(f"a {kind_name(type(value))} cannot be written as code")
 
 
 Writer = Callable[[Printer, Any, str | None], str | None]

@@ -247,7 +247,7 @@ class ProgramDraft(ProgramBuilder):
         self, wanted: definitions.WantedDefinition, avoid: Collection[str]
     ) -> str:
         if sources.has_compiled_parts(wanted.module.partition(".")[0]):
-            return self._keep_import(wanted, "it is not Python alone")
+            return self._keep_import(wanted, "it has compiled parts")
         if self._limit is not None:
             return self._queue_definition(wanted, avoid)
         back, waiting = self._make_checkpoint(), (self._definitions, self._values)

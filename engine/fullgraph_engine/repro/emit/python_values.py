@@ -193,7 +193,9 @@ def write_reduced(printer: Printer, value: Any, place: str | None) -> str | None
     try:
         reduced = value.__reduce_ex__(2)
     except Exception as error:
-        raise UnwritableValue(f"a {kind_name(type(value))} has no source text ({error})") from error
+        raise UnwritableValue(
+            f"a {kind_name(type(value))} cannot be written as code ({error})"
+        ) from error
     if isinstance(reduced, str):
         return printer.refer_to(value)
     function, args, *rest = reduced

@@ -13,7 +13,7 @@ from ..candidate import Candidates
 from ..verify.check import assemble_check
 
 _WIDTH = 98
-_OFF = "# fullgraph: off  # Run it with Python: it exits 1 if it shows this, else 0."
+_OFF = "# fullgraph: off  # Run with Python: the exit status is 1 if the problem occurs, else 0."
 
 
 def assemble_script(program: str, candidates: Candidates, notes: Sequence[str] = ()) -> str:

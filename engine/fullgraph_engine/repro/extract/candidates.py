@@ -62,8 +62,8 @@ def _extract_by_code(tracee: Tracee, wanted: Wanted, until: float) -> Extraction
     path = wanted.path
     if path is not None and path.answers:
         return ExtractionOutcome(
-            reason=f"`{wanted.code}` was found only {path.words}, which is what fullgraph chose "
-            "for a fake tensor; give the target a probe whose inputs lead there and try again."
+            reason=f"`{wanted.code}` was found only {path.words}, which fullgraph assumed for a "
+            "fake tensor; write a probe comment with inputs that lead there and try again."
         )
     if path is not None:
         tracee = replace(tracee, alter=partial(alter_call, path=path))
@@ -87,7 +87,7 @@ def _extract_by_code(tracee: Tracee, wanted: Wanted, until: float) -> Extraction
         again = [look()[0] for _ in takewhile(lambda _: _monotonic() < until, range(_ODDS))]
         found = next((each for each in again if each is not None), None)
         seen, runs = sum(each is not None for each in again), 1 + len(again)
-        flaky = f"It is flaky: of {runs} runs that looked for it again {seen} found it."
+        flaky = f"It is flaky: only {seen} of {runs} runs found it again."
     if found is None:
         return ExtractionOutcome(
             reason=f"`{wanted.code}` was not found again at line {wanted.range.start.line + 1} in "
@@ -194,7 +194,7 @@ def _pack_candidates(
 
 def _extract_graphs(tracee: Tracee, wanted: Wanted) -> ExtractionOutcome:
     if tracee.fake:
-        return ExtractionOutcome(needs_real=f"`{wanted.backend}` compiles for real tensors.")
+        return ExtractionOutcome(needs_real=f"`{wanted.backend}` compiles only real tensors.")
     # Imported here, because only this function needs this module and its imports of torch.
     from .. import graphs
 

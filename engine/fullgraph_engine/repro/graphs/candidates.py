@@ -62,15 +62,15 @@ def extract_graphs(tracee: Tracee, wanted: Wanted) -> Candidates | str:
         )
         title = f"`{backend.name}` gives wrong results for a graph of `{name}`"
         explanation = (
-            "The compiled function's results, or their gradients, are further from those in double "
-            "precision than those of the function as it is."
+            "Compared with a run in double precision, the results or gradients of the compiled "
+            "function are less exact than those of the uncompiled function."
         )
     else:
         check = ScriptCheck(
             f"an exception of {backend.name}", 'error != "None"', True, before, imports
         )
         title = f"`{backend.name}` fails on a graph of `{name}`"
-        explanation = "The function runs as it is, and raises this when it is compiled."
+        explanation = "The function runs uncompiled, but raises this when it is compiled."
     return Candidates(
         sort_candidates(graphs.programs, data=wanted.data),
         FindingSignature("backend", "", (), "", ""),
@@ -90,7 +90,7 @@ def _no_graphs_message(target: str, raised: str, left_out: list[str]) -> str:
         return f"No graph of `{target}` can be written as a program: {left_out[0]}."
     if raised:
         return f"`{target}` raises before a graph of it is compiled: {raised}"
-    return f"No graph is captured of `{target}`; look at its findings first."
+    return f"No graph of `{target}` was captured; look at its findings first."
 
 
 class _Graphs:
@@ -150,8 +150,8 @@ def _describe_backend(wanted: Wanted) -> tuple[Backend, _Lines, _Lines, _Lines]:
     if name not in dynamo.list_backends(()):
         common = ", ".join(dynamo.list_backends())
         raise LookupError(
-            f"There is no backend `{name}` after the file was executed; there are {common}. "
-            "Register it in the file, or import what does."
+            f"torch has no backend `{name}` after the file was executed, only {common}. Register "
+            "it in the file, or import the module that registers it."
         )
     function = backends.find_backend(name)
     if _is_installed(name, function):

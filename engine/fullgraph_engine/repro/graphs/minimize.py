@@ -32,8 +32,8 @@ _COMPILER_ERROR = re.compile(r"^.*?\berror: (.+)$", re.MULTILINE)
 """Pattern of a C++ compiler's message, after a command line that differs each time."""
 
 _NEEDS_FORKS = (
-    "A program for a backend is minimized only in forks of one process, and this engine starts a "
-    'new Python for each process; set `engine.processes` to "fork" on Linux, and try again.'
+    "Repros of a backend are minimized only in forked processes, but this engine starts a new "
+    'Python for each process; set `engine.processes` to "fork" on Linux, and try again.'
 )
 
 _monotonic = time.monotonic
@@ -95,8 +95,8 @@ class GraphMinimizer(minimize.ProgramMinimizer):
             )
         outcome = "gives right results for" if self.backend.accuracy else "compiles"
         return (
-            f"`{name}` {outcome} all that was captured ({count} programs, each with one graph); "
-            "give the probe other inputs if it does not in your program."
+            f"`{name}` {outcome} all captured graphs ({count} programs, each with one graph); if "
+            "your program shows the problem, write a probe comment with its inputs."
         )
 
     # -- reduction ----------------------------------------------------------------------------

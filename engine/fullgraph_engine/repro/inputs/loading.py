@@ -72,7 +72,7 @@ def data_note(program: str, folder: Path) -> tuple[str, ...]:
     size = sum(path.stat().st_size for path in paths if path.is_file())
     others = len(names) - 1
     rest = f" and {others} more {'file' if others == 1 else 'files'} there" if others else ""
-    return (f"It needs {DATA}/{names[0]}{rest}, beside it ({_size_words(size)}).",)
+    return (f"The script needs {DATA}/{names[0]}{rest}, next to the script ({_size_words(size)}).",)
 
 
 def _size_words(size: int) -> str:

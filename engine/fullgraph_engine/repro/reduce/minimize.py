@@ -40,12 +40,12 @@ may take, so that programs that hang do not use up the time.
 """
 
 _UNVERIFIED = "It was not verified in a fresh Python process."
-_TOO_LATE = "No program that shows it was found within the time limit; raise the limit."
+_TOO_LATE = "No script that shows the finding was found within the time limit; raise the limit."
 _OUT_OF_TIME = "It was not verified, because the time limit was reached; raise the limit."
-_NONE_SMALLER = "A smaller program may show it too, but none was verified."
+_NONE_SMALLER = "A smaller script may show the finding too, but none was verified."
 _EARLIER = (
-    "Smaller programs show it only in a process that has traced other code before; this is the "
-    "smallest that shows it in a fresh process."
+    "Smaller scripts show the finding only in a process that has traced other code before; this "
+    "is the smallest for a fresh process."
 )
 
 _monotonic = time.monotonic
@@ -91,7 +91,9 @@ class ProgramMinimizer:
         if chosen is None:
             self.fresh_name.end()
             words = "\n".join((*self.candidates.left_out, *self.refused))
-            self.emit(Log(self.request, "engine", f"Programs that do not show it:\n{words}\n"))
+            self.emit(
+                Log(self.request, "engine", f"Programs that do not show the finding:\n{words}\n")
+            )
             late = _monotonic() > self.deadline()
             self.end(_TOO_LATE if late else self.failure_message())
             return
@@ -117,8 +119,8 @@ class ProgramMinimizer:
     def failure_message(self) -> str:
         """Return a message for the user, used when none of the programs shows the finding."""
         return (
-            "No program outside of your files shows it: it may depend on what other code has "
-            "done before. Reduce the file by hand, or give the probe simpler inputs."
+            "No separate script shows the finding: it may depend on code that ran before. Reduce "
+            "the file by hand, or give the probe simpler inputs."
         )
 
     # -- choice of the first program ----------------------------------------------------------
@@ -303,7 +305,9 @@ class ProgramMinimizer:
         if late:
             self.end(_OUT_OF_TIME)
             return
-        reason = "The script shows it in fullgraph's process, but not in a fresh Python process"
+        reason = (
+            "The script shows the finding in fullgraph's process, but not in a fresh Python process"
+        )
         if requirement.fake:
             reason += ", which uses real tensors and not fake ones"
         self.end(f"{reason}; look at its output.")

@@ -101,9 +101,9 @@ def judge_program(program: str, requirement: Requirement) -> tuple[Verdict, Show
                 continue
             if status == 1:
                 return Verdict(True), ShownFinding(signature, failure is not None)
-            return Verdict(False, f"the check of the script exits {status}"), None
+            return Verdict(False, f"the check of the script exits with status {status}"), None
         seen.append(finding.code)
-    return Verdict(False, ", ".join(dict.fromkeys(seen)) or "nothing was found"), None
+    return Verdict(False, ", ".join(dict.fromkeys(seen)) or "no finding occurred"), None
 
 
 def _findings_safely(recording: Recording, source: SourceText) -> Iterator[Finding]:

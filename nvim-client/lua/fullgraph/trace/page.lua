@@ -212,7 +212,7 @@ local function ending(page, step, width)
     page:add({ "    ", { "f: " .. fix.title, "FullgraphFix" } }, spot)
   end
   if step.reproducible then
-    page:add({ "    ", { "r: make a small script that shows this", "FullgraphFix" } }, spot)
+    page:add({ "    ", { "r: make a minimal script that reproduces this", "FullgraphFix" } }, spot)
   end
   page:add({})
 end

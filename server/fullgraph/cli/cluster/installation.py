@@ -32,4 +32,4 @@ def dask_problem() -> str:
 
 
 def _broken(error: Exception) -> str:
-    return f"Dask cannot be imported ({error}); install fitting versions by `{INSTALL}`."
+    return f"Dask cannot be imported ({error}); install compatible versions with `{INSTALL}`."

@@ -163,7 +163,7 @@ def _complete_request(task: TraceTask, worker: str) -> Analyze | None:
     except UnreadableFile as error:
         raise _Unable(f"Worker {worker} lacks the file: {error}", SAME_FILES) from error
     if text_hash(text) != request.generation:
-        raise _Unable(f"Worker {worker} has other content in {path}", SAME_FILES)
+        raise _Unable(f"Worker {worker} has different content in {path}", SAME_FILES)
     return dataclasses.replace(request, text=text)
 
 

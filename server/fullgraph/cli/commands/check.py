@@ -46,7 +46,7 @@ def configure(parser: Parser) -> None:
         "--baseline",
         metavar="FILE",
         type=Path,
-        help="Hide the findings that a file accepts, which --update-baseline or --format json "
+        help="Hide findings that are listed in FILE, which --update-baseline or --format json "
         "wrote. Default: the setting baseline.",
     )
     options.add_flag(
@@ -114,8 +114,8 @@ def run(arguments: Namespace) -> int:
     baseline, output = arguments.baseline, arguments.output
     if baseline is not None and output is not None and baseline.resolve() == output.resolve():
         raise UsageError(
-            f"--output: {output} is the baseline, and would keep only what is new; write the new "
-            "one without --baseline."
+            f"--output: {output} is also the baseline, and would then contain only new findings; "
+            "to write a new baseline, leave out --baseline."
         )
     compiling = "--measure" if arguments.measure else "--numerics" if arguments.numerics else ""
     if arguments.shard is not None and compiling:

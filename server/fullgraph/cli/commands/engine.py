@@ -22,7 +22,7 @@ def configure(parser: Parser) -> None:
         type=options.one_of(("status", "stop")),
         default="status",
         metavar="status|stop",
-        help="List the engines, or stop them. Default: status.",
+        help="List the background engines, or stop them. Default: status.",
     )
 
 

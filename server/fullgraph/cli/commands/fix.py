@@ -52,7 +52,8 @@ def configure(parser: Parser) -> None:
     options.add_flag(
         parser,
         "--timings",
-        help="Also print the seconds of each step. Steps at the same time all count.",
+        help="Also print the seconds of each step. Steps that run at the same time all count in "
+        "full.",
     )
     add_settings(parser, "fix")
 

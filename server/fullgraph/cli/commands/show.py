@@ -60,7 +60,7 @@ def run(arguments: Namespace) -> int:
     from fullgraph.cli.sources import UnreadableFile
 
     if arguments.kind != "events" and (arguments.save or arguments.compare):
-        raise UsageError("--save and --compare are about events.")
+        raise UsageError("--save and --compare work only with events.")
     try:
         before = read_events(arguments.compare) if arguments.compare else ()
     except UnreadableFile as error:

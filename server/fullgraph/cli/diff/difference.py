@@ -391,7 +391,7 @@ class _FileSide:
             if run.name == name and run.status != "traced":
                 return outcome_words(run)
             if run.name == name and counted and getattr(run, counted) is None:
-                return f"torch {self.report.torch} does not show {counted}"
+                return f"torch {self.report.torch} does not let fullgraph see {counted}"
         return self.absent_reason(name) or self.partial_reason(name)
 
 

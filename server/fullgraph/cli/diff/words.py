@@ -84,7 +84,10 @@ def count_remarks(difference: CheckDifference) -> Iterator[str]:
         name = _COUNT_WORDS.get(missing.count, missing.count)
         torch = difference.side_check(missing.side).torch
         where = amount(missing.targets, "target")
-        yield f"torch {torch} ({missing.side}) does not show {name}: not compared in {where}."
+        yield (
+            f"torch {torch} ({missing.side}) does not let fullgraph see {name}: not compared "
+            f"in {where}."
+        )
 
 
 def run_words(run: RunDifference, target: TargetDifference) -> str:

@@ -180,8 +180,8 @@ class BackgroundEngine(AnyEngine):
             except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError):
                 if loop.time() > end:
                     raise BackgroundUnavailable(
-                        f"The process of the engine has not begun to listen within {START:.0f} "
-                        "seconds."
+                        "The process of the engine did not accept connections within "
+                        f"{START:.0f} seconds."
                     ) from None
                 self._spawn_once(path, name)
                 await asyncio.sleep(_PAUSE)
@@ -189,7 +189,10 @@ class BackgroundEngine(AnyEngine):
             welcome = connection.welcome.result()
             if (welcome.name, welcome.version) != (name, __version__):
                 connection.drop()
-                raise BackgroundUnavailable(f"The process at {path} is that of another fullgraph.")
+                raise BackgroundUnavailable(
+                    f"The process at {path} belongs to another version "
+                    "or installation of fullgraph."
+                )
             return connection
 
     def _spawn_once(self, path: Path, name: str) -> None:

@@ -135,7 +135,7 @@ class EngineConnection(LineProtocol):
         try:
             message = decode_message(line)
         except ProtocolError as error:
-            self.give_up(f"The process of the engine breaks the protocol: {error}.")
+            self.give_up(f"The process of the engine sent an invalid message: {error}.")
             return
         if not isinstance(message, Welcome):
             self.on_message(message)

@@ -72,7 +72,10 @@ def check_private(folder: Path) -> None:
         )
     replaceable = above.st_mode & 0o022 and not above.st_mode & stat.S_ISVTX
     if above.st_uid not in (0, os.geteuid()) or replaceable:
-        raise BackgroundUnavailable(f"Other users may replace the folder {folder}.")
+        raise BackgroundUnavailable(
+            f"Other users may replace the folder {folder}; make the "
+            "folder above it writable only by you."
+        )
 
 
 def socket_path(folder: Path, name: str) -> Path:

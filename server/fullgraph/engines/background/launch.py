@@ -93,9 +93,7 @@ class EngineLaunch:
         """
         found = torch_folders(Path(self.interpreter), environment)
         if not found:
-            raise BackgroundUnavailable(
-                f"The files of the torch of {self.interpreter} were not found."
-            )
+            raise BackgroundUnavailable(f"The torch files of {self.interpreter} were not found.")
         return found
 
     def torch_state(self, environment: Mapping[str, str]) -> str:

@@ -29,7 +29,7 @@ def attribute_of_tensor(site: Site) -> Iterator[Candidate]:
         call = f"{syntax.operand(target.value)}.requires_grad_({value})"
         yield Candidate(
             "requires-grad-method",
-            "Set it by `requires_grad_`",
+            "Set `requires_grad` with `requires_grad_`",
             site.replaced([(small.node, cst.Expr(syntax.expression(call)))]),
             preserves=value in ("True", "False"),
         )

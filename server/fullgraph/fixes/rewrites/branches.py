@@ -394,9 +394,10 @@ def _drop_shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
         text = site.replaced(in_place_of(site, node, all_below(new, node)))
     yield Candidate(
         "drop-shortcut",
-        "Remove the shortcut",
+        "Remove the branch that skips code",
         text,
-        gives_up=f"`{site.one_line(small[0])}` where `{site.one_line(node.test)}`.",
+        gives_up=f"`{site.one_line(small[0])}` may no longer be executed where "
+        f"`{site.one_line(node.test)}`.",
     )
 
 

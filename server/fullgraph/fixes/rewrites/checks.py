@@ -113,7 +113,7 @@ def _rewrite_assert(site: Site, node: cst.Assert) -> Iterator[Candidate]:
         "assert-tensor",
         "Assert a tensor, with a constant message",
         site.replaced(in_place_of(site, line, new), imports=["torch"]),
-        gives_up="The message has no values." if changed else "",
+        gives_up="The message does not include values." if changed else "",
     )
     code = code_of(node.test)
     loose = isinstance(node.test, (cst.IfExp, cst.Lambda, cst.NamedExpr)) and not node.test.lpar

@@ -44,13 +44,13 @@ _CONSTANT = _Way(
 _NONSTRICT = _Way(
     "nonstrict-trace",
     "torch._dynamo.nonstrict_trace",
-    "Trace `{code}` without Dynamo, by `nonstrict_trace`",
+    "Trace `{code}` without Dynamo, with `nonstrict_trace`",
     "Its side effects happen once, at compilation, and its conditions are decided then.",
 )
 _IN_GRAPH = _Way(
     "allow-in-graph",
     "torch.compiler.allow_in_graph",
-    "Put `{code}` into the graph as it is, by `allow_in_graph`",
+    "Put `{code}` into the graph as it is, with `allow_in_graph`",
     "Its side effects are not checked, and its result must be a function of tensors.",
     suggestion=True,
 )

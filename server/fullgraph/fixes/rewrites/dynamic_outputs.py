@@ -252,7 +252,7 @@ def masked_assignment(site: Site) -> Iterator[Candidate]:
     assert isinstance(new, cst.SimpleStatementLine)
     yield Candidate(
         "where-assignment",
-        "Assign by `torch.where`",
+        "Assign with `torch.where`",
         site.replaced([(small.node, new.body[0])], imports=syntax.lacking("torch")),
     )
 

@@ -28,7 +28,7 @@ def random_numbers(site: Site) -> Iterator[Candidate]:
     for call in syntax.calls("random.random"):
         yield Candidate(
             "random-uniform",
-            "Draw by `random.uniform`",
+            "Draw random numbers with `random.uniform`",
             # `random.uniform(a, b)` is defined as `a + (b - a) * random()`, so 0 and 1 give
             # `random()`.
             syntax.replaced(call, "random.uniform(0.0, 1.0)"),
@@ -81,7 +81,7 @@ def products(site: Site) -> Iterator[Candidate]:
         code = f"math.prod({site.code(given[0])})"
         yield Candidate(
             "math-prod",
-            "Multiply by `math.prod`",
+            "Multiply with `math.prod`",
             site.replaced([(old, syntax.expression(code))], imports=syntax.lacking("math")),
             # Sizes are integers, so their product is an integer.
             preserves=old is outer and is_shape(given[0]),
@@ -111,7 +111,7 @@ def ranges(site: Site) -> Iterator[Candidate]:
         code = f"list(range({', '.join(map(site.code, given))}))"
         yield Candidate(
             "range",
-            "Count by `range`",
+            "Count with `range`",
             syntax.replaced(call, code),
             preserves=len(given) == 1
             and (isinstance(given[0], cst.Integer) or is_size(syntax, given[0])),

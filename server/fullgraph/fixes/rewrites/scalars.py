@@ -275,7 +275,7 @@ def tensor_index(site: Site) -> Iterator[Candidate]:
             continue
         tensor = syntax.expression(_Tensors(syntax, False).code(index.value))
         code = f"{syntax.operand(node.value)}[{syntax.operand(tensor)}.unsqueeze(0)].squeeze(0)"
-        yield Candidate("index-by-tensor", "Index by the tensor", syntax.replaced(node, code))
+        yield Candidate("index-by-tensor", "Index with the tensor", syntax.replaced(node, code))
         return
 
 
@@ -315,7 +315,7 @@ def comparisons(site: Site) -> Iterator[Candidate]:
         captured = syntax.with_setting(CAPTURE, [read])
         yield Candidate(
             "compare-as-symbol",
-            "Read the result out of a tensor"
+            "Read the result from a tensor"
             + (", and set `capture_scalar_outputs`" if captured is not None else ""),
             captured if captured is not None else site.replaced([read]),
             gives_up=_CAPTURE_GIVES_UP if captured is not None else "",

@@ -138,7 +138,7 @@ def _rewrite_linspace(site: Site) -> Iterator[Candidate]:
         rest = "".join(f", {code_of(arg.with_changes(comma=_NO_COMMA))}" for arg in call.args[3:])
         step = f"({operand(end)} - {operand(start)}) / max({operand(steps)} - 1, 1)"
         new = cst.parse_expression(f"({operand(start)} + torch.arange({steps}{rest}) * ({step}))")
-        yield _candidate(site, "Compute the range by `torch.arange`", [(call, new)], "arange")
+        yield _candidate(site, "Compute the range with `torch.arange`", [(call, new)], "arange")
 
 
 _NO_COMMA = cst.MaybeSentinel.DEFAULT
@@ -333,7 +333,7 @@ def _rewrite_functions(site: Site) -> Iterator[Candidate]:
             changed = call.with_changes(func=cst.parse_expression(f"math.{_OF_MATH[name]}"))
             yield Candidate(
                 "math-of-size",
-                f"Compute this by `math.{_OF_MATH[name]}`",
+                f"Compute this with `math.{_OF_MATH[name]}`",
                 site.replaced([(call, changed)], imports=["math"]),
                 gives_up="It is a Python number instead of a NumPy number.",
                 extends=True,
@@ -346,7 +346,7 @@ def _rewrite_functions(site: Site) -> Iterator[Candidate]:
             changes = [(call, cst.parse_expression(f"torch.{function}({of})"))]
             yield Candidate(
                 "math-of-size",
-                f"Compute this by `torch.{function}`",
+                f"Compute this with `torch.{function}`",
                 site.replaced(changes, imports=["torch"]),
                 gives_up="It is a tensor instead of a number.",
                 extends=True,

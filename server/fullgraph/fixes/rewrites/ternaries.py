@@ -107,7 +107,7 @@ def _operators(site: Site) -> Iterator[Candidate]:
         new = cst.parse_expression(operand(code) if node.lpar else code)
         yield Candidate(
             "tensor-operators",
-            "Use operators of tensors",
+            "Use tensor operators",
             site.replaced([(node, new)], imports=["torch"]),
             gives_up="The value is a tensor, and both sides are always computed.",
         )

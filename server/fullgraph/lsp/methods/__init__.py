@@ -100,7 +100,7 @@ def _warn_if_slow(method: str) -> Iterator[None]:
     finally:
         spent = time.perf_counter() - began
         if spent > SLOW:
-            logger.warning("%s held the loop for %.0f ms.", method, 1000 * spent)
+            logger.warning("%s blocked the event loop for %.0f ms.", method, 1000 * spent)
 
 
 @dataclass(frozen=True)

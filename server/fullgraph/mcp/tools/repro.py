@@ -29,7 +29,7 @@ async def reproduce(
     checked = await analyzer.check(subject, show_progress)
     item = checked.find(name)
     if not is_reproducible(item.finding.code):
-        raise Refused(f"No separate script can show `{item.finding.code}`.")
+        raise Refused(f"`{item.finding.code}` cannot be reproduced in a separate script.")
     wanted = item.run_findings[0].to_wanted()
     request = reproduce_request(checked.request, wanted, subject.own.settings)
     if seconds:

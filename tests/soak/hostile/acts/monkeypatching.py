@@ -11,14 +11,14 @@ import builtins
 def broken(*a, **k): raise RuntimeError("replaced")
 for name in ("len", "isinstance", "open", "getattr", "callable"):
     setattr(builtins, name, broken)
-== no builtins at all | trace/crashed + trace/replaced-builtins: code of fullgraph failed | module | no break
+== no builtins at all | trace/crashed + trace/replaced-builtins: fullgraph's own code failed | module | no break
 import builtins
 builtins.__dict__.clear()
-== the import statement | crashes: code of fullgraph failed | module | no break
+== the import statement | crashes: fullgraph's own code failed | module | no break
 import builtins
 def broken(*a, **k): raise ImportError("replaced")
 builtins.__import__ = broken
-== functions of os | crashes: code of fullgraph failed | module | no break
+== functions of os | crashes: fullgraph's own code failed | module | no break
 def broken(*a, **k): raise RuntimeError("replaced")
 for name in dir(os):
     if callable(getattr(os, name)) and name[0] != "_" and name != "PathLike": setattr(os, name, broken)
@@ -26,7 +26,7 @@ for name in dir(os):
 def broken(*a, **k): raise RuntimeError("replaced")
 for name in dir(os):
     if callable(getattr(os, name)) and name[0] != "_" and name != "PathLike": setattr(os, name, broken)
-== JSON and pickle | crashes: code of fullgraph failed | module | no break
+== JSON and pickle | crashes: fullgraph's own code failed | module | no break
 import json, pickle
 json.dumps = json.loads = pickle.dumps = pickle.loads = None
 json.JSONEncoder.default = json.JSONEncoder.encode = None
@@ -35,9 +35,9 @@ time.time = time.monotonic = time.perf_counter = lambda: float("nan")
 == a clock that goes backwards, in a run | traced | run
 count = itertools.count()
 time.time = time.monotonic = time.perf_counter = lambda: -float(next(count))
-== all modules are forgotten | crashes: code of fullgraph failed | module | no break
+== all modules are forgotten | crashes: fullgraph's own code failed | module | no break
 sys.modules.clear()
-== modules of torch are forgotten | crashes: code of fullgraph failed | module | no break
+== modules of torch are forgotten | crashes: fullgraph's own code failed | module | no break
 for name in list(sys.modules):
     if name.startswith("torch"): del sys.modules[name]
 == modules are None | trace/compile-error: None in sys.modules | module | no break
@@ -112,7 +112,7 @@ Mode().__enter__()
 == gradients off, and inference for good | traced
 torch.set_grad_enabled(False)
 torch.inference_mode().__enter__()
-== random numbers | crashes: code of fullgraph failed | module | no break
+== random numbers | crashes: fullgraph's own code failed | module | no break
 import random
 random.seed = torch.manual_seed = torch.random.manual_seed = lambda *a: 1 / 0
 == the engine's sandbox is opened | refused: Read-only file system
@@ -132,7 +132,7 @@ open(PROJECT + "/weights.pt", "w")
 == the engine reports what it is told to | timeout | module | no break
 import fullgraph_engine.host.wire as wire
 wire.write_message = lambda *a: None
-== the engine knows no findings | crashes: code of fullgraph failed | module | no break
+== the engine knows no findings | crashes: fullgraph's own code failed | module | no break
 import fullgraph_engine.protocol as protocol
 protocol.Finding = protocol.FindingFound = protocol.to_plain = None
 == the engine's last words | crashes: exited with status 3
@@ -147,7 +147,7 @@ import re, ast, textwrap, inspect, linecache
 def broken(*a, **k): raise RuntimeError("replaced")
 re.compile = re.match = ast.parse = ast.walk = textwrap.dedent = inspect.signature = broken
 inspect.getsource = inspect.getsourcelines = linecache.getline = linecache.getlines = broken
-== dataclasses and types | crashes: code of fullgraph failed | module | no break
+== dataclasses and types | crashes: fullgraph's own code failed | module | no break
 import dataclasses, typing, enum, types
 dataclasses.replace = dataclasses.fields = dataclasses.asdict = typing.get_type_hints = None
 == codecs | traced

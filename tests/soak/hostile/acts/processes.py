@@ -6,36 +6,36 @@ from tests.soak.hostile.case import table
 
 CASES = table(
     r"""
-== fork | refused: lets it start no processes
+== fork | refused: does not let it start processes
 os.fork()
-== fork, in a run | refused: lets it start no processes | run
+== fork, in a run | refused: does not let it start processes | run
 os.fork()
-== subprocess | refused: lets it start no processes
+== subprocess | refused: does not let it start processes
 subprocess.run(["touch", PROJECT + "/made"])
-== a shell | refused: lets it start no processes
+== a shell | refused: does not let it start processes
 os.system(f"touch {PROJECT}/made")
-== a shell, in a run | refused: lets it start no processes | run
+== a shell, in a run | refused: does not let it start processes | run
 os.system(f"touch {PROJECT}/made")
-== posix_spawn | refused: lets it start no processes
+== posix_spawn | refused: does not let it start processes
 os.posix_spawn("/bin/touch", ["touch", PROJECT + "/made"], {})
-== exec in place of Python | refused: lets it start no processes
+== exec in place of Python | refused: does not let it start processes
 os.execv("/bin/touch", ["touch", PROJECT + "/made"])
-== a terminal of its own | refused: lets it start no processes
+== a terminal of its own | refused: does not let it start processes
 import pty
 pty.spawn("/bin/sh")
-== multiprocessing by fork | refused: lets it start no processes
+== multiprocessing by fork | refused: does not let it start processes
 import multiprocessing
 multiprocessing.get_context("fork").Process(target=print).start()
-== multiprocessing by spawn | refused: lets it start no processes
+== multiprocessing by spawn | refused: does not let it start processes
 import multiprocessing
 multiprocessing.get_context("spawn").Process(target=print).start()
-== a pool | refused: lets it start no processes
+== a pool | refused: does not let it start processes
 from concurrent.futures import ProcessPoolExecutor
 ProcessPoolExecutor(1).submit(print).result()
-== asyncio | refused: lets it start no processes
+== asyncio | refused: does not let it start processes
 import asyncio
 asyncio.run(asyncio.create_subprocess_exec("touch", PROJECT + "/made"))
-== workers of a data loader | refused: lets it start no processes
+== workers of a data loader | refused: does not let it start processes
 from torch.utils.data import DataLoader
 for _ in DataLoader([1, 2, 3], num_workers=2): pass
 == a shell of C | traced
@@ -119,7 +119,7 @@ for _ in range(60): threading.Thread(target=spin, daemon=True).start()
 == a thread that ends the process | crashes: exited with status 5
 threading.Thread(target=lambda: os._exit(5)).start()
 time.sleep(60)
-== a thread that ends the process when a run has begun | crashes: the process that had executed the module ended | module | no break
+== a thread that ends the process when a run has begun | crashes: the process that executed the file ended | module | no break
 def ends():
     while not open(f"/proc/self/task/{os.getpid()}/children").read(): time.sleep(0.01)
     os._exit(5)

@@ -57,7 +57,7 @@ def view_of_known(printer: Printer, value: torch.Tensor) -> str | None:
         scale = base.dtype.itemsize / value.dtype.itemsize
         layout = Layout((int(layout.count * scale),), (1,), int(layout.offset * scale))
         if not base.layout.is_plain:
-            raise UnwritableValue("two tensors of different dtypes share a storage in parts")
+            raise UnwritableValue("two tensors of different dtypes share parts of a storage")
         if len(base.layout.sizes) != 1:
             text = text.replace(".view(", ".flatten().view(", 1)
     text += steps_between(layout, layout_of(value))

@@ -24,7 +24,7 @@ def write_tensor(printer: Printer, value: torch.Tensor, place: str | None) -> st
     """
     kind = type(value)
     if dispatcher.is_functorch_wrapped(value):
-        raise UnwritableValue("a tensor inside a functorch transform has no source text")
+        raise UnwritableValue("a tensor inside a functorch transform cannot be written as code")
     if is_uninitialized(value):
         return f"torch.nn.parameter.{kind.__name__}()"
     if isinstance(value, torch.nn.Parameter) or getattr(value, "_is_param", False):
@@ -32,7 +32,7 @@ def write_tensor(printer: Printer, value: torch.Tensor, place: str | None) -> st
     if value.is_nested or value.layout is torch.jagged:
         return nested_tensor_text(printer, value)
     if is_wrapper(value) and not is_fake(value):
-        raise UnwritableValue(f"a {kind.__module__}.{kind.__qualname__} has no source text")
+        raise UnwritableValue(f"a {kind.__module__}.{kind.__qualname__} cannot be written as code")
     text = unusual_tensor_text(printer, value)
     if text is None:
         text = view_of_known(printer, value)

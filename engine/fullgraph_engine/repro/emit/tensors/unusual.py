@@ -59,7 +59,7 @@ def unusual_tensor_text(printer: Printer, value: torch.Tensor) -> str | None:
     elif value.is_mkldnn:
         text = f"{dense_text(value.dtype)}.to_mkldnn()"
     elif value.layout is not torch.strided:
-        raise UnwritableValue(f"a tensor of layout {value.layout} has no source text")
+        raise UnwritableValue(f"a tensor of layout {value.layout} cannot be written as code")
     elif value.is_quantized:
         return _quantized_text(printer, value)
     elif not _has_numbers(value.dtype):
@@ -101,7 +101,7 @@ def _quantized_text(printer: Printer, value: torch.Tensor) -> str:
         shown = [f"torch.tensor({part.tolist()}, dtype={part.dtype})" for part in parts]
         rest = f"{', '.join(shown)}, {value.q_per_channel_axis()}"
         return f"torch._make_per_channel_quantized_tensor({numbers}, {rest})"
-    raise UnwritableValue(f"a tensor quantized by {value.qscheme()} has no source text")
+    raise UnwritableValue(f"a tensor quantized by {value.qscheme()} cannot be written as code")
 
 
 @functools.cache
@@ -120,7 +120,7 @@ def nested_tensor_text(printer: Printer, value: torch.Tensor) -> str:
         UnwritableValue: the tensor is fake.
     """
     if is_fake(value) or any(is_fake(part) for part in value.unbind()):
-        raise UnwritableValue("a nested tensor without contents has no source text")
+        raise UnwritableValue("a nested tensor without contents cannot be written as code")
     made = [
         TensorExpression(printer.program, spec_of(part.detach())).text() for part in value.unbind()
     ]
