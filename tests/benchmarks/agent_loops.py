@@ -254,9 +254,10 @@ async def edit_with_fullgraph(agent: Agent, case: Case, effort: Effort) -> tuple
     if after is None:
         return None, "no edit"
     verified = await call(agent, effort, "verify", **common, changed=after)
-    verdict = verified.get("verdict", "")
-    effort.notes.append(f"verify: {verdict}")
-    return (after, how) if "differ in" not in verdict else (None, f"rejected {how}")
+    behavior = verified.get("behavior", ())
+    effort.notes.append(f"verify: {verified.get('verdict', '')}")
+    rejected = any("differs" in (one["outcome"], one.get("compiled")) for one in behavior)
+    return (None, f"rejected {how}") if rejected else (after, how)
 
 
 def edit_with_logs(case: Case, effort: Effort, plain: Plain) -> str | None:
