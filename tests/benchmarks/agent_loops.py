@@ -179,9 +179,11 @@ def run_plainly(case: Case, python: str, text: str | None = None) -> Plain | Non
             env=environment,
             timeout=120,
         )
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired as error:
+        print(f"   plain run: {error.timeout:.0f} s were not enough", flush=True)
         return None
     if not out.exists():
+        print(f"   plain run: {ended.stderr.strip().rpartition(chr(10))[2]}", flush=True)
         return None
     count = ended.stderr.count(_BREAK) + ended.stderr.count(_RECOMPILE)
     counts = {**json.loads(out.read_text()), "count": count}
