@@ -14,6 +14,7 @@ import re
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -44,7 +45,8 @@ def make_tensor(dtype: str, *sizes: int) -> torch.Tensor:
 def read_arguments(text: str, names: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the positional and keyword arguments that a text in the notation of probes means."""
     code = re.sub(r"\b(bf16|bool|[fiuc]\d+)\[([\d, ]*)\]", r"make_tensor('\1', \2)", text)
-    scope = {**names, "make_tensor": make_tensor, "call": lambda *a, **k: (a, k)}
+    known = {"torch": torch, "SimpleNamespace": SimpleNamespace}
+    scope = {**known, **names, "make_tensor": make_tensor, "call": lambda *a, **k: (a, k)}
     found: tuple[tuple[Any, ...], dict[str, Any]] = eval(f"call({code})", scope)
     return found
 
