@@ -1,14 +1,14 @@
-"""Compare two scripted agents on graph breaks of installed packages: with and without fullgraph.
+"""Compare two scripted agents, with and without fullgraph, on breaks and recompiles of packages.
 
 Usage: ``python -m tests.benchmarks.agent_loops --python PYTHON [--minutes N] [--seed N]
 PACKAGE ...``. Files of the packages, which PYTHON can import, are copied to a temporary folder and
-checked in a random order. Each break of a target with inputs that a plain run can make is a case.
+checked in a random order. Each break or recompile of a target is a case if a plain run has it, too.
 
 The agent with fullgraph calls the MCP tools ``check``, ``fix`` and ``verify``; without a fix, it
 applies the hint of Dynamo that ``explain`` returns. The other agent runs the target under plain
 torch.compile and applies the hint that ``TORCH_LOGS`` prints. Both apply a hint by
 ``apply_hints``, which makes only edits that a hint names. A fix is confirmed if a plain run has
-fewer breaks, and the results are the same as of the original.
+fewer breaks and recompiles, and the results are the same as of the original.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ _PRONE = re.compile(
 _LONGEST = 20_000
 """Maximum number of characters of a file."""
 _BREAK = "Graph break in user code at "
+_RECOMPILE = "Recompiling function "
+_KINDS = ("graph-break/", "recompile/", "guard/mutated")
+"""Beginnings of the codes of findings that a plain run can confirm."""
 _CONFIG = re.compile(r"(torch\._dynamo\.config\.\w+ = (?:True|False|\d+))")
 
 
@@ -61,11 +64,12 @@ class Case:
 
 @dataclass
 class Plain:
-    """A plain run: its counts, the path of its eager results, and what torch logged."""
+    """A plain run: its counts, the path of its eager results, what torch logged, and its time."""
 
     counts: dict[str, Any]
     results: Path
     log: str
+    seconds: float
 
 
 @dataclass
@@ -91,14 +95,20 @@ class Effort:
 
 
 def package_files(python: str, names: list[str]) -> list[tuple[str, Path]]:
-    """Return the modules of packages that may break graphs: their package, and their file."""
-    code = "import importlib.util as u, sys; print(*(u.find_spec(n).origin for n in sys.argv[1:]))"
+    """Return the modules that may break graphs: their package, and their file.
+
+    ``names`` are packages, whose modules are all meant, or single modules.
+    """
+    code = "import importlib.util as u, sys; out = sys.stdout; sys.stdout = sys.stderr; "
+    code += "print(*(u.find_spec(n).origin for n in sys.argv[1:]), file=out)"
     found = subprocess.run([python, "-c", code, *names], capture_output=True, text=True, check=True)
     files = []
     for name, origin in zip(names, found.stdout.split(), strict=True):
         root = Path(origin).parent
-        for path in sorted(root.rglob("*.py")):
+        is_package = Path(origin).name == "__init__.py"
+        for path in sorted(root.rglob("*.py")) if is_package else [Path(origin)]:
             package = ".".join([name, *path.relative_to(root).parts[:-1]])
+            package = package if is_package else name.rpartition(".")[0]
             if package.startswith("transformers.models.") and package.split(".")[2] > "m":
                 continue  # kept for other measurements
             text = path.read_text(errors="replace")
@@ -139,7 +149,7 @@ def find_cases(project: Project, options: argparse.Namespace, until: float) -> I
         for finding in report["findings"]:
             probe = probes.get(finding["target"])
             code = finding["code"]
-            if code.startswith("graph-break/") and probe and code not in codes:
+            if code.startswith(_KINDS) and probe and code not in codes:
                 codes.add(code)
                 yield Case(
                     copied,
@@ -160,6 +170,7 @@ def run_plainly(case: Case, python: str, text: str | None = None) -> Plain | Non
     out.unlink(missing_ok=True)
     command = [python, str(HERE / "plain_case.py"), str(file), case.target]
     environment = {**os.environ, "TORCH_LOGS": "graph_breaks,recompiles", "PYTHONPATH": ""}
+    started = time.monotonic()
     try:
         ended = subprocess.run(
             [*command, case.init, case.inputs, str(out)],
@@ -168,12 +179,15 @@ def run_plainly(case: Case, python: str, text: str | None = None) -> Plain | Non
             env=environment,
             timeout=120,
         )
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired as error:
+        print(f"   plain run: {error.timeout:.0f} s were not enough", flush=True)
         return None
     if not out.exists():
+        print(f"   plain run: {ended.stderr.strip().rpartition(chr(10))[2]}", flush=True)
         return None
-    counts = {**json.loads(out.read_text()), "breaks": ended.stderr.count(_BREAK)}
-    return Plain(counts, Path(f"{out}.pt"), ended.stderr)
+    count = ended.stderr.count(_BREAK) + ended.stderr.count(_RECOMPILE)
+    counts = {**json.loads(out.read_text()), "count": count}
+    return Plain(counts, Path(f"{out}.pt"), ended.stderr, time.monotonic() - started)
 
 
 def apply_hints(text: str, hints: str, line: int) -> str | None:
@@ -206,6 +220,7 @@ def insert_setting(text: str, setting: str) -> str | None:
 
 async def call(agent: Agent, effort: Effort, tool: str, **arguments: Any) -> dict[str, Any]:
     """Call a tool until it answers, and count the calls and bytes; an error is an empty answer."""
+    started = time.monotonic()
     while True:
         effort.calls += 1
         try:
@@ -216,6 +231,7 @@ async def call(agent: Agent, effort: Effort, tool: str, **arguments: Any) -> dic
                 continue
             effort.notes.append(f"{tool}: {error}")
             return {}
+        effort.notes.append(f"{tool}: {time.monotonic() - started:.0f} s")
         effort.read += len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode())
         return answer
 
@@ -224,73 +240,79 @@ async def edit_with_fullgraph(agent: Agent, case: Case, effort: Effort) -> tuple
     """Return the text that an agent with fullgraph makes, and how: ``fix`` or ``hint``."""
     text, file = case.file.read_text(), case.file.name
     checked = await call(agent, effort, "check", file=file, target=case.target)
-    breaks = [one for one in checked.get("findings", ()) if one["code"].startswith("graph-break/")]
-    if not breaks:
-        return None, "no break"
+    finding = next((one for one in checked.get("findings", ()) if one["code"] == case.code), None)
+    if finding is None:
+        return None, "no finding"
     common = {"file": file, "target": case.target}
-    found = await call(agent, effort, "fix", **common, finding=breaks[0]["id"], unsafe=True)
+    found = await call(agent, effort, "fix", **common, finding=finding["id"], unsafe=True)
     how, after = "fix", None
     if found.get("diff"):
         after = apply_diff(text, found["diff"])
     else:
         how = "hint"
-        explained = await call(agent, effort, "explain", **common, finding=breaks[0]["id"])
-        line = int(breaks[0]["at"].split(":")[-2])
+        explained = await call(agent, effort, "explain", **common, finding=finding["id"])
+        line = int(finding["at"].split(":")[-2])
         after = apply_hints(text, "\n".join(explained.get("hints", ())), line)
     if after is None:
         return None, "no edit"
     verified = await call(agent, effort, "verify", **common, changed=after)
-    verdict = verified.get("verdict", "")
-    effort.notes.append(f"verify: {verdict}")
-    return (after, how) if "differ in" not in verdict else (None, f"rejected {how}")
+    behavior = verified.get("behavior", ())
+    effort.notes.append(f"verify: {verified.get('verdict', '')}")
+    rejected = any("differs" in (one["outcome"], one.get("compiled")) for one in behavior)
+    return (None, f"rejected {how}") if rejected else (after, how)
 
 
-def edit_with_logs(case: Case, effort: Effort, python: str) -> str | None:
-    """Return the text that an agent makes from the log of a plain run."""
-    effort.calls += 1
-    plain = run_plainly(case, python)
-    if plain is None:
+def edit_with_logs(case: Case, effort: Effort, plain: Plain) -> str | None:
+    """Return the text that an agent makes from the log of a plain run, which is its only call."""
+    add_run(effort, plain)
+    breaks = case.code.startswith("graph-break/")
+    page = f"/{case.code.rpartition('/')[2].lower()}.html" if breaks else ""
+    parts = plain.log.split(_BREAK if breaks else _RECOMPILE)[1:]
+    if not parts:
         return None
-    effort.read += len(plain.log.encode())
-    first = plain.log.split(_BREAK)[1:2]
-    if not first:
-        return None
-    place = re.match(r"(.+?):(\d+)", first[0])
+    logged = next((one for one in parts if page in one), parts[0])
+    place = re.match(r"(.+?):(\d+)", logged)
     line = int(place[2]) if place and place[1] == str(case.file) else 0
-    return apply_hints(case.file.read_text(), first[0], line)
+    return apply_hints(case.file.read_text(), logged, line)
+
+
+def add_run(effort: Effort, plain: Plain | None) -> None:
+    """Count a plain run as a call of an agent, which reads its log."""
+    effort.calls += 1
+    if plain is not None:
+        effort.read += len(plain.log.encode())
+        effort.seconds += plain.seconds
 
 
 def is_confirmed(before: Plain, after: Plain | None, python: str) -> tuple[bool, bool]:
-    """Return whether a plain run has fewer breaks with the same results, and whether the results
-    are others.
+    """Return whether a plain run has fewer breaks and recompiles with the same results, and whether
+    the results are others.
     """
     if after is None:
         return False, True
     code = (
-        "import sys, torch; a, b = (torch.load(p, weights_only=False) for p in sys.argv[1:]); "
-        "torch.testing.assert_close(a, b, equal_nan=True)"
+        "import sys, torch, plain_case; "
+        "a, b = (torch.load(p, weights_only=False) for p in sys.argv[1:]); "
+        "sys.exit(not plain_case.same_results(a, b))"
     )
     equal = subprocess.run(
-        [python, "-c", code, str(before.results), str(after.results)], capture_output=True
+        [python, "-c", code, str(before.results), str(after.results)],
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(HERE)},
     )
     same = equal.returncode == 0 and after.counts["same"]
-    return same and after.counts["breaks"] < before.counts["breaks"], not same
+    return same and after.counts["count"] < before.counts["count"], not same
 
 
-def note_edit(
-    effort: Effort, case: Case, before: Plain, after: str | None, how: str, python: str
-) -> str:
-    """Confirm an edit by a plain run, add it to the counts, and return words about it."""
-    if after is None:
-        return how
+def note_edit(effort: Effort, before: Plain, run: Plain | None, how: str, python: str) -> str:
+    """Add an edit, with the plain run after it, to the counts, and return words about it."""
     effort.edits += 1
-    run = run_plainly(case, python, after)
     confirmed, other = is_confirmed(before, run, python)
     effort.confirmed += confirmed
     effort.wrong += other
     effort.by_fix += confirmed and how == "fix"
-    breaks = run.counts["breaks"] if run is not None else "failed"
-    return f"{how}: breaks {before.counts['breaks']} → {breaks}{', other results' if other else ''}"
+    count = run.counts["count"] if run is not None else "failed"
+    return f"{how}: {before.counts['count']} → {count}{', other results' if other else ''}"
 
 
 async def compare_agents(options: argparse.Namespace) -> None:
@@ -306,7 +328,7 @@ async def compare_agents(options: argparse.Namespace) -> None:
         async with agent_of_process(project) as agent:
             for case in find_cases(project, options, until):
                 before = run_plainly(case, options.python)
-                if before is None or not before.counts["breaks"] or not before.counts["same"]:
+                if before is None or not before.counts["count"] or not before.counts["same"]:
                     unusable += 1
                     why = "no run" if before is None else str(before.counts)
                     print(f"   left out: {case.file.name} {case.target}: {why}", flush=True)
@@ -314,24 +336,24 @@ async def compare_agents(options: argparse.Namespace) -> None:
                 cases += 1
                 with_mcp.notes.clear()
                 started = time.monotonic()
-                after, how = await edit_with_fullgraph(agent, case, with_mcp)
+                after, words = await edit_with_fullgraph(agent, case, with_mcp)
                 with_mcp.seconds += time.monotonic() - started
-                words = note_edit(with_mcp, case, before, after, how, options.python)
-                started = time.monotonic()
-                edited = edit_with_logs(case, with_logs, options.python)
+                edited, run = edit_with_logs(case, with_logs, before), None
+                if after is not None:
+                    run = run_plainly(case, options.python, after)
+                    words = note_edit(with_mcp, before, run, words, options.python)
+                other = "no edit"
                 if edited is not None:
-                    with_logs.calls += 1
-                    run = run_plainly(case, options.python, edited)
-                    with_logs.read += len(run.log.encode()) if run is not None else 0
-                with_logs.seconds += time.monotonic() - started
-                other = note_edit(
-                    with_logs, case, before, edited, "hint" if edited else "no edit", options.python
-                )
+                    if edited != after:
+                        run = run_plainly(case, options.python, edited)
+                    add_run(with_logs, run)
+                    other = note_edit(with_logs, before, run, "hint", options.python)
                 print(f"{cases}. {case.file.name} {case.target} {case.code}", flush=True)
                 print(f"     MCP: {words}; TORCH_LOGS: {other}", flush=True)
-                for note in with_mcp.notes:
-                    print(f"     {note}", flush=True)
-    print(f"{cases} cases, {unusable} left out (no plain run with breaks and equal results)")
+                print(f"     {'; '.join(with_mcp.notes)}", flush=True)
+                if cases % 5 == 0:
+                    print(with_mcp, with_logs, sep="\n", flush=True)
+    print(f"{cases} cases, {unusable} left out (no plain run with them and equal results)")
     print(with_mcp, with_logs, sep="\n")
 
 

@@ -370,6 +370,16 @@ async def test_verify_reports_other_results(project: Project) -> None:
     assert answer["verdict"].endswith("Results or gradients differ in Net.")
 
 
+async def test_verify_reports_failing_compiled_code(project: Project) -> None:
+    project.write("net.py", NET)
+    changed = NET + "    # behavior: compiled: The compiled code raises an error.\n"
+    async with agent_in_process(project) as agent:
+        answer = await agent.call("verify", file="net.py", changed=changed)
+    (behavior,) = answer["behavior"]
+    assert (behavior["outcome"], behavior["compiled"]) == ("same", "differs")
+    assert answer["verdict"].endswith("The compiled code fails or gives other results in Net.")
+
+
 async def test_comparison_with_a_revision(project: Project) -> None:
     (project.folder / ".git").rmdir()
     identity = ["-c", "user.name=n", "-c", "user.email=e@example.org"]

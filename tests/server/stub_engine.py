@@ -169,7 +169,8 @@ class Stub:
 
     def compare(self, request: p.Compare) -> None:
         """``# behavior: differs: REASON`` in the changed text says what comes of it, ``wait`` goes
-        on until it is cancelled, ``die`` ends the engine; without one it is the same, exactly."""
+        on until it is cancelled, ``die`` ends the engine, ``compiled`` differs only in compiled
+        code; without one it is the same, exactly."""
         number, match = request.request, BEHAVIOR.search(request.changed)
         word, reason = (match[1], match[2] or "") if match else ("exact", "")
         if word == "die":
@@ -181,10 +182,15 @@ class Stub:
             "exact": "same",
             "same": "same",
             "differs": "differs",
+            "compiled": "differs" if request.compiled_by else "same",
         }
         outcome = outcomes.get(word, "unverified")
+        packed = ("cases",) if word == "compiled" else ()
         case = p.ComparedCase("x=f32[4]", same=outcome == "same", exact=word == "exact")
-        self.say(p.Compared(number, outcome, word == "exact", (case,), reason, 0.5, cancelled))
+        exact = word == "exact"
+        self.say(
+            p.Compared(number, outcome, exact, (case,), reason, 0.5, cancelled, packed_cases=packed)
+        )
 
     def analyze(self, request: p.Analyze) -> None:
         began = time.monotonic()

@@ -254,6 +254,18 @@ def test_a_condition_on_a_tensor_is_no_better() -> None:
             ITEM,
         ),
         (
+            "python-numbers",
+            "y = np.unique(y).astype(int)\n    return [x.sum(int(n)) for n in «sorted(y)»]",
+            "y = list(map(int, sorted(set(y))))\n    return [x.sum(int(n)) for n in sorted(y)]",
+            "builtin operator",
+        ),
+        (
+            "python-numbers",
+            "return x.sum(«np.unique(y).tolist()»)",
+            "return x.sum(sorted(set(y)))",
+            ITEM,
+        ),
+        (
             "range",
             "return x.sum(«torch.arange(1, len(x.shape), device=x.device)».tolist())",
             "return x.sum(list(range(1, len(x.shape))))",
@@ -430,6 +442,7 @@ def test_what_differs_in_each_call_is_not_frozen_as_a_fix() -> None:
         "return «np.all(x == 1)»",
         "return «(np.array(x) == np.array(y)).all()»",
         "return «np.stack(x)»",
+        "return «np.unique(torch.relu(x)).tolist()»",
         "return «torch.ceil(x).item()»",
     ],
 )

@@ -35,10 +35,11 @@ _INTEGER_TYPES = words("int numpy.int32 numpy.int64 'int' 'int32' 'int64'")
 
 
 def python_numbers(site: Site) -> Iterator[Candidate]:
-    """Yield rewrites of ``int(np.ceil(n / 2))`` as ``math.ceil(n / 2)``, and of
-    ``np.all(np.array(sizes) == n)`` as ``all(one == n for one in sizes)``.
+    """Yield rewrites of ``int(np.ceil(n / 2))`` as ``math.ceil(n / 2)``, of ``np.unique(axes)`` as
+    ``sorted(set(axes))``, and of ``np.all(np.array(sizes) == n)`` as ``all(one == n for one in
+    sizes)``.
 
-    The first rewrite changes the condition or statement with the finding, the second the whole
+    The first candidate changes the condition or statement with the finding, the second the whole
     function. The second helps if the graph breaks where a variable with the result is used.
     """
     if not site.finding.code.startswith("graph-break"):
@@ -95,13 +96,28 @@ class _Conversion(cst.CSTTransformer):
             if method in ("all", "any") and isinstance(new.func, cst.Attribute):
                 return self._each_compared(method, new.func.value)
         known = {1: _OF_ONE, 2: _OF_TWO}.get(len(old.args), {})
-        if package != "numpy" or not plain or function not in known:
+        is_unique = function == "unique" and len(old.args) == 1
+        if package != "numpy" or not plain or not (is_unique or function in known):
             return None
-        if any(self._conditions.is_tensor(one.value) for one in old.args):
+        if any(self._is_tensor(one.value) for one in old.args):
             return None
         self.is_exact = False
         given = ", ".join(self._syntax.site.code(one.value) for one in new.args)
-        return f"{known[function]}({given})"
+        return f"sorted(set({given}))" if is_unique else f"{known[function]}({given})"
+
+    def _is_tensor(self, node: cst.BaseExpression) -> bool:
+        """Whether an argument seems to be a tensor.
+
+        The trace saw the last value of a variable, which is not the argument in
+        ``axes = np.unique(axes)``.
+        """
+        assigned = self._syntax.text.around(node, cst.Assign)
+        targets = assigned.targets if assigned is not None else ()
+        if isinstance(node, cst.Name) and any(
+            names_in(one.target) == {node.value} for one in targets
+        ):
+            return False
+        return self._conditions.is_tensor(node)
 
     def _each_compared(self, function: str, compared: cst.BaseExpression) -> str | None:
         """Return code that compares each number of a list with one number; None if an expression is
@@ -150,13 +166,16 @@ class _Conversion(cst.CSTTransformer):
         if not isinstance(new.func, cst.Attribute) or not self._is_made(new.func.value):
             return None
         inner, method = new.func.value, new.func.attr.value
-        if method == "item" and not new.args:
+        is_list = isinstance(inner, cst.Call) and code(inner.func) == "sorted"
+        if method == ("tolist" if is_list else "item") and not new.args:
             return code(inner)
         if method != "astype" or len(new.args) != 1:
             return None
         type_ = new.args[0].value
         if (self._syntax.name(type_) or code(type_).replace('"', "'")) not in _INTEGER_TYPES:
             return None
+        if is_list:
+            return f"list(map(int, {code(inner)}))"
         whole = isinstance(inner, cst.Call) and code(inner.func) in _WHOLE
         return code(inner) if whole else f"int({code(inner)})"
 

@@ -170,14 +170,19 @@ def _verdict(findings: list[ChangedFinding], behavior: list[ComparedBehavior]) -
     if counts["unknown"]:
         parts.append(f"{counts['unknown']} unknown")
     words = ", ".join(parts)
-    differing = [one.target for one in behavior if "differs" in (one.outcome, one.compiled)]
+    differing = [one.target for one in behavior if one.outcome == "differs"]
+    compiled = [
+        one.target for one in behavior if one.compiled == "differs" and one.target not in differing
+    ]
     unverified = [
         one.target
         for one in behavior
-        if one.target not in differing and "unverified" in (one.outcome, one.compiled)
+        if one.target not in (*differing, *compiled) and "unverified" in (one.outcome, one.compiled)
     ]
     if differing:
         return f"{words}. Results or gradients differ in {listing(differing)}."
+    if compiled:
+        return f"{words}. The compiled code fails or gives other results in {listing(compiled)}."
     if unverified or not behavior:
         where = f" in {listing(unverified)}" if unverified else ""
         return f"{words}. Equal results and gradients could not be verified{where}."
