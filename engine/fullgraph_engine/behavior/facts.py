@@ -384,7 +384,10 @@ class FactCollector:
     def collect_module(self, path: str, module: torch.nn.Module, depth: int) -> None:
         """Collect the parameters, buffers, submodules and plain attributes of a module; see
         :meth:`collect` for ``path`` and ``depth``.
+
+        A compiled module counts as its original, as ``torch.compile`` may have other options.
         """
+        module = unwrap_compiled(module)
         self.add_fact(path, f"a {_type_name(module)} with {list(vars(module).get('_modules', ()))}")
         for name, item in list(vars(module).items()):
             if name in ("_parameters", "_buffers"):

@@ -113,10 +113,10 @@ def input_gradients(call: CompiledCall, outputs: list[torch.Tensor]) -> list[tor
     """
     ends = [one for one in outputs if one.requires_grad and one.is_floating_point()]
     owner = getattr(call.function, "__self__", call.function)
-    inputs = list(pytree.tree_leaves((call.args, call.kwargs)))
-    for one in (owner, *inputs):
-        if isinstance(one, torch.nn.Module):
-            inputs += one.parameters()
+    given = list(pytree.tree_leaves((call.args, call.kwargs)))
+    modules = [one for one in (owner, *given) if isinstance(one, torch.nn.Module)]
+    # Another version of the program may need gradients of more arguments, but not of parameters.
+    inputs = [*(one for module in modules for one in module.parameters()), *given]
     wanted = {id(one): one for one in inputs if isinstance(one, torch.Tensor) and one.requires_grad}
     try:
         return gradients_of_outputs(ends, list(wanted.values()), retain_graph=True)

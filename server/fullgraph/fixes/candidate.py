@@ -76,6 +76,9 @@ class Candidate:
     """True if the rewritten program compiles parts of the module with the finding separately,
     instead of compiling the whole module.
     """
+    left_out: tuple[str, ...] = ()
+    """Names of functions that the rewrite leaves out of the graph, so that the graph breaks where
+    they are called."""
     suggestion: bool = False
     """True if the candidate is only a draft for the user to adapt; it is never applied
     automatically.
@@ -105,6 +108,7 @@ class Candidate:
             returns_tensors=self.returns_tensors or further.returns_tensors,
             compiles_faster=self.compiles_faster or further.compiles_faster,
             uncompiles_target=self.uncompiles_target or further.uncompiles_target,
+            left_out=(*self.left_out, *further.left_out),
             suggestion=self.suggestion or further.suggestion,
         )
 

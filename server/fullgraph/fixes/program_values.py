@@ -30,7 +30,8 @@ def compare_values(
     """Compare the values of the original program with the values of the rewritten program.
 
     Results and gradients are compared in the order of the calls. State is compared by name, if both
-    programs have it. Differences in the aspects ``lost`` are ignored. ``ended_early`` is true if an
+    programs have it. Differences in the aspects ``lost`` are ignored; if ``lost``
+    includes gradients, gradients of both programs are compared. ``ended_early`` is true if an
     exception of Dynamo ended the original program: only the values up to there are compared.
     ``stopped`` is true if the engine ended one of the programs: only calls that both made are
     compared. The outcome is "unverified" if the programs did not compute comparable values.
@@ -40,8 +41,11 @@ def compare_values(
     aspects: tuple[Aspect, ...] = ("result", "gradient")
     for aspect in aspects:
         old, new = ([one for one in side if one.aspect == aspect] for side in (before, after))
-        if aspect in lost and aspect != "result":
-            continue
+        if aspect in lost and aspect == "gradient":
+            shared = {one.path for one in old if one.digest} & {
+                one.path for one in new if one.digest
+            }
+            old, new = ([one for one in side if one.path in shared] for side in (old, new))
         if ended_early:
             new = new[: len(old)]
         if stopped:
@@ -71,6 +75,11 @@ def compare_values(
     if not count:
         return Compared(0, "unverified", reason="The program computes no values to compare.")
     return Compared(0, "same", exact)
+
+
+def _paths_of_numbers(values: Sequence[ObservedValue]) -> set[str]:
+    """Return the paths of tensors and numbers, without the paths of containers."""
+    return {one.path for one in values if one.digest}
 
 
 def _call_of(value: ObservedValue) -> str:

@@ -16,36 +16,62 @@ from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.compile_sites import compiled_calls, guard_of
 from fullgraph.fixes.rewrites.if_conversion import statements_of
 from fullgraph.fixes.rewrites.names import code_of, descendants, names_read
+from fullgraph.fixes.rewrites.placing import insert_before
 from fullgraph.fixes.rewrites.syntax import Syntax, callee
 from fullgraph.fixes.site import Change, Replacing, Site
-from fullgraph_engine.protocol.evidence import RecompileEvidence
+from fullgraph_engine.protocol.evidence import GuardFailure, RecompileEvidence
 
 _ARGUMENT = re.compile(r"^L\['(?P<name>\w+)'\]$")
+_IN_ARGUMENT = re.compile(r"^L\['(?P<name>\w+)'\](?P<attributes>(?:\.\w+)*)$")
+_MARKED = ("_dynamo_dynamic_indices", "_dynamo_dim_marking", "_dynamo_unbacked_indices")
+_MARKS = ("mark_dynamic", "maybe_mark_dynamic", "mark_unbacked", "mark_static")
 _WITHOUT_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
 
 
-def contiguous_arguments(site: Site) -> Iterator[Candidate]:
-    """Yield a rewrite that passes a contiguous tensor, if the strides of an argument vary."""
+def converted_arguments(site: Site) -> Iterator[Candidate]:
+    """Yield rewrites that convert a tensor in each call, if its strides, its dtype or
+    ``requires_grad`` vary."""
     evidence, guard, syntax = site.finding.evidence, guard_of(site.finding), Syntax(site)
     if not isinstance(evidence, RecompileEvidence) or guard is None:
         return
     found = _ARGUMENT.match(guard.source)
-    if found is None or not evidence.detail.startswith("stride"):
+    if found is None:
         return
-    name = found["name"]
-    changes: list[tuple[cst.CSTNode, Change]] = []
-    for call in compiled_calls(syntax, evidence.function):
-        value = call.arguments.get(name)
-        if value is not None:
-            code = f"{syntax.operand(value)}.contiguous()"
-            changes.append((value, syntax.expression(code)))
-    if changes:
-        yield Candidate(
-            "contiguous",
-            f"Pass a contiguous `{name}`",
-            site.replaced(changes),
-            gives_up=f"A call with another layout of `{name}` copies it.",
-        )
+    name, kind = found["name"], evidence.detail.partition(" ")[0]
+    for code, words, gives_up in _conversions(kind, name, guard):
+        changes: list[tuple[cst.CSTNode, Change]] = []
+        for call in compiled_calls(syntax, evidence.function):
+            value = call.arguments.get(name)
+            if value is not None and (code.count("{}") == 1 or isinstance(value, cst.Name)):
+                converted = code.replace("{}", syntax.operand(value))
+                changes.append((value, syntax.expression(converted)))
+        if changes:
+            yield Candidate(
+                "contiguous" if kind == "stride" else f"convert-{kind.replace('_', '-')}",
+                words,
+                site.replaced(changes),
+                gives_up=gives_up,
+                loses=("gradient",) if code.count("{}") > 1 else (),
+            )
+
+
+def _conversions(kind: str, name: str, guard: GuardFailure) -> Iterator[tuple[str, str, str]]:
+    """Yield the code that converts an argument ``{}``, with a title and what the user gives up.
+
+    ``kind`` is the property that varies between calls: ``stride``, ``dtype``, ``requires_grad``.
+    """
+    if kind == "stride":
+        gives_up = f"A call with another layout of `{name}` copies it."
+        yield "{}.contiguous()", f"Pass a contiguous `{name}`", gives_up
+    elif kind == "dtype":
+        for dtype in (guard.now, guard.was):
+            yield "{}.to(" + dtype + ")", f"Pass `{name}` as `{dtype}`", "Each call converts it."
+    elif kind == "requires_grad":
+        words = f"Pass `{name}` without its gradient"
+        yield "{}.detach()", words, f"`{name}` does not get a gradient from these calls."
+        code = "({} if {}.requires_grad else {}.detach().requires_grad_())"
+        gives_up = f"The backward pass also computes the gradient of `{name}`."
+        yield code, f"Pass `{name}` so that it always requires a gradient", gives_up
 
 
 def uncompiled_evaluation(site: Site) -> Iterator[Candidate]:
@@ -83,6 +109,88 @@ def uncompiled_evaluation(site: Site) -> Iterator[Candidate]:
             site.replaced(changes),
             gives_up="Evaluation runs in eager mode, which may be slower.",
         )
+
+
+def uncompiled_first_call(site: Site) -> Iterator[Candidate]:
+    """Yield a rewrite that runs calls of one kind in eager mode, if only the first call is of this
+    kind: a cache is still None, or the state has another dtype.
+    """
+    evidence, guard, syntax = site.finding.evidence, guard_of(site.finding), Syntax(site)
+    if not isinstance(evidence, RecompileEvidence) or guard is None:
+        return
+    found = _IN_ARGUMENT.match(guard.source)
+    numbers = [number for one in site.finding.calls for number in one.numbers]
+    if found is None or min(numbers, default=0) != 2:
+        return
+    attributes = found["attributes"]
+    if guard.was == "None" and site.finding.code == "recompile/type":
+        test = f"{attributes} is None"
+    elif evidence.detail == "dtype":
+        test = f"{attributes}.dtype == {guard.was}"
+    else:
+        return
+    stance = f"{syntax.spelled('torch.compiler.set_stance')}"
+    changes: list[tuple[cst.CSTNode, Change]] = []
+    for call in compiled_calls(syntax, evidence.function):
+        value = call.arguments.get(found["name"])
+        line = syntax.text.around(call.node, cst.SimpleStatementLine)
+        if not isinstance(line, cst.SimpleStatementLine):
+            return
+        if isinstance(value, cst.Name):
+            code = f'{stance}("force_eager" if {value.value}{test} else "default")'
+        elif value is None and guard.was == "None" and not attributes:
+            code = f'{stance}("force_eager")'
+        else:
+            continue
+        body = cst.IndentedBlock([line.with_changes(leading_lines=())])
+        item = cst.WithItem(syntax.expression(code))
+        changes.append((line, cst.With([item], body, leading_lines=line.leading_lines)))
+    if changes:
+        yield Candidate(
+            "uncompiled-first-call",
+            f"Do not compile calls where `{found['name']}{test}`",
+            site.replaced(changes, imports=syntax.imports_for(stance)),
+            gives_up="These calls run in eager mode, which may be slower.",
+        )
+
+
+def marked_before_first_call(site: Site) -> Iterator[Candidate]:
+    """Yield a rewrite that marks the sizes of a tensor before the first call with the tensor, if
+    the program marks them later."""
+    evidence, guard, syntax = site.finding.evidence, guard_of(site.finding), Syntax(site)
+    if not isinstance(evidence, RecompileEvidence) or guard is None:
+        return
+    found = _ARGUMENT.match(guard.source)
+    if found is None or not any(one in guard.words for one in _MARKED):
+        return
+    calls = compiled_calls(syntax, evidence.function)
+    tensor = calls[0].arguments.get(found["name"]) if calls else None
+    lines = [
+        line
+        for line in m.findall(site.module, m.SimpleStatementLine([m.Expr(m.Call())]))
+        if isinstance(line, cst.SimpleStatementLine)
+        and tensor is not None
+        and _marked_tensor(syntax, line) == code_of(tensor)
+    ]
+    if not lines or not isinstance(tensor, cst.Name):
+        return
+    marks = [one.body[0] for one in lines]
+    changes = insert_before(site, calls[0].node, marks)
+    if changes is not None:
+        gone: list[tuple[cst.CSTNode, Change]] = [(one, cst.RemoveFromParent()) for one in lines]
+        yield Candidate(
+            "marked-before",
+            f"Mark the sizes of `{tensor.value}` before the first call",
+            site.replaced([*changes, *gone]),
+            gives_up="All calls use the code with dynamic sizes.",
+        )
+
+
+def _marked_tensor(syntax: Syntax, line: cst.SimpleStatementLine) -> str:
+    """Return the code of the tensor whose sizes a statement marks; empty for other statements."""
+    call = cst.ensure_type(cst.ensure_type(line.body[0], cst.Expr).value, cst.Call)
+    is_mark = syntax.called(call).rpartition(".")[2] in _MARKS
+    return code_of(call.args[0].value) if is_mark and call.args else ""
 
 
 def default_arguments(site: Site) -> Iterator[Candidate]:

@@ -38,6 +38,22 @@ def compiled_name(function: str) -> str:
     return resumed[1] if resumed else function
 
 
+def compiled_function(syntax: Syntax, function: str, target: str) -> cst.FunctionDef | None:
+    """Return the definition of a compiled function; None without one, or if there are several.
+
+    ``target`` is the function or class that the program compiles, such as ``Net`` or
+    ``Net.update``; it selects one of several methods ``forward``.
+    """
+    named = m.FunctionDef(name=m.Name(compiled_name(function)))
+    found = [one for one in m.findall(syntax.module, named) if isinstance(one, cst.FunctionDef)]
+    if len(found) > 1:
+        kinds = [syntax.text.around(one, cst.ClassDef) for one in found]
+        path = target.split(".")
+        pairs = zip(found, kinds, strict=True)
+        found = [one for one, kind in pairs if kind is not None and kind.name.value in path]
+    return found[0] if len(found) == 1 else None
+
+
 def compile_expressions(syntax: Syntax, function: str) -> list[cst.BaseExpression]:
     """Return the expressions that compile ``function``: a decorator, or calls of ``torch.compile``
     or of ``Module.compile``.
@@ -110,7 +126,9 @@ def compiled_calls(syntax: Syntax, function: str) -> list[CompiledCallSite]:
     found = []
     for call in m.findall(syntax.module, m.Call()):
         assert isinstance(call, cst.Call)
-        if dotted_name(call.func).rpartition(".")[2] in called or _is_compiled_here(syntax, call):
+        is_library = syntax.called(call).startswith("torch.")
+        is_named = dotted_name(call.func).rpartition(".")[2] in called and not is_library
+        if is_named or _is_compiled_here(syntax, call):
             found.append(CompiledCallSite(call, _arguments_by_name(call, parameters)))
     return found
 
@@ -159,10 +177,27 @@ def _compiled_names(syntax: Syntax, function: str) -> Iterator[str]:
         given = _compiled_argument(syntax, value)
         if given is not None and (function == "forward" or _is_called(given, function)):
             yield from (dotted_name(one.target).rpartition(".")[2] for one in assign.targets)
+    if function == "forward":
+        yield from _names_of_objects(syntax)
     for call in m.findall(syntax.module, m.Call()) if function == "forward" else ():
         if isinstance(call, cst.Call) and _is_module_compile(syntax, call):
             owner = cst.ensure_type(call.func, cst.Attribute).value
             yield dotted_name(owner).rpartition(".")[2]
+
+
+def _names_of_objects(syntax: Syntax) -> Iterator[str]:
+    """Yield the variables and attributes that hold an object of a class whose ``forward`` is
+    decorated with ``torch.compile``."""
+    kinds = set()
+    for method in m.findall(syntax.module, m.FunctionDef(name=m.Name("forward"))):
+        decorators = cst.ensure_type(method, cst.FunctionDef).decorators
+        kind = syntax.text.around(method, cst.ClassDef)
+        if kind is not None and any(_is_compile(syntax, one.decorator) for one in decorators):
+            kinds.add(kind.name.value)
+    for assign in m.findall(syntax.module, m.Assign(value=m.Call())):
+        assert isinstance(assign, cst.Assign)
+        if dotted_name(cst.ensure_type(assign.value, cst.Call).func) in kinds:
+            yield from (dotted_name(one.target).rpartition(".")[2] for one in assign.targets)
 
 
 def _arguments_by_name(call: cst.Call, names: Sequence[str]) -> dict[str, cst.BaseExpression]:

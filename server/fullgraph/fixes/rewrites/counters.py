@@ -46,7 +46,8 @@ def counters(site: Site) -> Iterator[Candidate]:
         return
     words = site.code(changed)
     yield from _first_time(site, function, changed)
-    if _count_mentions(function.body, changed) == _count_mentions(small.node, changed):
+    is_unread = _count_mentions(function.body, changed) == _count_mentions(small.node, changed)
+    if is_unread and not _is_read_elsewhere(site.module, small.node, changed):
         yield Candidate(
             "not-when-compiling",
             f"Change `{words}` only when not compiling",
@@ -84,6 +85,19 @@ def _count_mentions(node: cst.CSTNode, expression: cst.BaseExpression) -> int:
 
     declared = m.findall(node, m.NameItem(name=m.MatchIfTrue(is_it)))
     return len(m.findall(node, m.MatchIfTrue(is_it))) - len(declared)
+
+
+def _is_read_elsewhere(
+    module: cst.Module, statement: cst.BaseSmallStatement, changed: cst.BaseExpression
+) -> bool:
+    """Whether the module reads an attribute outside of ``statement``, which changes it."""
+    if not isinstance(changed, cst.Attribute):
+        return False
+    same = m.Attribute(attr=m.Name(changed.attr.value))
+    assigned = m.findall(module, m.AssignTarget(same))
+    targets = [cst.ensure_type(one, cst.AssignTarget).target for one in assigned]
+    here = m.findall(statement, same)
+    return len(m.findall(module, same)) > len(targets) + len(here)
 
 
 def _first_time(

@@ -14,6 +14,7 @@ from fullgraph.fixes.rewrites.names import descendants
 from fullgraph.fixes.rewrites.syntax import (
     Syntax,
     assigned_value,
+    callee,
     dotted_name,
     import_name,
     names_in,
@@ -79,7 +80,7 @@ def left_untraced(site: Site) -> Iterator[Candidate]:
     """
     syntax = Syntax(site)
     part = smallest_call(syntax)
-    if part is None:
+    if part is None or _is_disabled(syntax, part):
         return
     names = _used_variables(syntax, part)
     if names is None:
@@ -108,6 +109,22 @@ def left_untraced(site: Site) -> Iterator[Candidate]:
                 gives_up=way.gives_up,
                 suggestion=way.suggestion,
             )
+
+
+def _is_disabled(syntax: Syntax, part: cst.BaseExpression) -> bool:
+    """Whether an expression calls a function of the file that ``torch.compiler.disable`` decorates:
+    the graph breaks there on purpose.
+    """
+    called = dotted_name(part.func) if isinstance(part, cst.Call) else ""
+    return any(
+        isinstance(one, cst.FunctionDef)
+        and one.name.value == called
+        and any(
+            syntax.name(callee(each.decorator)) == "torch.compiler.disable"
+            for each in one.decorators
+        )
+        for one in syntax.module.body
+    )
 
 
 def smallest_call(syntax: Syntax) -> cst.BaseExpression | None:

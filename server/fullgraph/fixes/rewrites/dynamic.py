@@ -4,26 +4,31 @@ second call.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.compile_sites import (
+    CompiledCallSite,
     compile_expressions,
     compiled_calls,
     guard_of,
     with_option,
 )
+from fullgraph.fixes.rewrites.names import code_of
 from fullgraph.fixes.rewrites.placing import insert_before
-from fullgraph.fixes.rewrites.syntax import Syntax
-from fullgraph.fixes.site import Change, Site
+from fullgraph.fixes.rewrites.syntax import Syntax, names_in
+from fullgraph.fixes.site import Change, Replacing, Site
 from fullgraph_engine.protocol import Finding
 from fullgraph_engine.protocol.evidence import RecompileEvidence
 
-_LOCAL = re.compile(r"^L\['(?P<name>\w+)'\]$")
-_SIZE = re.compile(r"^`(?P<name>\w+)\.shape\[(?P<axis>\d+)\]` was (?P<size>\d+),")
+_LOCAL = re.compile(r"^L\['(?P<name>\w+)'\](?P<index>\[\d+\])?$")
+_SIZE = re.compile(r"^`[\w.\[\]]+\.shape\[(?P<axis>\d+)\]` was (?P<was>\d+), now (?P<now>\d+)")
+_SIZES = re.compile(r"(?<![\w.\]])(\w+)\.shape\[(\d+)\]")
 _INTEGER = re.compile(r"^-?\d+$")
 _NUMBER = re.compile(r"^-?\d+(?:\.\d*)?(?:e[-+]?\d+)?$")
 _MARKS = {False: "torch._dynamo.mark_dynamic", True: "torch._dynamo.decorators.mark_unbacked"}
@@ -50,7 +55,7 @@ def dynamic(site: Site) -> Iterator[Candidate]:
     if not isinstance(evidence, RecompileEvidence):
         return
     syntax = Syntax(site)
-    if evidence.detail.startswith("size "):
+    if site.finding.code == "recompile/size":
         yield from _mark_arguments(syntax, evidence)
     if _may_be_dynamic(site.finding, evidence):
         yield from _with_dynamic(syntax, evidence)
@@ -64,7 +69,7 @@ def _may_be_dynamic(finding: Finding, evidence: RecompileEvidence) -> bool:
     return is_number or of_size or evidence.detail.startswith("size ")
 
 
-def _dynamic_changes(syntax: Syntax, function: str) -> list[tuple[cst.CSTNode, Change]]:
+def dynamic_changes(syntax: Syntax, function: str) -> list[tuple[cst.CSTNode, Change]]:
     """Return the changes that add ``dynamic=True`` where the file compiles the function."""
     pairs = [
         (node, with_option(node, "dynamic", "True"))
@@ -74,7 +79,7 @@ def _dynamic_changes(syntax: Syntax, function: str) -> list[tuple[cst.CSTNode, C
 
 
 def _with_dynamic(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Candidate]:
-    changes = _dynamic_changes(syntax, evidence.function)
+    changes = dynamic_changes(syntax, evidence.function)
     choices = [[one] for one in changes] + ([changes] if len(changes) > 1 else [])
     for chosen in choices:
         yield Candidate(
@@ -95,7 +100,7 @@ def dynamic_settings(site: Site) -> Iterator[Candidate]:
     finding, evidence, syntax = site.finding, site.finding.evidence, Syntax(site)
     if not isinstance(evidence, RecompileEvidence) or not _may_be_dynamic(finding, evidence):
         return
-    changes = _dynamic_changes(syntax, evidence.function)
+    changes = dynamic_changes(syntax, evidence.function)
     also = ", and compile with `dynamic=True`" if changes else ""
     for setting, words in _settings(finding, evidence):
         text = syntax.with_setting(setting, changes)
@@ -145,43 +150,121 @@ def _mark_arguments(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Can
     for guard in evidence.guards:
         local, size = _LOCAL.match(guard.source), _SIZE.match(guard.words)
         if local and size:
-            key = local["name"], size["axis"]
-            sizes[key] = size["size"] in ("0", "1") or sizes.get(key, False)
+            key = local["name"] + (local["index"] or ""), size["axis"]
+            small = not {size["was"], size["now"]}.isdisjoint(("0", "1"))
+            sizes[key] = small or sizes.get(key, False)
+    for words in (one.words for one in evidence.guards if not one.source):
+        # A condition on a size decides as 0 and 1 do: only an unknown size does not need it.
+        for name, axis in _SIZES.findall(words):
+            sizes[name, axis] = True
     if not sizes:
         return
-    for call in compiled_calls(syntax, evidence.function)[:_MOST_PLACES]:
-        tensors = [(call.arguments.get(name), axis, small) for (name, axis), small in sizes.items()]
-        if any(not isinstance(tensor, cst.Name) for tensor, _, _ in tensors):
-            continue
-        marks = {small: syntax.spelled(_MARKS[small]) for _, _, small in tensors}
-        codes = [
-            f"{marks[small]}({syntax.site.code(one)}, {axis})"
-            for one, axis, small in tensors
-            if one is not None
-        ]
-        yield from _mark_before(syntax, call.node, codes, list(marks.values()), True in marks)
+    calls = compiled_calls(syntax, evidence.function) or _call_here(syntax)
+    for call in calls[:_MOST_PLACES]:
+        yield from _mark_call(syntax, call, sizes)
+        if any(sizes.values()):
+            yield from _mark_call(syntax, call, dict.fromkeys(sizes, False))
+
+
+def _call_here(syntax: Syntax) -> list[CompiledCallSite]:
+    """Return the call at the finding, which calls a compiled module of a library, with its
+    arguments by their place in ``args``."""
+    call = syntax.site.expression
+    if not isinstance(call, cst.Call):
+        return []
+    given = {f"args[{number}]": one.value for number, one in enumerate(call.args)}
+    return [CompiledCallSite(call, given)]
+
+
+def _mark_call(
+    syntax: Syntax, call: CompiledCallSite, sizes: Mapping[tuple[str, str], bool]
+) -> Iterator[Candidate]:
+    """Yield rewrites that mark the arguments of one call.
+
+    ``sizes`` are argument and dimension, with whether it is marked as unbacked. An argument that
+    is an expression is assigned to a variable first.
+    """
+    marks = {small: syntax.spelled(_MARKS[small]) for small in sizes.values()}
+    lines: list[cst.BaseSmallStatement] = []
+    codes: list[str] = []
+    named: dict[str, str] = {}
+    changes: list[tuple[cst.CSTNode, Change]] = []
+    for (name, axis), small in sizes.items():
+        tensor = call.arguments.get(name) or _starred_argument(syntax, call, name)
+        if tensor is None:
+            return
+        if name not in named:
+            named[name] = code_of(tensor)
+            if not _is_same_object(tensor):
+                named[name] = _free_variable(syntax, name)
+                target = cst.AssignTarget(cst.Name(named[name]))
+                lines.append(cst.Assign([target], tensor))
+                changes.append((tensor, cst.Name(named[name])))
+        codes.append(f"{marks[small]}({named[name]}, {axis})")
+    yield from _mark_before(syntax, call.node, codes, marks, (lines, changes))
+
+
+def _is_same_object(node: cst.BaseExpression) -> bool:
+    """Whether an expression gives the same tensor each time: a variable, attribute or item."""
+    if isinstance(node, cst.Subscript):
+        return all(m.matches(one.slice, m.Index(m.SimpleString())) for one in node.slice)
+    return isinstance(node, (cst.Name, cst.Attribute))
+
+
+def _starred_argument(
+    syntax: Syntax, call: CompiledCallSite, name: str
+) -> cst.BaseExpression | None:
+    """Return ``options["name"]`` if the call has ``**options``, which may contain the argument."""
+    starred = [one.value for one in call.node.args if one.star == "**"]
+    if len(starred) != 1 or not isinstance(starred[0], cst.Name):
+        return None
+    return syntax.expression(f'{starred[0].value}["{name}"]')
+
+
+def _free_variable(syntax: Syntax, name: str) -> str:
+    """Return a name for a variable that the file does not use yet."""
+    wanted = name if name.isidentifier() else "inputs"
+    used = names_in(syntax.module)
+    numbers = itertools.count(2)
+    found = wanted
+    while found in used:
+        found = f"{wanted}{next(numbers)}"
+    return found
 
 
 def _mark_before(
-    syntax: Syntax, call: cst.Call, codes: Sequence[str], marks: Sequence[str], unbacked: bool
+    syntax: Syntax,
+    call: cst.Call,
+    codes: Sequence[str],
+    marks: Mapping[bool, str],
+    assigned: tuple[Sequence[cst.BaseSmallStatement], Sequence[tuple[cst.CSTNode, Change]]],
 ) -> Iterator[Candidate]:
     """Yield rewrites that insert the statements ``codes`` before a call.
 
-    The statements call the functions ``marks``, such as ``torch._dynamo.mark_dynamic``.
-    ``unbacked`` is true if they call ``mark_unbacked``.
+    ``marks`` are the functions that they call, with the key True for ``mark_unbacked``.
+    ``assigned`` are assignments of arguments to variables, and the changes of the call for them.
     """
+    before, changed = assigned
     lines = [cst.Expr(syntax.expression(code)) for code in codes]
     # If the caller is traced as well, Dynamo refuses to trace the call that marks a size.
     test = syntax.expression(f"not {syntax.spelled('torch.compiler.is_compiling')}()")
     eager = cst.If(test, cst.IndentedBlock([cst.SimpleStatementLine([one]) for one in lines]))
-    imports = [one for mark in marks for one in syntax.imports_for(mark)]
+    imports = [one for mark in marks.values() for one in syntax.imports_for(mark)]
     for new in (lines, [eager]):
-        changes = insert_before(syntax.site, call, new)
+        changes = insert_before(syntax.site, call, [*before, *new])
         if changes is not None:
+            # A change of the call is inside the statement, which the other change replaces.
+            (old, above), *_ = changes
+            assert isinstance(above, cst.FlattenSentinel)
+            *first, last = above
+            below = last.visit(Replacing(list(changed))) if changed else last
             yield Candidate(
-                "mark-unbacked" if unbacked else "mark-dynamic",
+                "mark-unbacked" if True in marks else "mark-dynamic",
                 f"Mark the varying size with `{codes[0]}`",
-                syntax.site.replaced(changes, imports=list(dict.fromkeys(imports))),
+                syntax.site.replaced(
+                    [(old, cst.FlattenSentinel([*first, below]))],
+                    imports=list(dict.fromkeys(imports)),
+                ),
                 preserves=True,
-                gives_up=_NEEDS_TO_KNOW if unbacked else _NEEDS_CONSTANT,
+                gives_up=_NEEDS_TO_KNOW if True in marks else _NEEDS_CONSTANT,
             )

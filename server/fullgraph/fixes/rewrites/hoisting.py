@@ -11,10 +11,11 @@ import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.compile_sites import compile_expressions
-from fullgraph.fixes.rewrites.names import code_of, names_bound, names_read
+from fullgraph.fixes.rewrites.disable import BLANK, free_name
+from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, names_read
 from fullgraph.fixes.rewrites.placing import insert_before
 from fullgraph.fixes.rewrites.syntax import Syntax
-from fullgraph.fixes.site import Site
+from fullgraph.fixes.site import Replacing, Site
 from fullgraph_engine.protocol.evidence import RecompileEvidence
 
 _ANOTHER_BACKEND = "BACKEND_MATCH"
@@ -35,6 +36,41 @@ def compiled_once(site: Site) -> Iterator[Candidate]:
         if isinstance(call, cst.Call):
             yield from _out_of_loops(syntax, call)
             yield from _to_module(syntax, call)
+            yield from _backend_to_module(syntax, call)
+
+
+def _backend_to_module(syntax: Syntax, call: cst.Call) -> Iterator[Candidate]:
+    """Yield a rewrite that makes the backend of a compilation once, at the level of the module.
+
+    It is for a function that compiles what it is called with.
+    """
+    backends = [one.value for one in call.args if one.keyword and one.keyword.value == "backend"]
+    functions = [one for one in syntax.text.ancestors(call) if isinstance(one, cst.FunctionDef)]
+    top = next((one for one in syntax.text.ancestors(call) if one in syntax.module.body), None)
+    if not functions or len(backends) != 1 or not isinstance(backends[0], (cst.Call, cst.Lambda)):
+        return
+    local: set[str] = set()
+    for function in functions:
+        params = (one for one in descendants(function.params) if isinstance(one, cst.Param))
+        local |= {one.name.value for one in params} | set(names_bound(function.body))
+    read = set(names_read(backends[0])) - set(names_bound(backends[0]))
+    if read & local or not isinstance(top, (cst.FunctionDef, cst.ClassDef)):
+        return
+    name = free_name(syntax.site, cst.Name("backend"), "_made_")
+    line = cst.SimpleStatementLine(
+        [cst.Assign([cst.AssignTarget(cst.Name(name))], backends[0])],
+        leading_lines=top.leading_lines,
+    )
+    below = top.visit(Replacing([(backends[0], cst.Name(name))]))
+    assert isinstance(below, (cst.FunctionDef, cst.ClassDef))
+    below = below.with_changes(leading_lines=BLANK)
+    yield Candidate(
+        "backend-once",
+        f"Make the backend `{code_of(backends[0])}` once",
+        syntax.site.replaced([(top, cst.FlattenSentinel([line, below]))]),
+        gives_up="The backend is made when the file is imported.",
+        loses=("state",),
+    )
 
 
 def _out_of_loops(syntax: Syntax, call: cst.Call) -> Iterator[Candidate]:

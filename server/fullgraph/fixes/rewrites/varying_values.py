@@ -22,7 +22,8 @@ from fullgraph_engine.protocol.evidence import RecompileEvidence
 _ARGUMENT = re.compile(r"^L\['(?P<name>\w+)'\]$")
 _GLOBAL = re.compile(r"^G\['(?P<name>\w+)'\]$")
 _PART = re.compile(r"(?:\.(?P<attribute>\w+)|\['(?P<key>\w+)'\])$")
-_NUMBER = re.compile(r"^-?(?:\d+|(?:\d+\.\d*|inf|nan)(?:e[-+]?\d+)?|\d+e[-+]?\d+)$")
+_WHOLE = re.compile(r"^(?:True|False|-?\d+)$")
+_FLOAT = re.compile(r"^-?(?:(?:\d+\.\d*|inf|nan)(?:e[-+]?\d+)?|\d+e[-+]?\d+)$")
 _TENSOR = "It becomes a tensor, and code that needs a Python number must call `.item()`."
 
 _Changes = list[tuple[cst.CSTNode, Change]]
@@ -37,9 +38,10 @@ def varying_values(site: Site) -> Iterator[Candidate]:
     guard = guard_of(site.finding)
     if not isinstance(evidence, RecompileEvidence) or guard is None or evidence.detail:
         return
-    if not (_NUMBER.match(guard.was) and _NUMBER.match(guard.now)):
+    values = guard.was, guard.now
+    if not all(_WHOLE.match(one) or _FLOAT.match(one) for one in values):
         return
-    is_float = not all(value.lstrip("-").isdigit() for value in (guard.was, guard.now))
+    is_float = any(map(_FLOAT.match, values))
     numbers = _Numbers(syntax, is_float)
     if found := _ARGUMENT.match(guard.source):
         yield from _arguments(numbers, evidence, found["name"])
