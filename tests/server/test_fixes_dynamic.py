@@ -96,7 +96,16 @@ def test_what_a_call_becomes(call: str, expected: str) -> None:
             ["def g(t):\n    a = 1; torch._dynamo.mark_dynamic(t, 0); f(y=a, x=t)\n"],
             id="keywords, on a line with others",
         ),
-        pytest.param("def g(t):\n    return f(t + 1)\n", [], id="an expression"),
+        pytest.param(
+            "def g(t):\n    return f(t + 1)\n",
+            [
+                "def g(t):\n    x2 = t + 1\n    torch._dynamo.mark_dynamic(x2, 0)\n"
+                "    return f(x2)\n",
+                "def g(t):\n    x2 = t + 1\n    if not torch.compiler.is_compiling():\n"
+                "        torch._dynamo.mark_dynamic(x2, 0)\n    return f(x2)\n",
+            ],
+            id="an expression",
+        ),
         pytest.param("def g(t):\n    return f(*t)\n", [], id="a star"),
         pytest.param("def g(t):\n    return h(t)\n", [], id="no call"),
     ],
@@ -130,13 +139,15 @@ def test_all_sizes_that_differ_are_marked_together() -> None:
 def test_a_first_size_of_one_is_marked_as_unknown() -> None:
     text = f"import torch\n{DEFINED}def g(t, u):\n    f(t, u)\n"
     guards = (size_guard("x", 0, 1), size_guard("y", 0))
-    changed, _ = tried(text, recompile(text, guards=guards))
+    changed, _, known, _ = tried(text, recompile(text, guards=guards))
     assert changed.endswith(
         "def g(t, u):\n"
         "    torch._dynamo.decorators.mark_unbacked(t, 0)\n"
         "    torch._dynamo.mark_dynamic(u, 0)\n"
         "    f(t, u)\n"
     )
+    # The size may be 1 only in the first call, or code may need to know it.
+    assert "mark_unbacked" not in known and known.count("mark_dynamic") == 2
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ ONE_EDIT = {
     "global_step": "STEP = torch.tensor(0)",
     "growing_cache": "mark_dynamic(cache, 1)",
     "helper_compiled_per_call": "dynamic=True",
-    "kept_losses": "if not torch.compiler.is_compiling():",
+    "kept_losses": "_uncompiled_append(",
     "keyword_scale": "dynamic=True",
     "last_batch": "mark_dynamic(x, 0)",
     "last_row_alone": "mark_unbacked(rows2, 0)",

@@ -49,16 +49,18 @@ def dynamic(site: Site) -> Iterator[Candidate]:
 
     A rewrite uses ``mark_dynamic`` where the file calls the function, or ``dynamic=True`` where
     the file compiles the function. ``mark_unbacked`` is for a first size of 0 or 1, which Dynamo
-    otherwise makes a constant.
+    otherwise makes a constant. Arguments that must first be assigned to variables are marked last.
     """
     evidence = site.finding.evidence
     if not isinstance(evidence, RecompileEvidence):
         return
     syntax = Syntax(site)
     if site.finding.code == "recompile/size":
-        yield from _mark_arguments(syntax, evidence)
+        yield from _mark_arguments(syntax, evidence, assigned=False)
     if _may_be_dynamic(site.finding, evidence):
         yield from _with_dynamic(syntax, evidence)
+    if site.finding.code == "recompile/size":
+        yield from _mark_arguments(syntax, evidence, assigned=True)
 
 
 def _may_be_dynamic(finding: Finding, evidence: RecompileEvidence) -> bool:
@@ -141,10 +143,14 @@ def _settings(finding: Finding, evidence: RecompileEvidence) -> Iterator[tuple[s
         )
 
 
-def _mark_arguments(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Candidate]:
+def _mark_arguments(
+    syntax: Syntax, evidence: RecompileEvidence, *, assigned: bool
+) -> Iterator[Candidate]:
     """Yield rewrites that mark the varying sizes of tensor arguments as dynamic before a call.
 
-    ``evidence`` has the name of the compiled function and the guards that failed.
+    ``evidence`` has the name of the compiled function and the guards that failed. ``assigned``
+    selects the calls with arguments that must first be assigned to variables; otherwise the other
+    calls.
     """
     sizes: dict[tuple[str, str], bool] = {}
     for guard in evidence.guards:
@@ -161,9 +167,10 @@ def _mark_arguments(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Can
         return
     calls = compiled_calls(syntax, evidence.function) or _call_here(syntax)
     for call in calls[:_MOST_PLACES]:
-        yield from _mark_call(syntax, call, sizes)
+        yield from _mark_call(syntax, call, sizes, assigned=assigned)
         if any(sizes.values()):
-            yield from _mark_call(syntax, call, dict.fromkeys(sizes, False))
+            known = dict.fromkeys(sizes, False)
+            yield from _mark_call(syntax, call, known, assigned=assigned)
 
 
 def _call_here(syntax: Syntax) -> list[CompiledCallSite]:
@@ -177,12 +184,17 @@ def _call_here(syntax: Syntax) -> list[CompiledCallSite]:
 
 
 def _mark_call(
-    syntax: Syntax, call: CompiledCallSite, sizes: Mapping[tuple[str, str], bool]
+    syntax: Syntax,
+    call: CompiledCallSite,
+    sizes: Mapping[tuple[str, str], bool],
+    *,
+    assigned: bool,
 ) -> Iterator[Candidate]:
     """Yield rewrites that mark the arguments of one call.
 
     ``sizes`` are argument and dimension, with whether it is marked as unbacked. An argument that
-    is an expression is assigned to a variable first.
+    is an expression is assigned to a variable first. Yield nothing if ``assigned`` does not say
+    whether there is such an argument.
     """
     marks = {small: syntax.spelled(_MARKS[small]) for small in sizes.values()}
     lines: list[cst.BaseSmallStatement] = []
@@ -201,7 +213,8 @@ def _mark_call(
                 lines.append(cst.Assign([target], tensor))
                 changes.append((tensor, cst.Name(named[name])))
         codes.append(f"{marks[small]}({named[name]}, {axis})")
-    yield from _mark_before(syntax, call.node, codes, marks, (lines, changes))
+    if assigned == bool(lines):
+        yield from _mark_before(syntax, call.node, codes, marks, (lines, changes))
 
 
 def _is_same_object(node: cst.BaseExpression) -> bool:
