@@ -87,10 +87,6 @@ OTHER_BRANCHES = 4
 """Maximum number of times that a target that raised with fake tensors is traced again, each time
 with another value read from a tensor."""
 
-REAL_BYTES = 512 << 20
-"""Maximum total bytes of parameters, buffers and inputs for which a target is executed with real
-tensors."""
-
 
 @dataclass
 class RunOutcome:
@@ -809,7 +805,7 @@ def _fits_real_tensors(call: Call) -> bool:
     things = [call.function, getattr(call.function, "__self__", None), call.args, call.kwargs]
     things += [(one.args, one.kwargs) for one in call.then]
     return (
-        tracing.storage_bytes(things) <= REAL_BYTES
+        tracing.storage_bytes(things) <= tracing.REAL_BYTES
         and not tracing.was_kernel_launched()
         and all(tracing.has_device(kind) for kind in tracing.device_types(things))
     )

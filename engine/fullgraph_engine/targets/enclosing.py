@@ -110,6 +110,8 @@ class _EnclosingCalls:
         watch = _CallWatch(self.target, lambda number: number == self.number)
         trouble: NotCalled | None = None
         for one in self.enclosing:
+            if _is_too_large(one):
+                continue
             try:
                 _run_enclosing(one, namespace, [watch], one.seconds)
             except NotCalled as error:
@@ -134,7 +136,7 @@ class _EnclosingCalls:
             return 0
         watch = _CallWatch(self.target, lambda number: number == MOST - 1)
         for one in self.enclosing:
-            if one.if_uncalled and watch.signatures:
+            if one.if_uncalled and (watch.signatures or _is_too_large(one)):
                 continue
             rng.seed_generators()
             with contextlib.suppress(NotCalled, tracing.ValueNeeded):
@@ -144,6 +146,12 @@ class _EnclosingCalls:
             if watch.last is not None:
                 break
         return max(len(watch.signatures) - 1, 0)
+
+
+def _is_too_large(one: Enclosing) -> bool:
+    """Whether a caller is a model in its full size and would be constructed with real tensors,
+    which may take minutes and all memory."""
+    return one.if_uncalled and tensors.fake_mode() is None
 
 
 def _run_enclosing(
@@ -436,7 +444,8 @@ def leave_snapshots(
             mode.restart()
         rng.seed_generators()
         for one in enclosing:
-            if one.if_uncalled and all(watch.signatures for watch in watches):
+            is_called = all(watch.signatures for watch in watches)
+            if one.if_uncalled and (is_called or _is_too_large(one)):
                 continue
             with contextlib.suppress(NotCalled):
                 _run_enclosing(one, namespace, watches, one.seconds)

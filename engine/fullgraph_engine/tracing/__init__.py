@@ -8,10 +8,11 @@ from .absent_cuda import request_for_source as want_cuda_for
 from .describe import describe_value
 from .drive import call_eagerly, failure_of, fake_mode, tensor_mode, trace, warm_up
 from .recording import Recording
-from .tensors import ValueNeeded, device_types, has_device, storage_bytes
+from .tensors import REAL_BYTES, ValueNeeded, device_types, has_device, storage_bytes
 from .triton_kernels import was_kernel_launched
 
 __all__ = [
+    "REAL_BYTES",
     "Recording",
     "ValueNeeded",
     "call_eagerly",

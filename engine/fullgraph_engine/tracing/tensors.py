@@ -475,6 +475,11 @@ def allow_constant_copies() -> Iterator[None]:
         del by_type[FakeTensor]
 
 
+REAL_BYTES = 512 << 20
+"""Maximum total bytes of parameters, buffers and inputs for which a target is executed with real
+tensors."""
+
+
 def storage_bytes(values: Any) -> int:
     """Return the total size in bytes of all tensors in nested data, each counted once.
 
